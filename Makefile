@@ -1,0 +1,271 @@
+# deferred - a job runner for applications that have PostgreSQL.
+#
+# Targets
+#   all          programs, libraries and plugins into build/ (default)
+#   demo         see it work: private servers, mails deferred, delivered, shown
+#   check        unit and integration tests, plain and under AddressSanitizer + UBSan
+#   check-quick  the same without the sanitizer build
+#   check-san    the same with the sanitizer build only
+#   check-lint   static analysis and man page lint
+#   check-faults the longer fault tests, with a printed seed
+#   bench        figures, as ratios to plain PostgreSQL measured in the same run
+#   pg, pg-stop  start a private server that stays, print how to reach it; stop it
+#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
+#   schema       write sql/schema.sql, where the migrations end
+#   deps         install what is missing (as root, through apt), or say what to install
+#   clean        stop the private server, remove build/
+#
+# Variables: CC, CFLAGS, LDFLAGS add to ours; V=1 shows whole commands; SANITIZE=address,undefined builds
+# into a folder of its own; SEED=N repeats a check-faults; TESTS="tests/bin/test_x.py -k word" narrows the
+# checks to some of pytest's.
+
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+
+VERSION := 0.1.0
+prefix ?= /usr/local
+exec_prefix ?= $(prefix)
+bindir ?= $(exec_prefix)/bin
+libdir ?= $(exec_prefix)/lib
+libexecdir ?= $(exec_prefix)/libexec/deferred
+plugindir ?= $(libdir)/deferred/plugins
+includedir ?= $(prefix)/include
+mandir ?= $(prefix)/share/man
+datadir ?= $(prefix)/share/deferred
+docdir ?= $(prefix)/share/doc/deferred
+sysconfdir ?= /etc
+
+# What is needed, as Debian calls it.
+DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev
+DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+	pgbouncer openssl
+DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
+PYTHON := /usr/bin/python3
+
+ifdef SANITIZE
+B := build/san
+SAN_FLAGS := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined -O1
+else
+B := build
+endif
+
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CFLAGS ?= -O2 -g
+PKGS := libpq jansson libconfuse
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
+OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
+	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
+	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
+ifdef SANITIZE
+OUR_CFLAGS := $(subst -D_FORTIFY_SOURCE=2,,$(OUR_CFLAGS))
+endif
+OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
+LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
+
+# The runner holds no database connection and so is made of the files that need no libpq.
+RUNNER_LIB := error log job params plugin frame
+LIB_SRC := $(wildcard lib/*.c)
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
+CHECK_DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/check_deferred/*.c))
+DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred/*.c))
+RUNNER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_runner/*.c)) $(RUNNER_LIB:%=$(B)/obj/lib/%.o)
+PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
+	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
+PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
+SQL := $(sort $(wildcard sql/migrations/*.sql) $(wildcard sql/queries/*.sql))
+
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_runner
+LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
+
+# What a rule says: V=1 for the whole command, nothing with -s.
+ifdef V
+say =
+else ifneq ($(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS)))),)
+say = @
+else
+say = @printf '  %-4s %s\n' $1 $@;
+endif
+
+.PHONY: all
+all: $(LIBS) $(PROGRAMS) $(PLUGINS)
+
+# Changes when the compiler or its flags do (another prefix, say), and has everything built anew then.
+FLAGS_NOW = $(COMPILE) $(LINK) $(PKG_LIBS)
+.PHONY: FORCE
+FORCE:
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
+
+$(B)/gen/sql.h: $(SQL) sql/embed.awk
+	@mkdir -p $(@D)
+	$(call say,SQL)awk -v mode=h -f sql/embed.awk $(SQL) > $@.tmp && mv $@.tmp $@
+$(B)/gen/sql.c: $(SQL) sql/embed.awk
+	@mkdir -p $(@D)
+	$(call say,SQL)awk -v mode=c -f sql/embed.awk $(SQL) > $@.tmp && mv $@.tmp $@
+$(B)/obj/gen/sql.o: $(B)/gen/sql.c $(B)/gen/sql.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) -Wno-overlength-strings -c $< -o $@
+$(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) -c $< -o $@
+
+$(B)/lib/libdeferred.a: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+$(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared -Wl,-soname,libdeferred.so.0 -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
+		-o $@ $(LIB_OBJ) $(PKG_LIBS) -ldl -lpthread
+	@ln -sf libdeferred.so $@.0
+
+$(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/lib/libdeferred.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
+$(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/lib/libdeferred.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
+$(B)/bin/deferred_runner: $(RUNNER_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+
+# A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
+PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
+PLUGIN_LIBS_sample = -ljansson
+PLUGIN_LIBS_unruly = -ljansson
+$(foreach name,$(PLUGIN_NAMES),$(eval \
+	$(B)/plugins/$(name).so: $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
+$(B)/plugins/%.so:
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -shared -o $@ $(filter %.o,$^) $(PLUGIN_LIBS_$*)
+
+# ---- tests: a unit test is one file tests/lib/NAME_test.c, a bad plugin one file tests/plugins/NAME.c
+
+UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
+TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
+PLUGIN_LIBS_unruly = -ljansson
+TEST_HELPERS := $(patsubst %.c,$(B)/%,$(wildcard tests/harness/*.c))
+BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
+
+$(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
+	@mkdir -p $(@D) $(B)/obj/tests/plugins
+	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< $(PLUGIN_LIBS_$*)
+$(B)/tests/%: tests/%.c $(B)/lib/libdeferred.a $(B)/flags
+	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
+	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/lib/libdeferred.a $(PKG_LIBS) \
+		$(if $(findstring tests/lib/,$<),-lcmocka) -ldl -lpthread
+
+.PHONY: tests
+tests: all $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
+
+-include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d)
+
+# The first step of each target below installs what is missing, so the rest is a second make: what
+# pkg-config says is then read anew.
+.PHONY: deps deps-build deps-demo deps-check deps-lint
+deps: deps-lint
+deps-build deps-demo deps-check deps-lint: deps-%:
+	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
+
+SAN := SANITIZE=address,undefined
+.PHONY: check check-quick check-san check-faults check-lint lint bench demo
+check: deps-check
+	+@$(MAKE) --no-print-directory tests
+	+@$(MAKE) --no-print-directory $(SAN) tests
+	@$(PYTHON) tests/harness/check.py build build/san -- $(TESTS)
+check-quick: deps-check
+	+@$(MAKE) --no-print-directory tests
+	@$(PYTHON) tests/harness/check.py build -- $(TESTS)
+check-san: deps-check
+	+@$(MAKE) --no-print-directory $(SAN) tests
+	@$(PYTHON) tests/harness/check.py build/san -- $(TESTS)
+check-faults: deps-check
+	+@$(MAKE) --no-print-directory tests
+	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+check-lint: deps-lint
+	+@$(MAKE) --no-print-directory lint
+MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
+# The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
+lint: $(B)/gen/sql.h
+	@for file in $(LIB_SRC) $(wildcard bin/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+		gcc -Werror $(OUR_CFLAGS) -O2 -c -o /dev/null $$file || exit; \
+	done
+	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
+		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
+		--suppress=invalidFunctionArgBool:lib/pg.c --suppress=arrayIndexThenCheck \
+		-Ilib/include -Ilib -I$(B)/gen lib bin
+	mandoc -Tlint -Wwarning $(MAN_PAGES)
+
+bench: deps-check
+	+@$(MAKE) --no-print-directory bench-programs
+	@$(PYTHON) tests/bench/bench.py
+.PHONY: bench-programs
+bench-programs: all $(BENCH_PROGRAMS)
+
+demo: deps-demo
+	+@$(MAKE) --no-print-directory -s demo-programs
+	@tests/demo/demo.sh
+.PHONY: demo-programs
+demo-programs: all $(B)/tests/demo/demo
+
+# Standard output is for eval "$$(make -s pg)".
+.PHONY: pg pg-stop schema
+pg: deps-demo
+	+@$(MAKE) --no-print-directory all >&2
+	@$(PYTHON) tests/harness/pg.py keep
+pg-stop:
+	@test ! -e build/pg/place || $(PYTHON) tests/harness/pg.py stop-kept
+schema: deps-demo
+	+@$(MAKE) --no-print-directory all >&2
+	$(PYTHON) tests/harness/pg.py schema > sql/schema.sql.new && mv sql/schema.sql.new sql/schema.sql
+
+.PHONY: clean
+clean: pg-stop
+	rm -rf build
+
+# ---- install
+
+INSTALL ?= install
+INSTALL_DATA = $(INSTALL) -m 644
+PUBLIC_HEADERS := $(wildcard lib/include/*.h)
+SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
+man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(libexecdir)/deferred_runner \
+	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
+	$(libdir)/pkgconfig/libdeferred.pc $(PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
+	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) $(datadir)/sql/schema.sql \
+	$(SAMPLES:cron/%=$(docdir)/examples/%) $(addprefix $(docdir)/,README.md CHANGELOG.md LICENSE)
+
+.PHONY: install uninstall
+install: all
+	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
+	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(DESTDIR)$(bindir)
+	$(INSTALL) $(B)/bin/deferred_runner $(DESTDIR)$(libexecdir)
+	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
+	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
+	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
+	ln -sf libdeferred.so.0 $(DESTDIR)$(libdir)/libdeferred.so
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@exec_prefix@|$(exec_prefix)|' -e 's|@libdir@|$(libdir)|' \
+		-e 's|@includedir@|$(includedir)|' -e 's|@plugindir@|$(plugindir)|' -e 's|@VERSION@|$(VERSION)|' \
+		lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
+	$(INSTALL_DATA) $(PLUGINS) $(DESTDIR)$(plugindir)
+	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
+	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
+	$(INSTALL_DATA) $(filter sql/migrations/%,$(SQL)) $(DESTDIR)$(datadir)/sql/migrations
+	$(INSTALL_DATA) $(filter sql/queries/%,$(SQL)) $(DESTDIR)$(datadir)/sql/queries
+	$(INSTALL_DATA) sql/schema.sql $(DESTDIR)$(datadir)/sql
+	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
+	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	-rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(datadir)/sql/migrations $(datadir)/sql/queries \
+		$(docdir)/examples) 2>/dev/null

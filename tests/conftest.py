@@ -1,0 +1,100 @@
+"""Fixtures of all tests. One cluster a session, a fresh database a test: see harness/harness.py.
+
+A session started by hand (`/usr/bin/python3 -m pytest tests/...`) makes its own cluster; check.py lends
+one to several sessions. DEFERRED_BUILD names the build under test: build (default) or build/san.
+"""
+
+import os
+import random
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness"))
+
+import psycopg2  # noqa: E402
+import pytest  # noqa: E402
+
+import harness  # noqa: E402
+import pg  # noqa: E402
+
+# Valgrind cannot run what was built with the address sanitizer.
+collect_ignore = ["bin/test_valgrind.py"] if harness.SAN else []
+
+TEMPLATE = "template_" + os.path.basename(harness.BUILD)
+
+
+def session_cluster():
+    return pg.Cluster(os.path.join(harness.root(), "pg"))
+
+
+def pytest_configure(config):
+    # Workers of xdist inherit the environment, and with it the session of the process that started them.
+    if hasattr(config, "workerinput"):
+        return
+    config.own_root = "DEFERRED_TEST_ROOT" not in os.environ
+    if config.own_root:
+        os.environ["DEFERRED_TEST_ROOT"] = tempfile.mkdtemp(prefix="deferred-test.")
+        os.chmod(harness.root(), 0o711)
+    if config.option.collectonly:
+        return
+    if config.option.basetemp is None:
+        config.option.basetemp = os.path.join(harness.root(), "tmp")
+    cluster = session_cluster().start()
+    if not cluster.has_db(TEMPLATE):
+        cluster.create_db(TEMPLATE)
+        harness.prepare(cluster, TEMPLATE)
+
+
+def pytest_unconfigure(config):
+    if getattr(config, "own_root", False):
+        pg.sweep(os.environ.pop("DEFERRED_TEST_ROOT"))
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    return session_cluster()
+
+
+@pytest.fixture
+def db(cluster, request):
+    """A migrated database of the test's own: see harness.Db."""
+    name = f"t{os.getpid()}_{harness.Db.count}"
+    cluster.create_db(name, TEMPLATE)
+    d = harness.Db(cluster, name)
+    yield d
+    d.close()
+    admin = psycopg2.connect(cluster.conninfo())
+    admin.autocommit = True
+    with admin.cursor() as cursor:
+        cursor.execute(f"drop database {name} with (force)")
+    admin.close()
+
+
+@pytest.fixture
+def own_server():
+    """The same on a server of its own, which the test may kill: see harness.OwnServer."""
+    server = harness.OwnServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def run():
+    return harness.run
+
+
+@pytest.fixture
+def wait_for():
+    return harness.wait_for
+
+
+@pytest.fixture
+def ledger():
+    return harness.ledger
+
+
+@pytest.fixture
+def rng():
+    """Random numbers that `make check-faults SEED=...` repeats."""
+    return random.Random(int(os.environ.get("DEFERRED_TEST_SEED", "1")))

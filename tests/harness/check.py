@@ -1,0 +1,109 @@
+"""Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
+
+    check.py [--faults] [--seed N] BUILD... [-- PYTEST-ARGUMENT...]
+
+Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
+With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest
+and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
+"""
+
+import argparse
+import glob
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True
+import harness  # noqa: E402
+import pg  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+
+
+def unit_tests(build, cluster):
+    """Returns (passed, failed) of the TAP tests."""
+    dbname = "unit_" + os.path.basename(build)
+    pg.migrate(cluster.create_db(dbname), os.path.join(pg.TOP, build))
+    env = {**harness.base_env(), "DEFERRED_TEST_DB": cluster.conninfo(dbname), "DEFERRED_BUILD": build, "DEFERRED_CONFIG": "/dev/null",
+           **(harness.sanitizer_env(True) if os.path.basename(build) == "san" else {})}
+    programs = sorted(glob.glob(os.path.join(build, "tests/lib/*_test"))) + sorted(glob.glob("tests/lib/*_test.sh"))
+    if not programs:
+        return 0, 0
+    done = subprocess.run(["prove", "-v", "--merge"] + programs, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace")
+    passed = len(re.findall(r"(?m)^ok \d", done.stdout))
+    failed = len(re.findall(r"(?m)^not ok \d", done.stdout))
+    if done.returncode != 0:
+        # A program that crashed or leaked has failed, whatever it had reported before.
+        failed = max(failed, 1)
+        print(done.stdout)
+    else:
+        print(f"{build}: {len(programs)} unit test programs, {passed} tests passed")
+    return passed, failed
+
+
+def integration_tests(build, markers, arguments):
+    """Returns (passed, failed, skipped) of pytest."""
+    report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
+    if os.path.exists(report):
+        os.unlink(report)
+    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", "3", "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
+                    "--durations=5", "-rfE"] + arguments,
+                   env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"}, stdin=subprocess.DEVNULL)
+    try:
+        suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
+    except (OSError, xml.etree.ElementTree.ParseError):
+        print(f"{build}: pytest left no report")
+        return 0, 1, 0
+    count = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
+    failed = count["failures"] + count["errors"]
+    return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("builds", nargs="+")
+    arguments = sys.argv[1:]
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    args, narrowed = parser.parse_args(arguments[:cut]), arguments[cut + 1:]
+    markers = "long" if args.faults else "not long"
+    if args.faults:
+        seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
+        os.environ["DEFERRED_TEST_SEED"] = str(seed)
+        print(f"seed {seed}: repeat with `make check-faults SEED={seed}`", flush=True)
+
+    # So that an interrupt still comes to the sweep below.
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    os.chdir(pg.TOP)
+    root = tempfile.mkdtemp(prefix="deferred-check.")
+    os.chmod(root, 0o711)
+    os.environ["DEFERRED_TEST_ROOT"] = root
+    began, passed, failed, skipped = time.monotonic(), 0, 0, 0
+    try:
+        cluster = pg.Cluster(os.path.join(root, "pg")).start()
+        for build in args.builds:
+            if not args.faults and not narrowed:
+                p, f = unit_tests(build, cluster)
+                passed, failed = passed + p, failed + f
+            p, f, s = integration_tests(build, markers, narrowed)
+            passed, failed, skipped = passed + p, failed + f, skipped + s
+    finally:
+        del os.environ["DEFERRED_TEST_ROOT"]
+        pg.sweep(root)
+    print(f"{time.monotonic() - began:.0f} s" + (f", {skipped} skipped" if skipped else ""))
+    print(f"{passed} passed, {failed} failed", flush=True)
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What the tests are made of: programs under test, databases to point them at, conditions to wait for.
+
+Every process started here has DEFERRED_TEST_ROOT in its environment, and every runner has a
+DEFERRED_INSTANCE below that folder: so pg.sweep() finds what a broken test left behind.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import psycopg2
+import psycopg2.extras
+
+import pg
+
+BUILD = os.path.join(pg.TOP, os.environ.get("DEFERRED_BUILD", "build"))
+SAN = os.path.basename(BUILD) == "san"
+
+def sanitizer_env(catch_signals):
+    """How the sanitizers report. Crashes made on purpose have to end in their signal: then leave signals alone."""
+    asan = "detect_leaks=1:halt_on_error=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1"
+    if not catch_signals:
+        asan += ":use_sigaltstack=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
+    return {"ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(pg.TOP, "tests", "harness", "lsan.supp")}
+
+
+def root():
+    """Folder of this test session."""
+    return os.environ["DEFERRED_TEST_ROOT"]
+
+
+def base_env():
+    """What every program under test gets: little, and nothing of the user's own settings."""
+    return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": root(), "TMPDIR": root(), "LANG": "C.UTF-8", "DEFERRED_TEST_ROOT": root(),
+            **(sanitizer_env(False) if SAN else {})}
+
+
+def program(name):
+    """Path of one of our programs; other names pass unchanged."""
+    path = os.path.join(BUILD, "bin", name)
+    return path if "/" not in name and os.path.exists(path) else name
+
+
+def command(args):
+    return [program(str(args[0]))] + [a if isinstance(a, bytes) else str(a) for a in args[1:]]
+
+
+def run(args, env=None, input=None, timeout=120, cwd=None, **kw):
+    """Run a program to its end; `check_deferred` and `deferred` are those of the build under test. Input
+    as bytes makes the output bytes too."""
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if not isinstance(input, bytes):
+        how.update(text=True, errors="surrogateescape")
+    how.update({"input": input} if input is not None else {"stdin": subprocess.DEVNULL})
+    return subprocess.run(command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(), timeout=timeout, **{**how, **kw})
+
+
+class Started:
+    """A program that runs beside the test. What it says goes to a file, so that it never waits for a reader."""
+
+    def __init__(self, args, env=None, cwd=None, **kw):
+        self.said = tempfile.TemporaryFile("w+", dir=root(), errors="surrogateescape")
+        self.process = subprocess.Popen(command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(),
+                                        **{"stdin": subprocess.DEVNULL, "stdout": self.said, "stderr": self.said, **kw})
+        self.pid = self.process.pid
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def wait(self, timeout=60):
+        return self.process.wait(timeout)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def output(self):
+        """All it said so far."""
+        self.said.seek(0)
+        return self.said.read()
+
+    def kill(self):
+        """SIGKILL, and SIGCONT in case it was stopped."""
+        if self.alive():
+            self.signal(signal.SIGKILL)
+            self.signal(signal.SIGCONT)
+        self.process.wait(20)
+
+
+def wait_for(condition, timeout=30, what=None):
+    """Wait until condition() is true and return what it returned; fail when the time is up."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout} s: {what or getattr(condition, '__doc__', None) or 'condition'}")
+        time.sleep(0.01)
+
+
+class Db:
+    """A database of a test's own, and a private folder for its pid file, config and plugins."""
+
+    count = 0
+
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.conninfo = cluster.conninfo(name)
+        Db.count += 1
+        self.dir = os.path.join(root(), f"{name}.{os.getpid()}.{Db.count}")
+        os.mkdir(self.dir, 0o700)
+        self.pidfile = os.path.join(self.dir, "pid")
+        self.config_file = os.path.join(self.dir, "deferred.conf")
+        self.env = {**base_env(), "DEFERRED_DB": self.conninfo, "DEFERRED_PIDFILE": self.pidfile, "DEFERRED_CONFIG": self.config_file,
+                    "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins")}
+        self.config("")
+        self.started = []
+        self.connection = None
+
+    def connect(self, **kw):
+        """A new connection: psycopg2's, in its default transaction mode."""
+        return psycopg2.connect(self.conninfo, **kw)
+
+    def sql(self, query, *args):
+        """Run a statement in a transaction of its own; rows as a list of tuples, [] where there are none."""
+        if self.connection is None or self.connection.closed:
+            self.connection = self.connect(application_name="test")
+            self.connection.autocommit = True
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(query, args or None)
+                return cursor.fetchall() if cursor.description else []
+        except psycopg2.OperationalError:
+            self.connection.close()
+            raise
+
+    def one(self, query, *args):
+        """The first column of the only row."""
+        rows = self.sql(query, *args)
+        assert len(rows) == 1, rows
+        return rows[0][0]
+
+    def config(self, text):
+        """Write the config file the environment names."""
+        with open(self.config_file, "w") as f:
+            os.fchmod(f.fileno(), 0o600)
+            f.write(text)
+
+    def defer(self, fn, params="{}", **opts):
+        """deferred.defer() with options by name; returns the job id."""
+        return self.one("select deferred.defer(%s, %s::json, %s::json)", fn, params, psycopg2.extras.Json(opts) if opts else None)
+
+    def spawn(self, args, env=None, **kw):
+        """Start a program beside the test; it is killed at the test's end if it still runs."""
+        started = Started(args, env={**self.env, **(env or {})}, **kw)
+        self.started.append(started)
+        return started
+
+    def run(self, args, env=None, **kw):
+        return run(args, env={**self.env, **(env or {})}, **kw)
+
+    def plugins(self, *names):
+        """Fill a plugin folder with the stock plugins and the named ones of tests/plugins, and have it used."""
+        folder = os.path.join(self.dir, "plugins")
+        os.makedirs(folder, mode=0o755, exist_ok=True)
+        stock = os.path.join(BUILD, "plugins")
+        for path in [os.path.join(stock, f) for f in os.listdir(stock) if f.endswith(".so")] + \
+                [os.path.join(BUILD, "tests", "plugins", n + ".so") for n in names]:
+            shutil.copy(path, folder)
+            os.chmod(os.path.join(folder, os.path.basename(path)), 0o755)
+        self.env["DEFERRED_PLUGIN_DIR"] = folder
+        return folder
+
+    def log(self, job=None):
+        """(attempt, outcome) of a job's attempts, or (job_id, attempt, outcome) of all, in order."""
+        if job is not None:
+            return self.sql("select attempt, outcome from deferred.__deferred_log where job_id = %s order by attempt, finished_at", job)
+        return self.sql("select job_id, attempt, outcome from deferred.__deferred_log order by job_id, attempt, finished_at")
+
+    def hot(self):
+        """Number of jobs still to be run."""
+        return self.one("select count(*) from deferred.__deferred_hot")
+
+    def close(self):
+        for started in self.started:
+            started.kill()
+            started.said.close()
+        for pid in self.orphans():
+            os.kill(pid, signal.SIGKILL)
+        if self.connection is not None:
+            self.connection.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def orphans(self):
+        """Runners of this test that live."""
+        return pg.processes_with("DEFERRED_INSTANCE", self.dir + "/")
+
+
+class OwnServer(Db):
+    """A database on a server of its own, which the test may stop, kill and start."""
+
+    count = 0
+
+    def __init__(self, settings=None):
+        OwnServer.count += 1
+        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings)
+        cluster.start().create_db("own")
+        prepare(cluster, "own")
+        super().__init__(cluster, "own")
+
+    def start(self):
+        self.cluster.start()
+
+    def stop(self, mode="fast"):
+        if self.connection is not None:
+            self.connection.close()
+        self.cluster.stop(mode)
+
+    def kill(self):
+        if self.connection is not None:
+            self.connection.close()
+        self.cluster.kill()
+
+    def close(self):
+        super().close()
+        self.cluster.remove()
+
+
+def prepare(cluster, dbname):
+    """Bring a new database up to the newest schema."""
+    pg.migrate(cluster.conninfo(dbname), BUILD)
+
+
+def ledger(db):
+    """What every test of the engine ends with: nothing lost, accepted twice or orphaned, no gap in the log."""
+    violations = db.sql("select invariant, job_id, detail from deferred.check_ledger()")
+    assert violations == []
+    wait_for(lambda: not db.orphans(), 10, "the runners of this test are gone")
+
+
+def read_record(path):
+    """Lines `start|end ID ATTEMPT PID` that the test plugin appended: the ledger outside the database."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as f:
+        return [(w[0], int(w[1]), int(w[2]), int(w[3])) for w in (line.split() for line in f)]
