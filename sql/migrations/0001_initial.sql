@@ -1,0 +1,869 @@
+-- 0001 initial: roles, tables, the functions that applications and administrators call.
+--
+-- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in
+-- deferred.3 and drawn as a state machine in lib/job.h.
+
+-- Roles are global to the cluster: another database may have made them already.
+do $roles$
+declare
+    r text;
+begin
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer'] loop
+        if not exists (select from pg_catalog.pg_roles where rolname = r) then
+            execute pg_catalog.format('create role %I nologin', r);
+        end if;
+    end loop;
+    -- A migrator who is no superuser must be a member before it can hand objects over.
+    if not (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
+        execute pg_catalog.format('grant deferred_owner to %I', current_user);
+    end if;
+    if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
+        grant deferred_producer to deferred_worker;  -- functions may defer further jobs
+    end if;
+end
+$roles$;
+
+create schema deferred authorization deferred_owner;
+comment on schema deferred is 'jobs deferred by applications and run by check_deferred';
+
+set local role deferred_owner;
+
+-- ---------------------------------------------------------------- schema version
+
+create table deferred.__deferred_migration (
+    version    integer primary key,
+    name       text not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    applied_by name not null default session_user
+);
+comment on table  deferred.__deferred_migration is 'schema steps applied, one row each';
+comment on column deferred.__deferred_migration.version is 'number of the step; the highest is the schema version';
+comment on column deferred.__deferred_migration.name is 'what the step does, from its file name';
+comment on column deferred.__deferred_migration.applied_at is 'when it was applied (database clock)';
+comment on column deferred.__deferred_migration.applied_by is 'role that applied it';
+
+-- ---------------------------------------------------------------- queues
+
+create table deferred.__deferred_queue (
+    name             text collate "C" primary key
+                     check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
+    paused           boolean not null default false,
+    params_max_bytes integer not null default 1048576 check (params_max_bytes > 0),
+    created_at       timestamptz not null default clock_timestamp()
+);
+comment on table  deferred.__deferred_queue is 'queues and their settings; a queue is added by the first job deferred to it';
+comment on column deferred.__deferred_queue.name is 'name of the queue';
+comment on column deferred.__deferred_queue.paused is 'true: nothing is claimed from it';
+comment on column deferred.__deferred_queue.params_max_bytes is 'largest params accepted, in bytes';
+comment on column deferred.__deferred_queue.created_at is 'when it was added';
+
+insert into deferred.__deferred_queue (name) values ('default');
+
+-- ---------------------------------------------------------------- who may defer what
+
+create table deferred.__deferred_grant (
+    role  name not null,
+    queue text collate "C",
+    fn    text collate "C",
+    unique nulls not distinct (role, queue, fn)
+);
+comment on table  deferred.__deferred_grant is 'optional limits for producers: a role named here may defer only what its rows allow; a role not named may defer anything';
+comment on column deferred.__deferred_grant.role is 'login role, or role taken by SET ROLE; the rows of both count, so that SET ROLE does not lift a limit';
+comment on column deferred.__deferred_grant.queue is 'queue allowed; NULL: any';
+comment on column deferred.__deferred_grant.fn is 'function allowed; NULL: any';
+
+-- ---------------------------------------------------------------- jobs
+
+create sequence deferred.__deferred_id_seq as bigint;
+
+-- The two tables a defer() writes have no CHECK constraints: PostgreSQL reads their text anew for every
+-- statement, which costs a single insert 50 us, more than the two rows themselves. The functions below
+-- check what they store, and deferred.check_ledger() finds what got around them.
+create table deferred.__deferred (
+    id                  bigint not null,
+    queue               text collate "C" not null,
+    fn                  text collate "C",
+    params              json not null,
+    label               text,
+    key                 text collate "C",
+    priority            smallint not null default 0,
+    run_at              timestamptz,
+    expires_at          timestamptz,
+    max_attempts        integer,
+    timeout_ms          bigint,
+    backoff_floor_ms    bigint,
+    backoff_ceiling_ms  bigint,
+    backoff_exponent    double precision,
+    created_at          timestamptz not null default clock_timestamp(),
+    created_by          name not null default session_user,
+    primary key (id)
+) partition by range (id);
+comment on table  deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed';
+comment on column deferred.__deferred.id is 'job id';
+comment on column deferred.__deferred.queue is 'queue it was deferred to';
+comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
+comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
+comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters';
+comment on column deferred.__deferred.priority is 'larger is taken earlier';
+comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
+comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
+comment on column deferred.__deferred.max_attempts is 'attempts before the job is dead; NULL: default of the function or the worker';
+comment on column deferred.__deferred.timeout_ms is 'limit of one attempt, milliseconds; NULL: default of the function or the worker';
+comment on column deferred.__deferred.backoff_floor_ms is 'delay after the first failed attempt, milliseconds; NULL: default of the worker';
+comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, milliseconds; NULL: default of the worker';
+comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
+comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
+comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
+
+-- The net: a row that no partition takes lands here and is moved by deferred.maintain().
+create table deferred.__deferred_default partition of deferred.__deferred default;
+
+create table deferred.__deferred_hot (
+    id           bigint not null primary key,
+    queue        text collate "C" not null,
+    fn           text collate "C",
+    priority     smallint not null default 0,
+    xid          xid8 not null default pg_current_xact_id(),
+    due_at       timestamptz,
+    visible_at   timestamptz not null,
+    attempt      integer not null default 0,
+    attempt_base integer not null default 0,
+    receipt      bigint,
+    worker       bigint,
+    started_at   timestamptz,
+    expires_at   timestamptz,
+    key          text collate "C"
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
+comment on column deferred.__deferred_hot.id is 'job id, as in __deferred';
+comment on column deferred.__deferred_hot.queue is 'copied from __deferred';
+comment on column deferred.__deferred_hot.fn is 'copied from __deferred';
+comment on column deferred.__deferred_hot.priority is 'copied from __deferred';
+comment on column deferred.__deferred_hot.xid is 'arrival position: the transaction that made the row ready';
+comment on column deferred.__deferred_hot.due_at is 'delayed until; NULL: ready or claimed';
+comment on column deferred.__deferred_hot.visible_at is 'ready since, or while claimed the end of the lease, or while delayed = due_at';
+comment on column deferred.__deferred_hot.attempt is 'attempts made so far, the one in progress included';
+comment on column deferred.__deferred_hot.attempt_base is 'attempts made before the last retry by hand; they do not count against the limit';
+comment on column deferred.__deferred_hot.receipt is 'token of the claim, random; NULL: not claimed';
+comment on column deferred.__deferred_hot.worker is 'worker that holds the claim';
+comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
+comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
+comment on column deferred.__deferred_hot.key is 'copied from __deferred';
+
+-- A claim changes none of the columns these indexes hold, so it is a HOT update.
+create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id) where due_at is null;
+create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null;
+create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null;
+
+create table deferred.__deferred_log (
+    job_id      bigint not null,
+    attempt     integer not null,
+    outcome     text collate "C" not null check (outcome in
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+    final       boolean not null,
+    error       text,
+    exit_code   integer,
+    signal      integer,
+    started_at  timestamptz,
+    finished_at timestamptz not null default clock_timestamp(),
+    worker      bigint,
+    receipt     bigint,
+    plugin      text,
+    wait_us     bigint,
+    run_us      bigint,
+    user_us     bigint,
+    sys_us      bigint,
+    max_rss_kb  bigint,
+    result      text
+) partition by range (finished_at);
+comment on table  deferred.__deferred_log is 'one row an attempt; rows are added and, long after, purged, never changed';
+comment on column deferred.__deferred_log.job_id is 'id of the job';
+comment on column deferred.__deferred_log.attempt is 'number of the attempt from 1; 0: the job was cancelled or expired while nobody ran it';
+comment on column deferred.__deferred_log.outcome is 'how the attempt ended';
+comment on column deferred.__deferred_log.final is 'true: the job left __deferred_hot with this row';
+comment on column deferred.__deferred_log.error is 'what went wrong, for people';
+comment on column deferred.__deferred_log.exit_code is 'exit status, where a process ended by itself';
+comment on column deferred.__deferred_log.signal is 'signal that ended the process';
+comment on column deferred.__deferred_log.started_at is 'start of the attempt (database clock)';
+comment on column deferred.__deferred_log.finished_at is 'end of the attempt (database clock)';
+comment on column deferred.__deferred_log.worker is 'worker that made the attempt: __deferred_worker.id';
+comment on column deferred.__deferred_log.receipt is 'receipt of the claim, by which a worker that lost the answer finds its own row';
+comment on column deferred.__deferred_log.plugin is 'plugin, version and build that ran it';
+comment on column deferred.__deferred_log.wait_us is 'from ready to started, microseconds';
+comment on column deferred.__deferred_log.run_us is 'from started to finished, microseconds';
+comment on column deferred.__deferred_log.user_us is 'CPU time in user mode, microseconds';
+comment on column deferred.__deferred_log.sys_us is 'CPU time in the kernel, microseconds';
+comment on column deferred.__deferred_log.max_rss_kb is 'largest resident memory of the process so far, KiB';
+comment on column deferred.__deferred_log.result is 'text handed back by the function, at most 8 KiB';
+
+create index __deferred_log_job on deferred.__deferred_log (job_id);
+-- Jobs that ended without success, newest first, for people; the many that end well never touch it.
+create index __deferred_log_ended on deferred.__deferred_log (finished_at) where final and outcome <> 'ok';
+create table deferred.__deferred_log_default partition of deferred.__deferred_log default;
+
+create table deferred.__deferred_worker (
+    id         bigint generated always as identity primary key,
+    instance   text not null,
+    host       text not null,
+    pid        integer not null,
+    version    text not null,
+    started_at timestamptz not null default clock_timestamp(),
+    seen_at    timestamptz not null default clock_timestamp(),
+    ended_at   timestamptz,
+    held       bigint[] not null default '{}'
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
+comment on column deferred.__deferred_worker.id is 'worker id';
+comment on column deferred.__deferred_worker.instance is 'host and pidfile: two runs of one instance never overlap';
+comment on column deferred.__deferred_worker.host is 'host name';
+comment on column deferred.__deferred_worker.pid is 'process id on that host';
+comment on column deferred.__deferred_worker.version is 'version of the program';
+comment on column deferred.__deferred_worker.started_at is 'when it registered';
+comment on column deferred.__deferred_worker.seen_at is 'its last claim or renewal';
+comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
+comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on, so that its successor finds them without a scan';
+create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
+
+-- ---------------------------------------------------------------- deferring
+
+-- The role that acts: SET ROLE inside a session counts, the definer of these functions does not.
+create function deferred.__actor() returns name
+language sql stable
+as $$
+    select coalesce(nullif(current_setting('role', true), 'none'), session_user)::name
+$$;
+comment on function deferred.__actor() is 'role that acts: the one taken by SET ROLE, else the login role';
+
+create function deferred.__depth_ok(params json) returns boolean
+language sql immutable
+as $$
+    -- Fewer than 513 opening brackets cannot nest deeper than 512: the common case stops there.
+    select length(params::text) - length(translate(params::text, '[{', '')) <= 512
+        or (select max(depth) <= 512
+            from (select sum(case when c in ('[', '{') then 1 else -1 end) over (order by n) as depth
+                  from string_to_table(regexp_replace(regexp_replace(params::text, '"([^"\\]|\\.)*"', '', 'g'),
+                                                      '[^][{}]', '', 'g'), null)
+                       with ordinality as t(c, n)) s)
+$$;
+comment on function deferred.__depth_ok(json) is 'true unless params nest deeper than 512 levels';
+
+-- One expression, so that the planner puts it in the place of the call.
+create function deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint,
+    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision)
+returns boolean
+language sql immutable
+as $$
+    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or max_attempts < 1 or timeout_ms < 1
+        or backoff_floor_ms < 1 or backoff_ceiling_ms < 1 or backoff_exponent not between 1 and 100, false)
+$$;
+comment on function deferred.__opts_ok is 'true if these options of a job are in range';
+
+create function deferred.__enqueue(
+    fn text, params json, queue text, label text, priority integer,
+    delay_ms bigint, run_at timestamptz, expires_ms bigint, expires_at timestamptz,
+    key text, on_duplicate text, max_attempts integer, timeout_ms bigint,
+    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision)
+returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_queue      text collate "C" := coalesce($3, 'default');
+    v_now        timestamptz := clock_timestamp();
+    v_due        timestamptz := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+    v_expires    timestamptz := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
+    v_allowed    boolean;
+    v_max_bytes  integer;
+    v_id         bigint;
+    v_old        record;
+    v_actor      name := deferred.__actor();
+begin
+    if $1 is null or length($1) > 127 or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+        raise exception using errcode = '22023',
+            message = format('invalid function name %s', coalesce(quote_literal(left($1, 200)), 'NULL')),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    if $2 is null then
+        raise exception using errcode = '22004',
+            message = format('params of %L are NULL', $1), hint = 'pass ''{}'' for a call without params';
+    end if;
+    if $5 not between -32768 and 32767 then
+        raise exception using errcode = '22003',
+            message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
+    end if;
+    if $6 < 0 or $8 < 0 then
+        raise exception using errcode = '22003',
+            message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
+    end if;
+    if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
+        raise exception using errcode = '22003',
+            message = format('an option of %L is out of range', $1),
+            hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
+                   'more than 0; backoff_exponent: 1 to 100';
+    end if;
+    -- One look at both tables. v_allowed is NULL for a role without rows, which may defer anything.
+    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = $1))
+            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
+           (select q.params_max_bytes from deferred.__deferred_queue q where q.name = v_queue)
+    into v_allowed, v_max_bytes;
+    if not v_allowed then
+        raise exception using errcode = '42501',
+            message = format('role %I may not defer %L to queue %L', v_actor, $1, v_queue),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+    if v_max_bytes is null then
+        if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+            raise exception using errcode = '22023',
+                message = format('invalid queue name %L', left(v_queue, 200)),
+                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+        end if;
+        insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+        v_max_bytes := 1048576;
+    end if;
+    if octet_length($2::text) > v_max_bytes then
+        raise exception using errcode = '54000',
+            message = format('params of %L have %s bytes, queue %L takes %s', $1, octet_length($2::text), v_queue, v_max_bytes),
+            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
+    end if;
+    if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
+        raise exception using errcode = '54000',
+            message = format('params of %L nest deeper than 512 levels', $1);
+    end if;
+
+    v_id := nextval('deferred.__deferred_id_seq');
+    if $10 is null then
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+        values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires);
+    else
+        if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
+            raise exception using errcode = '22023',
+                message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
+        end if;
+        loop
+            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key)
+            values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10)
+            on conflict (queue, key) where key is not null do nothing;
+            exit when found;
+            -- Somebody has the key. Between the two statements he may have finished: then try again.
+            -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            continue when not found;
+            if coalesce($11, 'skip') = 'skip' then
+                return v_old.id;
+            elsif $11 = 'error' then
+                raise exception using errcode = '23505',
+                    message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
+            end if;
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10 for update;
+            continue when not found;
+            if v_old.receipt is not null then
+                raise exception using errcode = '55006',
+                    message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
+                    hint = 'defer again when it has finished, or use another key';
+            end if;
+            delete from deferred.__deferred_hot h where h.id = v_old.id;
+            insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+            values (v_old.id, 0, 'cancelled', true, format('replaced by job %s', v_id));
+        end loop;
+    end if;
+    insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+    values (v_id, v_queue, $1, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor);
+    return v_id;
+end
+$$;
+comment on function deferred.__enqueue is 'stores one job; what deferred.defer() and the C library call';
+
+-- '5s', '1.5h', '200ms', '2d', or a bare number of seconds, to milliseconds.
+create function deferred.__ms(name text, span text) returns bigint
+language plpgsql immutable
+as $$
+declare
+    m text[] := regexp_match(span, '^([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)?$');
+begin
+    if span is null then return null; end if;
+    if m is null or length(m[1]) > 12 then
+        raise exception using errcode = '22023',
+            message = format('invalid time span %L for option "%s"', left(span, 200), name),
+            hint = 'write a number and a unit: 200ms, 5s, 10min, 2h, 30d';
+    end if;
+    return round(m[1]::numeric * case m[2] when 'ms' then 1 when 'm' then 60000 when 'min' then 60000
+                                           when 'h' then 3600000 when 'd' then 86400000 else 1000 end);
+end
+$$;
+comment on function deferred.__ms(text, text) is 'a time span as people write it, in milliseconds';
+
+create function deferred.defer(fn text, params json default '{}', opts json default null) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    k text;
+    v text;
+    o jsonb := '{}';
+begin
+    if opts is null then
+        return deferred.__enqueue(fn, params, null, null, null, null, null, null, null, null, null, null, null, null, null, null);
+    end if;
+    if json_typeof(opts) <> 'object' then
+        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', json_typeof(opts)),
+            hint = 'for example {"queue": "mail", "delay": "5s"}';
+    end if;
+    for k, v in select * from json_each_text(opts) loop
+        if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
+                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+            raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
+                hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
+                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+        end if;
+        -- Checked by pattern: an exception block would cost every call a subtransaction.
+        if (k in ('priority', 'max_attempts') and v !~ '^-?[0-9]{1,9}$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
+            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
+                hint = 'it takes a number';
+        end if;
+        o := o || jsonb_build_object(k, v);
+    end loop;
+    return deferred.__enqueue(fn, params, o->>'queue', o->>'label', (o->>'priority')::integer,
+        deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
+        deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
+        o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
+        deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        (o->>'backoff_exponent')::double precision);
+end
+$$;
+comment on function deferred.defer(text, json, json) is 'have fn run later with params; returns the job id';
+
+-- Many jobs in one statement. Arrays run in step; one shorter than fn is filled up with NULL, so
+-- an option that no job uses is passed as NULL. Ids come back in the order of the input.
+create function deferred.__enqueue_many(
+    fn text[], params json[], queue text[], label text[], priority integer[],
+    delay_ms bigint[], run_at timestamptz[], expires_ms bigint[], expires_at timestamptz[],
+    key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[],
+    backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[])
+returns setof bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now   timestamptz := clock_timestamp();
+    v_actor name := deferred.__actor();
+    v_ids   bigint[];
+    v_n     integer := coalesce(array_length($1, 1), 0);
+    v_bad   record;
+begin
+    if v_n = 0 then return; end if;
+    -- A job with a key may meet another one; a limited role is checked job by job. Both take the
+    -- way of the single job. So does an invalid job, which then reports itself.
+    select j.n, j.fn, j.params, j.queue, j.priority into v_bad
+    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16) with ordinality
+         as j(fn, params, queue, label, priority, delay_ms, expires_ms, key, max_attempts, timeout_ms, backoff_floor_ms,
+              backoff_ceiling_ms, backoff_exponent, n)
+    left join deferred.__deferred_queue q on q.name = coalesce(j.queue, 'default')
+    where j.key is not null or q.name is null or j.fn is null or j.params is null
+       or length(j.fn) > 127 or j.fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$'
+       or not deferred.__opts_ok(j.label, j.key, j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms,
+                                 j.backoff_exponent)
+       or j.priority not between -32768 and 32767 or j.delay_ms < 0 or j.expires_ms < 0
+       or octet_length(j.params::text) > q.params_max_bytes
+       or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
+    limit 1;
+    if found or exists (select from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
+        return query
+            select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
+                j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
+                j.backoff_ceiling_ms, j.backoff_exponent)
+            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                 as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
+                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+        return;
+    end if;
+
+    v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+    select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end)
+    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9) as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at)
+    cross join lateral (select coalesce(j.run_at,
+                        case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+    select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
+           coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end),
+           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor
+    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16)
+         as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
+              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+    return query select unnest(v_ids);
+end
+$$;
+comment on function deferred.__enqueue_many is 'stores many jobs in one statement; what deferred.defer_many() and the C library call';
+
+create function deferred.defer_many(jobs json) returns setof bigint
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bad record;
+begin
+    if json_typeof(jobs) is distinct from 'array' then
+        raise exception using errcode = '22023', message = format('jobs are a JSON %s, not an array', coalesce(json_typeof(jobs), 'null')),
+            hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
+    end if;
+    select e.n, json_typeof(e.job) as kind into bad
+    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s is a JSON %s, not an object', bad.n, bad.kind);
+    end if;
+    select e.n, k.name into bad
+    from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
+    where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
+        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
+    end if;
+    -- One look at each job; params by "->", which keeps them byte for byte.
+    return query select m.* from (
+        select array_agg(r.fn order by e.n) as fn, array_agg(coalesce(e.job->'params', '{}') order by e.n) as params,
+               array_agg(r.queue order by e.n) as queue, array_agg(r.label order by e.n) as label,
+               array_agg(r.priority order by e.n) as priority, array_agg(deferred.__ms('delay', r.delay) order by e.n) as delay_ms,
+               array_agg(r.run_at order by e.n) as run_at, array_agg(deferred.__ms('expires', r.expires) order by e.n) as expires_ms,
+               array_agg(r.expires_at order by e.n) as expires_at, array_agg(r.key order by e.n) as key,
+               array_agg(r.on_duplicate order by e.n) as on_duplicate, array_agg(r.max_attempts order by e.n) as max_attempts,
+               array_agg(deferred.__ms('timeout', r.timeout) order by e.n) as timeout_ms,
+               array_agg(deferred.__ms('backoff_floor', r.backoff_floor) order by e.n) as backoff_floor_ms,
+               array_agg(deferred.__ms('backoff_ceiling', r.backoff_ceiling) order by e.n) as backoff_ceiling_ms,
+               array_agg(r.backoff_exponent order by e.n) as backoff_exponent
+        from json_array_elements(jobs) with ordinality as e(job, n)
+        cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
+            expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
+            backoff_floor text, backoff_ceiling text, backoff_exponent double precision)) a
+    cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent) m;
+end
+$$;
+comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
+
+-- ---------------------------------------------------------------- state of a job
+
+create function deferred.state(outcome text) returns text
+language sql immutable
+as $$
+    select case outcome when 'ok' then 'done' when 'cancelled' then 'cancelled' when 'expired' then 'expired' else 'dead' end
+$$;
+comment on function deferred.state(text) is 'state of a job whose last attempt ended finally with this outcome';
+
+-- What a viewer sees of every job: no params, no results, no error texts.
+create view deferred.job as
+    select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
+           case when h.id is null then deferred.state(l.outcome)
+                when h.due_at is not null then 'delayed'
+                when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
+                else 'ready' end as state,
+           coalesce(h.attempt, l.attempts, 0) as attempt,
+           coalesce(h.due_at, h.visible_at) as visible_at,
+           h.worker, h.started_at,
+           case when h.id is null then l.finished_at end as finished_at,
+           l.outcome as last_outcome
+    from deferred.__deferred d
+    left join deferred.__deferred_hot h using (id)
+    left join lateral (
+        select last_value(x.outcome) over w as outcome, max(x.attempt) over w as attempts, last_value(x.finished_at) over w as finished_at
+        from deferred.__deferred_log x where x.job_id = d.id
+        window w as (order by x.finished_at, x.attempt rows between unbounded preceding and unbounded following) limit 1) l on true;
+comment on view deferred.job is 'every job with its state; without params, results and error texts';
+
+-- ---------------------------------------------------------------- administration
+
+create function deferred.__may_touch(owner name) returns boolean
+language sql stable
+as $$
+    select owner = deferred.__actor()
+        or pg_has_role(deferred.__actor(), 'deferred_owner', 'member')
+        or pg_has_role(deferred.__actor(), 'deferred_worker', 'member')
+$$;
+comment on function deferred.__may_touch(name) is 'true for who deferred a job, for workers and administrators';
+
+create function deferred.cancel(id bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    h deferred.__deferred_hot;
+begin
+    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by)) then
+        return false;
+    end if;
+    delete from deferred.__deferred_hot x where x.id = $1 returning * into h;
+    if not found then return false; end if;
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+    values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true,
+            format('cancelled by %s', deferred.__actor()), h.started_at, h.worker, h.receipt);
+    return true;
+end
+$$;
+comment on function deferred.cancel(bigint) is 'take a job out of the queue, running or not; its worker kills a running attempt. False: nothing to cancel';
+
+create function deferred.retry(id bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    h deferred.__deferred_hot;
+    d deferred.__deferred;
+    v_outcome text;
+    v_attempt integer;
+begin
+    select * into d from deferred.__deferred x where x.id = $1;
+    if not found or not deferred.__may_touch(d.created_by) then return false; end if;
+    select * into h from deferred.__deferred_hot x where x.id = $1 for update;
+    if found then
+        if h.receipt is not null then
+            if h.visible_at > clock_timestamp() then
+                raise exception using errcode = '55006', message = format('job %s is being run', $1),
+                    hint = 'wait for its outcome, or cancel it first';
+            end if;
+            return true;  -- its lease has ended: the next claim takes it
+        end if;
+        update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
+        where x.id = $1 and x.due_at is not null;
+        return true;
+    end if;
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
+    order by l.finished_at desc, l.attempt desc limit 1;
+    if v_outcome = 'ok' then
+        raise exception using errcode = '55000', message = format('job %s is done', $1),
+            hint = 'defer the call again to have it run once more';
+    end if;
+    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key)
+    on conflict on constraint __deferred_hot_pkey do nothing;
+    return true;
+exception when unique_violation then
+    raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
+        hint = 'cancel the newer job, or defer the call again';
+end
+$$;
+comment on function deferred.retry(bigint) is 'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: no such job';
+
+-- ---------------------------------------------------------------- partitions and retention
+
+-- Attach a partition for [lo, hi), taking over rows that fell into the net. Gives up, and leaves
+-- all as it was, where the parent cannot be locked at once: the net takes the rows meanwhile.
+create function deferred.__add_partition(parent text, name text, col text, lo text, hi text) returns boolean
+language plpgsql
+as $$
+begin
+    execute format('create table deferred.%I (like deferred.%I including defaults including constraints including comments)', name, parent);
+    execute format('with moved as (delete from deferred.%I where %I >= %L and %I < %L returning *) insert into deferred.%I select * from moved',
+                   parent || '_default', col, lo, col, hi, name);
+    execute format('alter table deferred.%I attach partition deferred.%I for values from (%L) to (%L)', parent, name, lo, hi);
+    return true;
+end
+$$;
+comment on function deferred.__add_partition is 'adds one partition; part of deferred.maintain()';
+
+create function deferred.maintain() returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms'
+as $$
+declare
+    v_made  integer := 0;
+    v_week  date;
+    v_last  bigint;
+    v_lo    bigint;
+    v_width constant bigint := 10000000;
+    v_utc   constant text := 'UTC';
+begin
+    -- The common case costs two catalog look-ups and takes no lock.
+    if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
+        select last_value into v_last from deferred.__deferred_id_seq;
+        if to_regclass(format('deferred.%I', '__deferred_' || ((v_last + v_width / 2) / v_width))) is not null then
+            return 0;
+        end if;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
+
+    for i in 0..4 loop  -- a month ahead: a week without maintenance leaves no gap
+        v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;
+        if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'))) is null then
+            perform deferred.__add_partition('__deferred_log', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'), 'finished_at',
+                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00');
+            v_made := v_made + 1;
+        end if;
+    end loop;
+
+    select last_value into v_last from deferred.__deferred_id_seq;
+    for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
+        if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
+            v_lo := i * v_width;
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text);
+            v_made := v_made + 1;
+        end if;
+    end loop;
+    return v_made;
+exception when lock_not_available then
+    return 0;  -- somebody reads for long: the next call does it, weeks before it matters
+end
+$$;
+comment on function deferred.maintain() is 'adds the partitions the next weeks need; returns how many; cheap to call often';
+
+-- One step of retention: drops one partition that holds nothing younger than the limit and no hot
+-- job. Returns its name, or NULL when none is left. A partition in use is left for the next time.
+create function deferred.__purge_partition(older_than interval) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
+as $$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+    p record;
+    v_hit boolean;
+begin
+    for p in
+        select c.relname, i.inhparent = 'deferred.__deferred_log'::regclass as is_log,
+               (regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([^']+)'\) TO \('([^']+)'\)$re$)) as bound
+        from pg_inherits i join pg_class c on c.oid = i.inhrelid
+        where i.inhparent in ('deferred.__deferred_log'::regclass, 'deferred.__deferred'::regclass)
+          and pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'
+        order by is_log desc, c.relname
+    loop
+        if p.is_log then
+            continue when p.bound[2]::timestamptz > v_cutoff;
+        else
+            continue when p.bound[2]::bigint > (select last_value from deferred.__deferred_id_seq);
+            continue when exists (select from deferred.__deferred_hot h where h.id >= p.bound[1]::bigint and h.id < p.bound[2]::bigint);
+            continue when exists (select from deferred.__deferred_log l where l.job_id >= p.bound[1]::bigint and l.job_id < p.bound[2]::bigint);
+            execute format('select exists (select from deferred.%I where created_at >= %L)', p.relname, v_cutoff) into v_hit;
+            continue when v_hit;
+        end if;
+        execute format('drop table deferred.%I', p.relname);
+        return p.relname;
+    end loop;
+    return null;
+exception when lock_not_available then
+    return null;
+end
+$$;
+comment on function deferred.__purge_partition(interval) is 'part of "deferred purge": drops one outlived partition';
+
+-- Another step: rows past the limit in a partition that also holds younger ones. Works through
+-- pages [page, page + pages) of one partition, so that every step is short whatever its size.
+create function deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_rows bigint;
+begin
+    if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
+        raise exception using errcode = '22023', message = format('%s is no partition of the log', part);
+    end if;
+    execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
+                    and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)',
+                   part, format('(%s,0)', page), format('(%s,0)', page + pages), clock_timestamp() - older_than);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+comment on function deferred.__purge_log is 'part of "deferred purge": deletes outlived rows from some pages of a log partition';
+
+-- And the definitions: those from id on, in order of id, that are past the limit, not hot and have
+-- no log row left. next_id NULL: nothing further is old enough.
+create function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, out purged bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+begin
+    with seen as materialized (
+        select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id limit batch),
+    gone as (
+        delete from deferred.__deferred d using seen s
+        where d.id = s.id and s.created_at < v_cutoff
+          and not exists (select from deferred.__deferred_hot h where h.id = d.id)
+          and not exists (select from deferred.__deferred_log l where l.job_id = d.id)
+        returning 1)
+    select (select count(*) from gone),
+           (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
+    into purged, next_id;
+end
+$$;
+comment on function deferred.__purge_jobs is 'part of "deferred purge": deletes outlived jobs from some ids on';
+
+-- And what runs left behind.
+create function deferred.__purge_workers(older_than interval) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_rows bigint;
+begin
+    delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
+       and not exists (select from unnest(w.held) i join deferred.__deferred_hot h on h.id = i where h.worker = w.id);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+comment on function deferred.__purge_workers(interval) is 'part of "deferred purge": deletes rows of runs ended long ago';
+
+-- ---------------------------------------------------------------- invariants
+
+create function deferred.check_ledger() returns table (invariant text, job_id bigint, detail text)
+language sql stable
+as $$
+    select 'I1: a job is hot or has a final log row', d.id, 'neither hot nor finished'
+    from deferred.__deferred d
+    where not exists (select from deferred.__deferred_hot h where h.id = d.id)
+      and not exists (select from deferred.__deferred_log l where l.job_id = d.id and l.final)
+  union all
+    select 'I1: a hot row has its job', h.id, 'no row in __deferred'
+    from deferred.__deferred_hot h where not exists (select from deferred.__deferred d where d.id = h.id)
+  union all
+    select 'I2: at most one ok', l.job_id, format('%s ok rows', count(*))
+    from deferred.__deferred_log l where l.outcome = 'ok' group by l.job_id having count(*) > 1
+  union all
+    select 'I3: attempts are numbered 1..n', l.job_id, format('%s rows, numbers up to %s', count(*), max(l.attempt))
+    from deferred.__deferred_log l where l.attempt > 0
+    group by l.job_id having count(*) <> max(l.attempt) or count(distinct l.attempt) <> count(*)
+  union all
+    select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
+    from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
+    group by h.id, h.attempt, h.receipt
+    having count(l.attempt) <> h.attempt - (h.receipt is not null)::integer
+  union all
+    select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
+    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
+  union all
+    select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
+           h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
+    from deferred.__deferred_hot h
+    where h.attempt < h.attempt_base or h.attempt_base < 0 or (h.receipt is null) <> (h.worker is null)
+       or (h.receipt is not null and h.due_at is not null)
+  union all
+    select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
+    from deferred.__deferred d
+    where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+       or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
+                                 d.backoff_exponent)
+$$;
+comment on function deferred.check_ledger() is 'violations of the promises kept between the tables: no rows when all is well. Reads everything; for tests and doubts';
+
+-- ---------------------------------------------------------------- rights
+
+revoke all on all functions in schema deferred from public;
+grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
+grant execute on function deferred.defer(text, json, json), deferred.defer_many(json), deferred.__ms(text, text),
+    deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint) to deferred_producer;
+grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
+    deferred.state(text), deferred.check_ledger() to deferred_worker;
+grant execute on function deferred.state(text) to deferred_viewer;
+grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
+grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;
+grant select, update, delete on deferred.__deferred_hot to deferred_worker;
+grant insert on deferred.__deferred_log to deferred_worker;
+grant select, insert, update on deferred.__deferred_worker to deferred_worker;
+grant select on deferred.job, deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
+grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
+grant select (ctid, job_id, attempt, outcome, final, exit_code, signal, started_at, finished_at, worker, plugin, wait_us, run_us,
+              user_us, sys_us, max_rss_kb) on deferred.__deferred_log to deferred_viewer;
+
+select deferred.maintain();
+
+reset role;

@@ -1,0 +1,19 @@
+-- admin_ls_hot: jobs still to be run, oldest first.
+-- $1 queue (text), $2 function (text), $3 state ready, delayed or claimed (text); each NULL: any. $4 most rows (int4)
+-- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),
+--   seconds until it is due, or while claimed until the lease ends, negative: since (int8), last outcome (text), the job as a
+--   JSON object (text)
+-- locks: none. Index: primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
+--   (offset 0 has it looked up job by job)
+select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
+       extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
+       j.last_outcome, row_to_json(j)::text
+from (select x.id, x.visible_at
+      from deferred.__deferred_hot x
+      where ($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
+        and ($3::text is null or $3 = case when x.due_at is not null then 'delayed'
+                                           when x.worker is not null and x.visible_at > clock_timestamp() then 'claimed'
+                                           else 'ready' end)
+      order by x.id limit $4::int4) h
+cross join lateral (select * from deferred.job x where x.id = h.id offset 0) j
+order by h.id

@@ -1,0 +1,32 @@
+-- admin_show: all there is to know of one job.
+-- $1 job id (int8)
+-- returns no row if there is no such job, else one: id (int8), state, queue, fn, label, key (text), priority (int4),
+--   attempt (int4), created, its age in seconds (int8), created by, run at, expires, visible at (text), worker (text),
+--   limits (text), params (text), the job with its attempts as a JSON object (text)
+-- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job
+select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
+       to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), extract(epoch from clock_timestamp() - d.created_at)::int8,
+       d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
+       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
+       (select format('%s (%s pid %s)', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker),
+       concat_ws(', ', 'attempts ' || d.max_attempts, 'timeout ' || d.timeout_ms || ' ms',
+                 'back-off floor ' || d.backoff_floor_ms || ' ms', 'ceiling ' || d.backoff_ceiling_ms || ' ms',
+                 'exponent ' || d.backoff_exponent),
+       d.params::text,
+       json_build_object('id', d.id, 'state', j.state, 'queue', d.queue, 'fn', d.fn, 'params', d.params, 'label', d.label,
+           'key', d.key, 'priority', d.priority, 'attempt', j.attempt, 'created_at', d.created_at, 'created_by', d.created_by,
+           'run_at', d.run_at, 'expires_at', d.expires_at, 'visible_at', j.visible_at, 'worker', j.worker,
+           'finished_at', j.finished_at, 'max_attempts', d.max_attempts, 'timeout_ms', d.timeout_ms,
+           'backoff_floor_ms', d.backoff_floor_ms, 'backoff_ceiling_ms', d.backoff_ceiling_ms,
+           'backoff_exponent', d.backoff_exponent,
+           'attempts', coalesce((
+               select json_agg(json_build_object('attempt', l.attempt, 'outcome', l.outcome, 'final', l.final, 'error', l.error,
+                          'exit_code', l.exit_code, 'signal', l.signal, 'started_at', l.started_at, 'finished_at', l.finished_at,
+                          'worker', l.worker, 'host', w.host, 'plugin', l.plugin, 'wait_us', l.wait_us, 'run_us', l.run_us,
+                          'user_us', l.user_us, 'sys_us', l.sys_us, 'max_rss_kb', l.max_rss_kb, 'result', l.result)
+                          order by l.finished_at, l.attempt)
+               from deferred.__deferred_log l left join deferred.__deferred_worker w on w.id = l.worker
+               where l.job_id = d.id), '[]'))::text
+from deferred.__deferred d
+cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
+where d.id = $1::int8

@@ -1,0 +1,27 @@
+-- admin_status_queues: how much lies in each queue; counts no further than $1 jobs of a queue.
+-- $1 where counting stops (int8)
+-- returns queue (text), paused (bool), ready, claimed, delayed (int8), counting of ready and claimed stopped (bool),
+--   counting of delayed stopped (bool), seconds the longest waiting ready job among those counted has waited (int8, NULL: none),
+--   the same as a JSON object (text)
+-- locks: none. Index: __deferred_hot_ready for a queue, __deferred_hot_delayed over all queues
+with delayed as (
+    select x.queue, count(*) as n
+    from (select h.queue from deferred.__deferred_hot h where h.due_at is not null limit $1::int8 + 1) x
+    group by x.queue),
+stopped as (
+    select coalesce(sum(n), 0) > $1 as yes from delayed),
+figures as (
+    select q.name as queue, q.paused, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
+           s.yes as delayed_more, r.oldest_ready_s
+    from deferred.__deferred_queue q
+    cross join stopped s
+    left join delayed d on d.queue = q.name
+    cross join lateral (
+        select least(count(*) filter (where x.free), $1) as ready, least(count(*) filter (where not x.free), $1) as claimed,
+               count(*) > $1 as more,
+               extract(epoch from clock_timestamp() - min(x.visible_at) filter (where x.free))::int8 as oldest_ready_s
+        from (select h.worker is null or h.visible_at <= clock_timestamp() as free, h.visible_at
+              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null limit $1 + 1) x) r)
+select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, row_to_json(f)::text
+from figures f
+order by f.queue

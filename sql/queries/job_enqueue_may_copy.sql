@@ -1,0 +1,12 @@
+-- Ask whether the acting role may write the tables itself, so that jobs can be stored by COPY.
+--
+-- Returns: bool.
+-- Locks: none. Index: none.
+select has_schema_privilege('deferred', 'usage')
+    and has_table_privilege('deferred.__deferred', 'insert')
+    and has_table_privilege('deferred.__deferred_hot', 'insert')
+    and has_table_privilege('deferred.__deferred_queue', 'select')
+    and has_table_privilege('deferred.__deferred_queue', 'insert')
+    and has_table_privilege('deferred.__deferred_grant', 'select')
+    and has_sequence_privilege('deferred.__deferred_id_seq', 'usage')
+    and has_function_privilege('deferred.__actor()', 'execute')

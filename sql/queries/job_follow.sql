@@ -1,0 +1,9 @@
+-- job_follow: defer the calls that a successful attempt asked for, if that attempt is still the owner.
+-- Sent before job_finish in the same transaction.
+-- $1 id int8, $2 receipt int8: the job that asked   $3 fn text   $4 params json   $5 opts json or NULL
+-- returns one row: id of the new job (int8); none if the receipt is not valid
+-- locks: the hot row of the job that asked
+with owner as materialized (
+    select h.id from deferred.__deferred_hot h
+    where h.id = $1::int8 and h.receipt = $2::int8 and h.visible_at > now() for update)
+select deferred.defer($3::text, $4::json, $5::json) from owner

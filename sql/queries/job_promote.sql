@@ -1,0 +1,12 @@
+-- job_promote: delayed jobs that are due become ready, at the tail of their lane.
+-- $1 at most so many, int4
+-- returns one row: number of jobs (int8)
+-- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
+with due as materialized (
+    select h.id from deferred.__deferred_hot h where h.due_at <= now()
+    order by h.due_at limit $1::int4 for update skip locked),
+ready as (
+    update deferred.__deferred_hot h set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()
+    from due where h.id = due.id and h.due_at is not null
+    returning 1)
+select count(*) from ready

@@ -1,0 +1,2007 @@
+-- Where the migrations end, written by `make schema`; to be read, not to be run: `deferred migrate` makes
+-- the schema. The partitions of today are left out.
+--
+-- PostgreSQL database dump
+--
+
+SET statement_timeout = 0;
+SET lock_timeout = 0;
+SET idle_in_transaction_session_timeout = 0;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SELECT pg_catalog.set_config('search_path', '', false);
+SET check_function_bodies = false;
+SET xmloption = content;
+SET client_min_messages = warning;
+SET row_security = off;
+
+--
+-- Name: deferred; Type: SCHEMA; Schema: -; Owner: deferred_owner
+--
+
+CREATE SCHEMA deferred;
+
+ALTER SCHEMA deferred OWNER TO deferred_owner;
+
+--
+-- Name: SCHEMA deferred; Type: COMMENT; Schema: -; Owner: deferred_owner
+--
+
+COMMENT ON SCHEMA deferred IS 'jobs deferred by applications and run by check_deferred';
+
+--
+-- Name: __actor(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__actor() RETURNS name
+    LANGUAGE sql STABLE
+    AS $$
+    select coalesce(nullif(current_setting('role', true), 'none'), session_user)::name
+$$;
+
+ALTER FUNCTION deferred.__actor() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __actor(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__actor() IS 'role that acts: the one taken by SET ROLE, else the login role';
+
+--
+-- Name: __add_partition(text, text, text, text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+    execute format('create table deferred.%I (like deferred.%I including defaults including constraints including comments)', name, parent);
+    execute format('with moved as (delete from deferred.%I where %I >= %L and %I < %L returning *) insert into deferred.%I select * from moved',
+                   parent || '_default', col, lo, col, hi, name);
+    execute format('alter table deferred.%I attach partition deferred.%I for values from (%L) to (%L)', parent, name, lo, hi);
+    return true;
+end
+$$;
+
+ALTER FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) IS 'adds one partition; part of deferred.maintain()';
+
+--
+-- Name: __depth_ok(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__depth_ok(params json) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    -- Fewer than 513 opening brackets cannot nest deeper than 512: the common case stops there.
+    select length(params::text) - length(translate(params::text, '[{', '')) <= 512
+        or (select max(depth) <= 512
+            from (select sum(case when c in ('[', '{') then 1 else -1 end) over (order by n) as depth
+                  from string_to_table(regexp_replace(regexp_replace(params::text, '"([^"\\]|\\.)*"', '', 'g'),
+                                                      '[^][{}]', '', 'g'), null)
+                       with ordinality as t(c, n)) s)
+$$;
+
+ALTER FUNCTION deferred.__depth_ok(params json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __depth_ok(params json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__depth_ok(params json) IS 'true unless params nest deeper than 512 levels';
+
+--
+-- Name: __enqueue(text, json, text, text, integer, bigint, timestamp with time zone, bigint, timestamp with time zone, text, text, integer, bigint, bigint, bigint, double precision); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_queue      text collate "C" := coalesce($3, 'default');
+    v_now        timestamptz := clock_timestamp();
+    v_due        timestamptz := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+    v_expires    timestamptz := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
+    v_allowed    boolean;
+    v_max_bytes  integer;
+    v_id         bigint;
+    v_old        record;
+    v_actor      name := deferred.__actor();
+begin
+    if $1 is null or length($1) > 127 or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+        raise exception using errcode = '22023',
+            message = format('invalid function name %s', coalesce(quote_literal(left($1, 200)), 'NULL')),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    if $2 is null then
+        raise exception using errcode = '22004',
+            message = format('params of %L are NULL', $1), hint = 'pass ''{}'' for a call without params';
+    end if;
+    if $5 not between -32768 and 32767 then
+        raise exception using errcode = '22003',
+            message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
+    end if;
+    if $6 < 0 or $8 < 0 then
+        raise exception using errcode = '22003',
+            message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
+    end if;
+    if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
+        raise exception using errcode = '22003',
+            message = format('an option of %L is out of range', $1),
+            hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
+                   'more than 0; backoff_exponent: 1 to 100';
+    end if;
+    -- One look at both tables. v_allowed is NULL for a role without rows, which may defer anything.
+    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = $1))
+            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
+           (select q.params_max_bytes from deferred.__deferred_queue q where q.name = v_queue)
+    into v_allowed, v_max_bytes;
+    if not v_allowed then
+        raise exception using errcode = '42501',
+            message = format('role %I may not defer %L to queue %L', v_actor, $1, v_queue),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+    if v_max_bytes is null then
+        if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+            raise exception using errcode = '22023',
+                message = format('invalid queue name %L', left(v_queue, 200)),
+                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+        end if;
+        insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+        v_max_bytes := 1048576;
+    end if;
+    if octet_length($2::text) > v_max_bytes then
+        raise exception using errcode = '54000',
+            message = format('params of %L have %s bytes, queue %L takes %s', $1, octet_length($2::text), v_queue, v_max_bytes),
+            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
+    end if;
+    if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
+        raise exception using errcode = '54000',
+            message = format('params of %L nest deeper than 512 levels', $1);
+    end if;
+
+    v_id := nextval('deferred.__deferred_id_seq');
+    if $10 is null then
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+        values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires);
+    else
+        if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
+            raise exception using errcode = '22023',
+                message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
+        end if;
+        loop
+            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key)
+            values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10)
+            on conflict (queue, key) where key is not null do nothing;
+            exit when found;
+            -- Somebody has the key. Between the two statements he may have finished: then try again.
+            -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            continue when not found;
+            if coalesce($11, 'skip') = 'skip' then
+                return v_old.id;
+            elsif $11 = 'error' then
+                raise exception using errcode = '23505',
+                    message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
+            end if;
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10 for update;
+            continue when not found;
+            if v_old.receipt is not null then
+                raise exception using errcode = '55006',
+                    message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
+                    hint = 'defer again when it has finished, or use another key';
+            end if;
+            delete from deferred.__deferred_hot h where h.id = v_old.id;
+            insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+            values (v_old.id, 0, 'cancelled', true, format('replaced by job %s', v_id));
+        end loop;
+    end if;
+    insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+    values (v_id, v_queue, $1, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor);
+    return v_id;
+end
+$_$;
+
+ALTER FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) IS 'stores one job; what deferred.defer() and the C library call';
+
+--
+-- Name: __enqueue_many(text[], json[], text[], text[], integer[], bigint[], timestamp with time zone[], bigint[], timestamp with time zone[], text[], text[], integer[], bigint[], bigint[], bigint[], double precision[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now   timestamptz := clock_timestamp();
+    v_actor name := deferred.__actor();
+    v_ids   bigint[];
+    v_n     integer := coalesce(array_length($1, 1), 0);
+    v_bad   record;
+begin
+    if v_n = 0 then return; end if;
+    -- A job with a key may meet another one; a limited role is checked job by job. Both take the
+    -- way of the single job. So does an invalid job, which then reports itself.
+    select j.n, j.fn, j.params, j.queue, j.priority into v_bad
+    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16) with ordinality
+         as j(fn, params, queue, label, priority, delay_ms, expires_ms, key, max_attempts, timeout_ms, backoff_floor_ms,
+              backoff_ceiling_ms, backoff_exponent, n)
+    left join deferred.__deferred_queue q on q.name = coalesce(j.queue, 'default')
+    where j.key is not null or q.name is null or j.fn is null or j.params is null
+       or length(j.fn) > 127 or j.fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$'
+       or not deferred.__opts_ok(j.label, j.key, j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms,
+                                 j.backoff_exponent)
+       or j.priority not between -32768 and 32767 or j.delay_ms < 0 or j.expires_ms < 0
+       or octet_length(j.params::text) > q.params_max_bytes
+       or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
+    limit 1;
+    if found or exists (select from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
+        return query
+            select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
+                j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
+                j.backoff_ceiling_ms, j.backoff_exponent)
+            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                 as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
+                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+        return;
+    end if;
+
+    v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+    select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end)
+    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9) as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at)
+    cross join lateral (select coalesce(j.run_at,
+                        case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+    select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
+           coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end),
+           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor
+    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16)
+         as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
+              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+    return query select unnest(v_ids);
+end
+$_$;
+
+ALTER FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) IS 'stores many jobs in one statement; what deferred.defer_many() and the C library call';
+
+--
+-- Name: __may_touch(name); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__may_touch(owner name) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    select owner = deferred.__actor()
+        or pg_has_role(deferred.__actor(), 'deferred_owner', 'member')
+        or pg_has_role(deferred.__actor(), 'deferred_worker', 'member')
+$$;
+
+ALTER FUNCTION deferred.__may_touch(owner name) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __may_touch(owner name); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__may_touch(owner name) IS 'true for who deferred a job, for workers and administrators';
+
+--
+-- Name: __ms(text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__ms(name text, span text) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+declare
+    m text[] := regexp_match(span, '^([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)?$');
+begin
+    if span is null then return null; end if;
+    if m is null or length(m[1]) > 12 then
+        raise exception using errcode = '22023',
+            message = format('invalid time span %L for option "%s"', left(span, 200), name),
+            hint = 'write a number and a unit: 200ms, 5s, 10min, 2h, 30d';
+    end if;
+    return round(m[1]::numeric * case m[2] when 'ms' then 1 when 'm' then 60000 when 'min' then 60000
+                                           when 'h' then 3600000 when 'd' then 86400000 else 1000 end);
+end
+$_$;
+
+ALTER FUNCTION deferred.__ms(name text, span text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __ms(name text, span text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__ms(name text, span text) IS 'a time span as people write it, in milliseconds';
+
+--
+-- Name: __opts_ok(text, text, integer, bigint, bigint, bigint, double precision); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or max_attempts < 1 or timeout_ms < 1
+        or backoff_floor_ms < 1 or backoff_ceiling_ms < 1 or backoff_exponent not between 1 and 100, false)
+$$;
+
+ALTER FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) IS 'true if these options of a job are in range';
+
+--
+-- Name: __purge_jobs(interval, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+begin
+    with seen as materialized (
+        select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id limit batch),
+    gone as (
+        delete from deferred.__deferred d using seen s
+        where d.id = s.id and s.created_at < v_cutoff
+          and not exists (select from deferred.__deferred_hot h where h.id = d.id)
+          and not exists (select from deferred.__deferred_log l where l.job_id = d.id)
+        returning 1)
+    select (select count(*) from gone),
+           (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
+    into purged, next_id;
+end
+$$;
+
+ALTER FUNCTION deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint) IS 'part of "deferred purge": deletes outlived jobs from some ids on';
+
+--
+-- Name: __purge_log(regclass, interval, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_rows bigint;
+begin
+    if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
+        raise exception using errcode = '22023', message = format('%s is no partition of the log', part);
+    end if;
+    execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
+                    and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)',
+                   part, format('(%s,0)', page), format('(%s,0)', page + pages), clock_timestamp() - older_than);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+
+ALTER FUNCTION deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __purge_log(part regclass, older_than interval, page bigint, pages integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) IS 'part of "deferred purge": deletes outlived rows from some pages of a log partition';
+
+--
+-- Name: __purge_partition(interval); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__purge_partition(older_than interval) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '100ms'
+    AS $_$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+    p record;
+    v_hit boolean;
+begin
+    for p in
+        select c.relname, i.inhparent = 'deferred.__deferred_log'::regclass as is_log,
+               (regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([^']+)'\) TO \('([^']+)'\)$re$)) as bound
+        from pg_inherits i join pg_class c on c.oid = i.inhrelid
+        where i.inhparent in ('deferred.__deferred_log'::regclass, 'deferred.__deferred'::regclass)
+          and pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'
+        order by is_log desc, c.relname
+    loop
+        if p.is_log then
+            continue when p.bound[2]::timestamptz > v_cutoff;
+        else
+            continue when p.bound[2]::bigint > (select last_value from deferred.__deferred_id_seq);
+            continue when exists (select from deferred.__deferred_hot h where h.id >= p.bound[1]::bigint and h.id < p.bound[2]::bigint);
+            continue when exists (select from deferred.__deferred_log l where l.job_id >= p.bound[1]::bigint and l.job_id < p.bound[2]::bigint);
+            execute format('select exists (select from deferred.%I where created_at >= %L)', p.relname, v_cutoff) into v_hit;
+            continue when v_hit;
+        end if;
+        execute format('drop table deferred.%I', p.relname);
+        return p.relname;
+    end loop;
+    return null;
+exception when lock_not_available then
+    return null;
+end
+$_$;
+
+ALTER FUNCTION deferred.__purge_partition(older_than interval) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __purge_partition(older_than interval); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__purge_partition(older_than interval) IS 'part of "deferred purge": drops one outlived partition';
+
+--
+-- Name: __purge_workers(interval); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__purge_workers(older_than interval) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_rows bigint;
+begin
+    delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
+       and not exists (select from unnest(w.held) i join deferred.__deferred_hot h on h.id = i where h.worker = w.id);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+
+ALTER FUNCTION deferred.__purge_workers(older_than interval) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __purge_workers(older_than interval); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__purge_workers(older_than interval) IS 'part of "deferred purge": deletes rows of runs ended long ago';
+
+--
+-- Name: cancel(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.cancel(id bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+declare
+    h deferred.__deferred_hot;
+begin
+    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by)) then
+        return false;
+    end if;
+    delete from deferred.__deferred_hot x where x.id = $1 returning * into h;
+    if not found then return false; end if;
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+    values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true,
+            format('cancelled by %s', deferred.__actor()), h.started_at, h.worker, h.receipt);
+    return true;
+end
+$_$;
+
+ALTER FUNCTION deferred.cancel(id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION cancel(id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.cancel(id bigint) IS 'take a job out of the queue, running or not; its worker kills a running attempt. False: nothing to cancel';
+
+--
+-- Name: check_ledger(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.check_ledger() RETURNS TABLE(invariant text, job_id bigint, detail text)
+    LANGUAGE sql STABLE
+    AS $_$
+    select 'I1: a job is hot or has a final log row', d.id, 'neither hot nor finished'
+    from deferred.__deferred d
+    where not exists (select from deferred.__deferred_hot h where h.id = d.id)
+      and not exists (select from deferred.__deferred_log l where l.job_id = d.id and l.final)
+  union all
+    select 'I1: a hot row has its job', h.id, 'no row in __deferred'
+    from deferred.__deferred_hot h where not exists (select from deferred.__deferred d where d.id = h.id)
+  union all
+    select 'I2: at most one ok', l.job_id, format('%s ok rows', count(*))
+    from deferred.__deferred_log l where l.outcome = 'ok' group by l.job_id having count(*) > 1
+  union all
+    select 'I3: attempts are numbered 1..n', l.job_id, format('%s rows, numbers up to %s', count(*), max(l.attempt))
+    from deferred.__deferred_log l where l.attempt > 0
+    group by l.job_id having count(*) <> max(l.attempt) or count(distinct l.attempt) <> count(*)
+  union all
+    select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
+    from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
+    group by h.id, h.attempt, h.receipt
+    having count(l.attempt) <> h.attempt - (h.receipt is not null)::integer
+  union all
+    select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
+    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
+  union all
+    select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
+           h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
+    from deferred.__deferred_hot h
+    where h.attempt < h.attempt_base or h.attempt_base < 0 or (h.receipt is null) <> (h.worker is null)
+       or (h.receipt is not null and h.due_at is not null)
+  union all
+    select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
+    from deferred.__deferred d
+    where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+       or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
+                                 d.backoff_exponent)
+$_$;
+
+ALTER FUNCTION deferred.check_ledger() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION check_ledger(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.check_ledger() IS 'violations of the promises kept between the tables: no rows when all is well. Reads everything; for tests and doubts';
+
+--
+-- Name: defer(text, json, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.defer(fn text, params json DEFAULT '{}'::json, opts json DEFAULT NULL::json) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+declare
+    k text;
+    v text;
+    o jsonb := '{}';
+begin
+    if opts is null then
+        return deferred.__enqueue(fn, params, null, null, null, null, null, null, null, null, null, null, null, null, null, null);
+    end if;
+    if json_typeof(opts) <> 'object' then
+        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', json_typeof(opts)),
+            hint = 'for example {"queue": "mail", "delay": "5s"}';
+    end if;
+    for k, v in select * from json_each_text(opts) loop
+        if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
+                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+            raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
+                hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
+                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+        end if;
+        -- Checked by pattern: an exception block would cost every call a subtransaction.
+        if (k in ('priority', 'max_attempts') and v !~ '^-?[0-9]{1,9}$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
+            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
+                hint = 'it takes a number';
+        end if;
+        o := o || jsonb_build_object(k, v);
+    end loop;
+    return deferred.__enqueue(fn, params, o->>'queue', o->>'label', (o->>'priority')::integer,
+        deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
+        deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
+        o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
+        deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        (o->>'backoff_exponent')::double precision);
+end
+$_$;
+
+ALTER FUNCTION deferred.defer(fn text, params json, opts json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION defer(fn text, params json, opts json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.defer(fn text, params json, opts json) IS 'have fn run later with params; returns the job id';
+
+--
+-- Name: defer_many(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.defer_many(jobs json) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    bad record;
+begin
+    if json_typeof(jobs) is distinct from 'array' then
+        raise exception using errcode = '22023', message = format('jobs are a JSON %s, not an array', coalesce(json_typeof(jobs), 'null')),
+            hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
+    end if;
+    select e.n, json_typeof(e.job) as kind into bad
+    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s is a JSON %s, not an object', bad.n, bad.kind);
+    end if;
+    select e.n, k.name into bad
+    from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
+    where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
+        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
+    end if;
+    -- One look at each job; params by "->", which keeps them byte for byte.
+    return query select m.* from (
+        select array_agg(r.fn order by e.n) as fn, array_agg(coalesce(e.job->'params', '{}') order by e.n) as params,
+               array_agg(r.queue order by e.n) as queue, array_agg(r.label order by e.n) as label,
+               array_agg(r.priority order by e.n) as priority, array_agg(deferred.__ms('delay', r.delay) order by e.n) as delay_ms,
+               array_agg(r.run_at order by e.n) as run_at, array_agg(deferred.__ms('expires', r.expires) order by e.n) as expires_ms,
+               array_agg(r.expires_at order by e.n) as expires_at, array_agg(r.key order by e.n) as key,
+               array_agg(r.on_duplicate order by e.n) as on_duplicate, array_agg(r.max_attempts order by e.n) as max_attempts,
+               array_agg(deferred.__ms('timeout', r.timeout) order by e.n) as timeout_ms,
+               array_agg(deferred.__ms('backoff_floor', r.backoff_floor) order by e.n) as backoff_floor_ms,
+               array_agg(deferred.__ms('backoff_ceiling', r.backoff_ceiling) order by e.n) as backoff_ceiling_ms,
+               array_agg(r.backoff_exponent order by e.n) as backoff_exponent
+        from json_array_elements(jobs) with ordinality as e(job, n)
+        cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
+            expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
+            backoff_floor text, backoff_ceiling text, backoff_exponent double precision)) a
+    cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent) m;
+end
+$$;
+
+ALTER FUNCTION deferred.defer_many(jobs json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION defer_many(jobs json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.defer_many(jobs json) IS 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
+
+--
+-- Name: maintain(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.maintain() RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET lock_timeout TO '500ms'
+    AS $$
+declare
+    v_made  integer := 0;
+    v_week  date;
+    v_last  bigint;
+    v_lo    bigint;
+    v_width constant bigint := 10000000;
+    v_utc   constant text := 'UTC';
+begin
+    -- The common case costs two catalog look-ups and takes no lock.
+    if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
+        select last_value into v_last from deferred.__deferred_id_seq;
+        if to_regclass(format('deferred.%I', '__deferred_' || ((v_last + v_width / 2) / v_width))) is not null then
+            return 0;
+        end if;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
+
+    for i in 0..4 loop  -- a month ahead: a week without maintenance leaves no gap
+        v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;
+        if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'))) is null then
+            perform deferred.__add_partition('__deferred_log', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'), 'finished_at',
+                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00');
+            v_made := v_made + 1;
+        end if;
+    end loop;
+
+    select last_value into v_last from deferred.__deferred_id_seq;
+    for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
+        if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
+            v_lo := i * v_width;
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text);
+            v_made := v_made + 1;
+        end if;
+    end loop;
+    return v_made;
+exception when lock_not_available then
+    return 0;  -- somebody reads for long: the next call does it, weeks before it matters
+end
+$$;
+
+ALTER FUNCTION deferred.maintain() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION maintain(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.maintain() IS 'adds the partitions the next weeks need; returns how many; cheap to call often';
+
+--
+-- Name: retry(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.retry(id bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+declare
+    h deferred.__deferred_hot;
+    d deferred.__deferred;
+    v_outcome text;
+    v_attempt integer;
+begin
+    select * into d from deferred.__deferred x where x.id = $1;
+    if not found or not deferred.__may_touch(d.created_by) then return false; end if;
+    select * into h from deferred.__deferred_hot x where x.id = $1 for update;
+    if found then
+        if h.receipt is not null then
+            if h.visible_at > clock_timestamp() then
+                raise exception using errcode = '55006', message = format('job %s is being run', $1),
+                    hint = 'wait for its outcome, or cancel it first';
+            end if;
+            return true;  -- its lease has ended: the next claim takes it
+        end if;
+        update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
+        where x.id = $1 and x.due_at is not null;
+        return true;
+    end if;
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
+    order by l.finished_at desc, l.attempt desc limit 1;
+    if v_outcome = 'ok' then
+        raise exception using errcode = '55000', message = format('job %s is done', $1),
+            hint = 'defer the call again to have it run once more';
+    end if;
+    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key)
+    on conflict on constraint __deferred_hot_pkey do nothing;
+    return true;
+exception when unique_violation then
+    raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
+        hint = 'cancel the newer job, or defer the call again';
+end
+$_$;
+
+ALTER FUNCTION deferred.retry(id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION retry(id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.retry(id bigint) IS 'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: no such job';
+
+--
+-- Name: state(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.state(outcome text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    select case outcome when 'ok' then 'done' when 'cancelled' then 'cancelled' when 'expired' then 'expired' else 'dead' end
+$$;
+
+ALTER FUNCTION deferred.state(outcome text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION state(outcome text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.state(outcome text) IS 'state of a job whose last attempt ended finally with this outcome';
+
+SET default_tablespace = '';
+
+--
+-- Name: __deferred; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred (
+    id bigint NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    fn text COLLATE pg_catalog."C",
+    params json NOT NULL,
+    label text,
+    key text COLLATE pg_catalog."C",
+    priority smallint DEFAULT 0 NOT NULL,
+    run_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    max_attempts integer,
+    timeout_ms bigint,
+    backoff_floor_ms bigint,
+    backoff_ceiling_ms bigint,
+    backoff_exponent double precision,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    created_by name DEFAULT SESSION_USER NOT NULL
+)
+PARTITION BY RANGE (id);
+
+ALTER TABLE deferred.__deferred OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred IS 'the calls as they were deferred; rows are added and, long after, purged, never changed';
+
+--
+-- Name: COLUMN __deferred.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.id IS 'job id';
+
+--
+-- Name: COLUMN __deferred.queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.queue IS 'queue it was deferred to';
+
+--
+-- Name: COLUMN __deferred.fn; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.fn IS 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
+
+--
+-- Name: COLUMN __deferred.params; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.params IS 'argument of the call, kept byte for byte';
+
+--
+-- Name: COLUMN __deferred.label; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.label IS 'text for people, at most 1000 characters';
+
+--
+-- Name: COLUMN __deferred.key; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.key IS 'at most one hot job of a queue has this key; 1 to 1000 characters';
+
+--
+-- Name: COLUMN __deferred.priority; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.priority IS 'larger is taken earlier';
+
+--
+-- Name: COLUMN __deferred.run_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.run_at IS 'not to be run before; NULL: at once';
+
+--
+-- Name: COLUMN __deferred.expires_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.expires_at IS 'not to be started after; NULL: never expires';
+
+--
+-- Name: COLUMN __deferred.max_attempts; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.max_attempts IS 'attempts before the job is dead; NULL: default of the function or the worker';
+
+--
+-- Name: COLUMN __deferred.timeout_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.timeout_ms IS 'limit of one attempt, milliseconds; NULL: default of the function or the worker';
+
+--
+-- Name: COLUMN __deferred.backoff_floor_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.backoff_floor_ms IS 'delay after the first failed attempt, milliseconds; NULL: default of the worker';
+
+--
+-- Name: COLUMN __deferred.backoff_ceiling_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.backoff_ceiling_ms IS 'longest delay, milliseconds; NULL: default of the worker';
+
+--
+-- Name: COLUMN __deferred.backoff_exponent; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.backoff_exponent IS 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
+
+--
+-- Name: COLUMN __deferred.created_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.created_at IS 'when it was deferred (database clock)';
+
+--
+-- Name: COLUMN __deferred.created_by; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.created_by IS 'login role, or role taken by SET ROLE, that deferred it';
+
+SET default_table_access_method = heap;
+
+--
+-- Name: __deferred_default; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_default (
+    id bigint NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    fn text COLLATE pg_catalog."C",
+    params json NOT NULL,
+    label text,
+    key text COLLATE pg_catalog."C",
+    priority smallint DEFAULT 0 NOT NULL,
+    run_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    max_attempts integer,
+    timeout_ms bigint,
+    backoff_floor_ms bigint,
+    backoff_ceiling_ms bigint,
+    backoff_exponent double precision,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    created_by name DEFAULT SESSION_USER NOT NULL
+);
+
+ALTER TABLE deferred.__deferred_default OWNER TO deferred_owner;
+
+--
+-- Name: __deferred_grant; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_grant (
+    role name NOT NULL,
+    queue text COLLATE pg_catalog."C",
+    fn text COLLATE pg_catalog."C"
+);
+
+ALTER TABLE deferred.__deferred_grant OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_grant; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_grant IS 'optional limits for producers: a role named here may defer only what its rows allow; a role not named may defer anything';
+
+--
+-- Name: COLUMN __deferred_grant.role; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_grant.role IS 'login role, or role taken by SET ROLE; the rows of both count, so that SET ROLE does not lift a limit';
+
+--
+-- Name: COLUMN __deferred_grant.queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_grant.queue IS 'queue allowed; NULL: any';
+
+--
+-- Name: COLUMN __deferred_grant.fn; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_grant.fn IS 'function allowed; NULL: any';
+
+--
+-- Name: __deferred_hot; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_hot (
+    id bigint NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    fn text COLLATE pg_catalog."C",
+    priority smallint DEFAULT 0 NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    due_at timestamp with time zone,
+    visible_at timestamp with time zone NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    attempt_base integer DEFAULT 0 NOT NULL,
+    receipt bigint,
+    worker bigint,
+    started_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    key text COLLATE pg_catalog."C"
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_hot OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_hot; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_hot IS 'jobs still to be run; the row goes when there is nothing more to do';
+
+--
+-- Name: COLUMN __deferred_hot.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.id IS 'job id, as in __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.queue IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.fn; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.fn IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.priority; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.priority IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.xid; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.xid IS 'arrival position: the transaction that made the row ready';
+
+--
+-- Name: COLUMN __deferred_hot.due_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.due_at IS 'delayed until; NULL: ready or claimed';
+
+--
+-- Name: COLUMN __deferred_hot.visible_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.visible_at IS 'ready since, or while claimed the end of the lease, or while delayed = due_at';
+
+--
+-- Name: COLUMN __deferred_hot.attempt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.attempt IS 'attempts made so far, the one in progress included';
+
+--
+-- Name: COLUMN __deferred_hot.attempt_base; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.attempt_base IS 'attempts made before the last retry by hand; they do not count against the limit';
+
+--
+-- Name: COLUMN __deferred_hot.receipt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.receipt IS 'token of the claim, random; NULL: not claimed';
+
+--
+-- Name: COLUMN __deferred_hot.worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.worker IS 'worker that holds the claim';
+
+--
+-- Name: COLUMN __deferred_hot.started_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.started_at IS 'when it was claimed';
+
+--
+-- Name: COLUMN __deferred_hot.expires_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.expires_at IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.key; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.key IS 'copied from __deferred';
+
+--
+-- Name: __deferred_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE SEQUENCE deferred.__deferred_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER TABLE deferred.__deferred_id_seq OWNER TO deferred_owner;
+
+--
+-- Name: __deferred_log; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_log (
+    job_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    final boolean NOT NULL,
+    error text,
+    exit_code integer,
+    signal integer,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    worker bigint,
+    receipt bigint,
+    plugin text,
+    wait_us bigint,
+    run_us bigint,
+    user_us bigint,
+    sys_us bigint,
+    max_rss_kb bigint,
+    result text,
+    CONSTRAINT __deferred_log_outcome_check CHECK ((outcome = ANY (ARRAY['ok'::text, 'failed'::text, 'crashed'::text, 'timeout'::text, 'interrupted'::text, 'superseded'::text, 'lost'::text, 'cancelled'::text, 'expired'::text])))
+)
+PARTITION BY RANGE (finished_at);
+
+ALTER TABLE deferred.__deferred_log OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_log; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_log IS 'one row an attempt; rows are added and, long after, purged, never changed';
+
+--
+-- Name: COLUMN __deferred_log.job_id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.job_id IS 'id of the job';
+
+--
+-- Name: COLUMN __deferred_log.attempt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.attempt IS 'number of the attempt from 1; 0: the job was cancelled or expired while nobody ran it';
+
+--
+-- Name: COLUMN __deferred_log.outcome; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.outcome IS 'how the attempt ended';
+
+--
+-- Name: COLUMN __deferred_log.final; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.final IS 'true: the job left __deferred_hot with this row';
+
+--
+-- Name: COLUMN __deferred_log.error; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.error IS 'what went wrong, for people';
+
+--
+-- Name: COLUMN __deferred_log.exit_code; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.exit_code IS 'exit status, where a process ended by itself';
+
+--
+-- Name: COLUMN __deferred_log.signal; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.signal IS 'signal that ended the process';
+
+--
+-- Name: COLUMN __deferred_log.started_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.started_at IS 'start of the attempt (database clock)';
+
+--
+-- Name: COLUMN __deferred_log.finished_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.finished_at IS 'end of the attempt (database clock)';
+
+--
+-- Name: COLUMN __deferred_log.worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.worker IS 'worker that made the attempt: __deferred_worker.id';
+
+--
+-- Name: COLUMN __deferred_log.receipt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.receipt IS 'receipt of the claim, by which a worker that lost the answer finds its own row';
+
+--
+-- Name: COLUMN __deferred_log.plugin; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.plugin IS 'plugin, version and build that ran it';
+
+--
+-- Name: COLUMN __deferred_log.wait_us; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.wait_us IS 'from ready to started, microseconds';
+
+--
+-- Name: COLUMN __deferred_log.run_us; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.run_us IS 'from started to finished, microseconds';
+
+--
+-- Name: COLUMN __deferred_log.user_us; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.user_us IS 'CPU time in user mode, microseconds';
+
+--
+-- Name: COLUMN __deferred_log.sys_us; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.sys_us IS 'CPU time in the kernel, microseconds';
+
+--
+-- Name: COLUMN __deferred_log.max_rss_kb; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.max_rss_kb IS 'largest resident memory of the process so far, KiB';
+
+--
+-- Name: COLUMN __deferred_log.result; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_log.result IS 'text handed back by the function, at most 8 KiB';
+
+--
+-- Name: __deferred_log_default; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_log_default (
+    job_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    outcome text NOT NULL COLLATE pg_catalog."C",
+    final boolean NOT NULL,
+    error text,
+    exit_code integer,
+    signal integer,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    worker bigint,
+    receipt bigint,
+    plugin text,
+    wait_us bigint,
+    run_us bigint,
+    user_us bigint,
+    sys_us bigint,
+    max_rss_kb bigint,
+    result text,
+    CONSTRAINT __deferred_log_outcome_check CHECK ((outcome = ANY (ARRAY['ok'::text, 'failed'::text, 'crashed'::text, 'timeout'::text, 'interrupted'::text, 'superseded'::text, 'lost'::text, 'cancelled'::text, 'expired'::text])))
+);
+
+ALTER TABLE deferred.__deferred_log_default OWNER TO deferred_owner;
+
+--
+-- Name: __deferred_migration; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_migration (
+    version integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    applied_by name DEFAULT SESSION_USER NOT NULL
+);
+
+ALTER TABLE deferred.__deferred_migration OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_migration; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_migration IS 'schema steps applied, one row each';
+
+--
+-- Name: COLUMN __deferred_migration.version; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_migration.version IS 'number of the step; the highest is the schema version';
+
+--
+-- Name: COLUMN __deferred_migration.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_migration.name IS 'what the step does, from its file name';
+
+--
+-- Name: COLUMN __deferred_migration.applied_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_migration.applied_at IS 'when it was applied (database clock)';
+
+--
+-- Name: COLUMN __deferred_migration.applied_by; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_migration.applied_by IS 'role that applied it';
+
+--
+-- Name: __deferred_queue; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_queue (
+    name text NOT NULL COLLATE pg_catalog."C",
+    paused boolean DEFAULT false NOT NULL,
+    params_max_bytes integer DEFAULT 1048576 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT __deferred_queue_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'::text)),
+    CONSTRAINT __deferred_queue_params_max_bytes_check CHECK ((params_max_bytes > 0))
+);
+
+ALTER TABLE deferred.__deferred_queue OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_queue IS 'queues and their settings; a queue is added by the first job deferred to it';
+
+--
+-- Name: COLUMN __deferred_queue.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.name IS 'name of the queue';
+
+--
+-- Name: COLUMN __deferred_queue.paused; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.paused IS 'true: nothing is claimed from it';
+
+--
+-- Name: COLUMN __deferred_queue.params_max_bytes; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.params_max_bytes IS 'largest params accepted, in bytes';
+
+--
+-- Name: COLUMN __deferred_queue.created_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.created_at IS 'when it was added';
+
+--
+-- Name: __deferred_worker; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_worker (
+    id bigint NOT NULL,
+    instance text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    held bigint[] DEFAULT '{}'::bigint[] NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_worker OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_worker IS 'runs of check_deferred that had work, one row each';
+
+--
+-- Name: COLUMN __deferred_worker.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.id IS 'worker id';
+
+--
+-- Name: COLUMN __deferred_worker.instance; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.instance IS 'host and pidfile: two runs of one instance never overlap';
+
+--
+-- Name: COLUMN __deferred_worker.host; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.host IS 'host name';
+
+--
+-- Name: COLUMN __deferred_worker.pid; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.pid IS 'process id on that host';
+
+--
+-- Name: COLUMN __deferred_worker.version; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.version IS 'version of the program';
+
+--
+-- Name: COLUMN __deferred_worker.started_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.started_at IS 'when it registered';
+
+--
+-- Name: COLUMN __deferred_worker.seen_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.seen_at IS 'its last claim or renewal';
+
+--
+-- Name: COLUMN __deferred_worker.ended_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.ended_at IS 'when it ended, or was found dead; NULL: taken to be alive';
+
+--
+-- Name: COLUMN __deferred_worker.held; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.held IS 'ids it may hold a claim on, so that its successor finds them without a scan';
+
+--
+-- Name: __deferred_worker_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE deferred.__deferred_worker ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME deferred.__deferred_worker_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+--
+-- Name: job; Type: VIEW; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE VIEW deferred.job AS
+ SELECT d.id,
+    d.queue,
+    d.fn,
+    d.label,
+    d.key,
+    d.priority,
+    d.created_at,
+    d.created_by,
+        CASE
+            WHEN (h.id IS NULL) THEN deferred.state(l.outcome)
+            WHEN (h.due_at IS NOT NULL) THEN 'delayed'::text
+            WHEN ((h.receipt IS NOT NULL) AND (h.visible_at > clock_timestamp())) THEN 'claimed'::text
+            ELSE 'ready'::text
+        END AS state,
+    COALESCE(h.attempt, l.attempts, 0) AS attempt,
+    COALESCE(h.due_at, h.visible_at) AS visible_at,
+    h.worker,
+    h.started_at,
+        CASE
+            WHEN (h.id IS NULL) THEN l.finished_at
+            ELSE NULL::timestamp with time zone
+        END AS finished_at,
+    l.outcome AS last_outcome
+   FROM ((deferred.__deferred d
+     LEFT JOIN deferred.__deferred_hot h USING (id))
+     LEFT JOIN LATERAL ( SELECT last_value(x.outcome) OVER w AS outcome,
+            max(x.attempt) OVER w AS attempts,
+            last_value(x.finished_at) OVER w AS finished_at
+           FROM deferred.__deferred_log x
+          WHERE (x.job_id = d.id)
+          WINDOW w AS (ORDER BY x.finished_at, x.attempt ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+         LIMIT 1) l ON (true));
+
+ALTER TABLE deferred.job OWNER TO deferred_owner;
+
+--
+-- Name: VIEW job; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON VIEW deferred.job IS 'every job with its state; without params, results and error texts';
+
+--
+-- Name: __deferred_default; Type: TABLE ATTACH; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred ATTACH PARTITION deferred.__deferred_default DEFAULT;
+
+--
+-- Name: __deferred_log_default; Type: TABLE ATTACH; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_log ATTACH PARTITION deferred.__deferred_log_default DEFAULT;
+
+--
+-- Name: __deferred __deferred_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred
+    ADD CONSTRAINT __deferred_pkey PRIMARY KEY (id);
+
+--
+-- Name: __deferred_default __deferred_default_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_default
+    ADD CONSTRAINT __deferred_default_pkey PRIMARY KEY (id);
+
+--
+-- Name: __deferred_grant __deferred_grant_role_queue_fn_key; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_grant
+    ADD CONSTRAINT __deferred_grant_role_queue_fn_key UNIQUE NULLS NOT DISTINCT (role, queue, fn);
+
+--
+-- Name: __deferred_hot __deferred_hot_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_hot
+    ADD CONSTRAINT __deferred_hot_pkey PRIMARY KEY (id);
+
+--
+-- Name: __deferred_migration __deferred_migration_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_migration
+    ADD CONSTRAINT __deferred_migration_pkey PRIMARY KEY (version);
+
+--
+-- Name: __deferred_queue __deferred_queue_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_queue
+    ADD CONSTRAINT __deferred_queue_pkey PRIMARY KEY (name);
+
+--
+-- Name: __deferred_worker __deferred_worker_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_worker
+    ADD CONSTRAINT __deferred_worker_pkey PRIMARY KEY (id);
+
+--
+-- Name: __deferred_hot_delayed; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_delayed ON deferred.__deferred_hot USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+--
+-- Name: __deferred_hot_key; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE UNIQUE INDEX __deferred_hot_key ON deferred.__deferred_hot USING btree (queue, key) WHERE (key IS NOT NULL);
+
+--
+-- Name: __deferred_hot_ready; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_ready ON deferred.__deferred_hot USING btree (queue, priority DESC, xid, id) WHERE (due_at IS NULL);
+
+--
+-- Name: __deferred_log_ended; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_log_ended ON ONLY deferred.__deferred_log USING btree (finished_at) WHERE (final AND (outcome <> 'ok'::text));
+
+--
+-- Name: __deferred_log_default_finished_at_idx; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_log_default_finished_at_idx ON deferred.__deferred_log_default USING btree (finished_at) WHERE (final AND (outcome <> 'ok'::text));
+
+--
+-- Name: __deferred_log_job; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_log_job ON ONLY deferred.__deferred_log USING btree (job_id);
+
+--
+-- Name: __deferred_log_default_job_id_idx; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_log_default_job_id_idx ON deferred.__deferred_log_default USING btree (job_id);
+
+--
+-- Name: __deferred_worker_alive; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_worker_alive ON deferred.__deferred_worker USING btree (instance) WHERE (ended_at IS NULL);
+
+--
+-- Name: __deferred_default_pkey; Type: INDEX ATTACH; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER INDEX deferred.__deferred_pkey ATTACH PARTITION deferred.__deferred_default_pkey;
+
+--
+-- Name: __deferred_log_default_finished_at_idx; Type: INDEX ATTACH; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER INDEX deferred.__deferred_log_ended ATTACH PARTITION deferred.__deferred_log_default_finished_at_idx;
+
+--
+-- Name: __deferred_log_default_job_id_idx; Type: INDEX ATTACH; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER INDEX deferred.__deferred_log_job ATTACH PARTITION deferred.__deferred_log_default_job_id_idx;
+
+--
+-- Name: SCHEMA deferred; Type: ACL; Schema: -; Owner: deferred_owner
+--
+
+GRANT USAGE ON SCHEMA deferred TO deferred_producer;
+GRANT USAGE ON SCHEMA deferred TO deferred_worker;
+GRANT USAGE ON SCHEMA deferred TO deferred_viewer;
+
+--
+-- Name: FUNCTION __actor(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__actor() FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__actor() TO deferred_worker;
+
+--
+-- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __depth_ok(params json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__depth_ok(params json) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) TO deferred_producer;
+
+--
+-- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) TO deferred_producer;
+
+--
+-- Name: FUNCTION __may_touch(owner name); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__may_touch(owner name) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__may_touch(owner name) TO deferred_worker;
+
+--
+-- Name: FUNCTION __ms(name text, span text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__ms(name text, span text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__ms(name text, span text) TO deferred_producer;
+
+--
+-- Name: FUNCTION __opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __purge_log(part regclass, older_than interval, page bigint, pages integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __purge_partition(older_than interval); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__purge_partition(older_than interval) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __purge_workers(older_than interval); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__purge_workers(older_than interval) FROM PUBLIC;
+
+--
+-- Name: FUNCTION cancel(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.cancel(id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.cancel(id bigint) TO deferred_producer;
+
+--
+-- Name: FUNCTION check_ledger(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.check_ledger() FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.check_ledger() TO deferred_worker;
+
+--
+-- Name: FUNCTION defer(fn text, params json, opts json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.defer(fn text, params json, opts json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.defer(fn text, params json, opts json) TO deferred_producer;
+
+--
+-- Name: FUNCTION defer_many(jobs json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.defer_many(jobs json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.defer_many(jobs json) TO deferred_producer;
+
+--
+-- Name: FUNCTION maintain(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.maintain() FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.maintain() TO deferred_worker;
+
+--
+-- Name: FUNCTION retry(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.retry(id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.retry(id bigint) TO deferred_worker;
+
+--
+-- Name: FUNCTION state(outcome text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.state(outcome text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.state(outcome text) TO deferred_worker;
+GRANT ALL ON FUNCTION deferred.state(outcome text) TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.__deferred TO deferred_worker;
+
+--
+-- Name: TABLE __deferred_hot; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,DELETE,UPDATE ON TABLE deferred.__deferred_hot TO deferred_worker;
+
+--
+-- Name: COLUMN __deferred_hot.id; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(id) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.queue; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(queue) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.fn; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(fn) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.priority; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(priority) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.due_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(due_at) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.visible_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(visible_at) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.attempt; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(attempt) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.worker; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(worker) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.started_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(started_at) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.expires_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(expires_at) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.key; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(key) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_log; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,INSERT ON TABLE deferred.__deferred_log TO deferred_worker;
+
+--
+-- Name: COLUMN __deferred_log.ctid; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(ctid) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.job_id; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(job_id) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.attempt; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(attempt) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.outcome; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(outcome) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.final; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(final) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.exit_code; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(exit_code) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.signal; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(signal) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.started_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(started_at) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.finished_at; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(finished_at) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.worker; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(worker) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.plugin; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(plugin) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.wait_us; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(wait_us) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.run_us; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(run_us) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.user_us; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(user_us) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.sys_us; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(sys_us) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_log.max_rss_kb; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(max_rss_kb) ON TABLE deferred.__deferred_log TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_migration; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_producer;
+GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_queue; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_worker; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,INSERT,UPDATE ON TABLE deferred.__deferred_worker TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_worker TO deferred_viewer;
+
+--
+-- Name: TABLE job; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.job TO deferred_worker;
+GRANT SELECT ON TABLE deferred.job TO deferred_viewer;
+
+--
+-- PostgreSQL database dump complete
+--

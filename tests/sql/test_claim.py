@@ -1,0 +1,913 @@
+"""The statements of a worker, run as they lie in sql/queries, by sessions that the test steps one by one.
+
+Every test ends with the ledger check: see the fixture worker.
+"""
+
+import json
+import os
+import re
+
+import psycopg2
+import psycopg2.extensions
+import pytest
+
+import pg
+from harness import ledger, wait_for
+
+QUERIES = os.path.join(pg.TOP, "sql", "queries")
+MINUTE = 60000
+
+
+class Claimed:
+    """A row of job_claim."""
+
+    def __init__(self, row, receipt):
+        (self.id, self.attempt, self.attempt_base, self.max_attempts, self.timeout_ms, self.floor_ms, self.ceiling_ms,
+         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, _) = row
+        self.receipt = receipt
+
+
+class Worker:
+    """A registered worker and its connection. A transaction begins with the first statement and ends with
+    commit() or rollback(); its settings are those of session_setup. A statement that waits for a lock fails."""
+
+    receipts = iter(range(1001, 10**9))
+
+    def __init__(self, db, instance):
+        self.connection = db.connect(application_name="worker")
+        self.prepared = set()
+        self.seen = None  # the last column of the last claim
+        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test")[0][0]
+        self.commit()
+
+    def ask(self, name, *args):
+        """Run a statement of sql/queries; its rows."""
+        cursor = self.connection.cursor()
+        if self.connection.status == psycopg2.extensions.STATUS_READY:
+            self.prepare("session_setup")
+            cursor.execute("execute session_setup('20s')")
+            cursor.execute("set local lock_timeout = '50ms'")
+        self.prepare(name)
+        cursor.execute(self.call(name, args), args or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def prepare(self, name):
+        """The types of parameters are those of the casts in the file, as for the C library."""
+        if name not in self.prepared:
+            with open(os.path.join(QUERIES, name + ".sql")) as f:
+                self.connection.cursor().execute(f"prepare {name} as " + f.read())
+            self.prepared.add(name)
+
+    @staticmethod
+    def call(name, args):
+        return f"execute {name}" + (f"({', '.join(['%s'] * len(args))})" if args else "")
+
+    def commit(self):
+        self.connection.commit()
+
+    def rollback(self):
+        self.connection.rollback()
+
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1):
+        receipt = next(self.receipts)
+        rows = self.ask("job_claim", queues, window, n, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed)
+        self.seen = rows[0][-1]
+        if rows[0][0] is None:
+            assert len(rows) == 1 and rows[0][:-1] == (None,) * 13
+            return []
+        return [Claimed(r, receipt) for r in rows]
+
+    def finish(self, *jobs, outcome="ok", error=None):
+        """Ids accepted."""
+        return {r[0] for r in self.ask("job_finish", *attempts(jobs, outcome, error))}
+
+    def retry(self, *jobs, delay_ms=0, outcome="failed"):
+        return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), self.id)}
+
+    def renew(self, *jobs, lease_ms=MINUTE):
+        return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), lease_ms)}
+
+    def release(self, *jobs):
+        return self.ask("job_release", *ids_and_receipts(jobs))[0][0]
+
+    def follow(self, job, fn="follower", params="{}", opts=None):
+        return [r[0] for r in self.ask("job_follow", job.id, job.receipt, fn, params, opts)]
+
+    def held(self):
+        return self.ask_plain("select held from deferred.__deferred_worker where id = %s", self.id)[0][0]
+
+    def ask_plain(self, query, *args):
+        cursor = self.connection.cursor()
+        cursor.execute(query, args or None)
+        return cursor.fetchall()
+
+
+def ids_and_receipts(jobs):
+    return [j.id for j in jobs], [j.receipt for j in jobs]
+
+
+def attempts(jobs, outcome, error):
+    """$1..$14 of job_finish and job_retry: started 3 ms ago, ended 1 ms ago."""
+    n = len(jobs)
+    return (*ids_and_receipts(jobs), [outcome] * n, [error] * n if error else None, None, None, [3000] * n, [1000] * n, ["p 1"] * n,
+            [5] * n, [6] * n, [7] * n, [8] * n, None)
+
+
+@pytest.fixture
+def worker(db):
+    """Makes workers. At the end they are closed, and the tables have to agree with each other."""
+    made = []
+
+    def make(instance="host:/pid"):
+        made.append(Worker(db, instance))
+        return made[-1]
+    yield make
+    for w in made:
+        w.connection.close()
+    ledger(db)
+
+
+def many(db, n, fn="f", **opts):
+    """Defer n jobs in one statement; their ids in order."""
+    return [r[0] for r in db.sql("select deferred.defer_many(%s::json)", json.dumps([{"fn": fn, **opts}] * n))]
+
+
+def ids(jobs):
+    return [j.id for j in jobs]
+
+
+def stale(job):
+    """The same job with a receipt that is not its."""
+    return Claimed([job.id] + [None] * 13, job.receipt + 1)
+
+
+def lapse(db, *jobs):
+    """Have the lease of claimed jobs end now."""
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '1 ms' where id = any (%s) and receipt is not null", ids(jobs))
+
+
+def row(db, job):
+    """The hot row, or None."""
+    rows = db.sql("select to_json(h) from deferred.__deferred_hot h where id = %s", job if isinstance(job, int) else job.id)
+    return rows[0][0] if rows else None
+
+
+def queues(db, sql):
+    db.sql("update deferred.__deferred_queue set " + sql)
+
+
+# ---- who gets what
+
+def test_two_open_claims_share_no_job_and_do_not_wait(db, worker):
+    many(db, 10)
+    a, b, c = worker(), worker(), worker()
+    first = a.claim(4)
+    second = b.claim(100)
+    assert len(first) == 4 and len(second) == 6
+    assert not set(ids(first)) & set(ids(second))
+    assert c.claim(100) == []  # all are locked
+    assert c.seen == 10        # so it says that asking again makes sense
+    a.commit()
+    b.rollback()
+    c.rollback()
+    assert set(ids(c.claim(100))) == set(ids(second))
+    assert c.seen == 6
+    c.commit()
+
+
+def test_a_claim_is_seen_by_the_next_one_even_with_the_same_draw(db, worker):
+    jobs = many(db, 9)
+    a, b = worker(), worker()
+    taken = []
+    for w in (a, b, a):
+        taken += ids(w.claim(3, seed=7))
+        w.commit()
+    assert sorted(taken) == jobs
+
+
+def test_the_draw_is_from_the_window_and_repeats_with_its_seed(db, worker):
+    jobs = many(db, 300)
+    w = worker()
+    draws = []
+    for seed in (1, 1, 2, 3):
+        draws.append(ids(w.claim(20, window=50, seed=seed)))
+        assert w.seen == 50
+        w.rollback()
+    assert draws[0] == draws[1]
+    assert len({tuple(d) for d in draws}) == 3
+    assert all(set(d) <= set(jobs[:50]) and len(set(d)) == 20 for d in draws)
+    assert draws[0] != sorted(draws[0])
+    assert set().union(*(ids(one_draw(w, seed)) for seed in range(200))) == set(jobs[:5])  # each has its chance
+
+
+def one_draw(w, seed):
+    drawn = w.claim(1, window=5, seed=seed)
+    w.rollback()
+    return drawn
+
+
+def test_higher_priority_always_goes_first(db, worker):
+    low, high, middle = many(db, 5, priority=-3), many(db, 5, priority=9), many(db, 5, priority=1, queue="other")
+    w = worker()
+    for seed in range(20):
+        drawn = ids(w.claim(12, seed=seed))
+        assert set(drawn[:5]) == set(high) and set(drawn[5:10]) == set(middle) and set(drawn[10:]) < set(low)
+        w.rollback()
+        drawn = ids(w.claim(5, window=6, seed=seed))  # the window too is filled from the top
+        assert set(drawn) == set(high) and w.seen == 6
+        w.rollback()
+
+
+def test_within_a_priority_the_window_is_the_oldest_jobs_of_all_queues(db, worker):
+    """A long queue does not shut out the others, whichever of them was there first."""
+    queues(db, "paused = true where name = 'default'")
+    bulk, mail = many(db, 3, queue="bulk"), many(db, 3, queue="mail")
+    many(db, 50, queue="bulk")
+    late = many(db, 2, queue="another", priority=1)
+    w = worker()
+    assert set(ids(w.claim(100, window=8))) == set(late + bulk + mail)
+    assert w.seen == 8
+
+
+def test_only_the_queues_served_and_not_paused_are_looked_at(db, worker):
+    a, b, c = (many(db, 2, queue=q) for q in "abc")
+    w = worker()
+    queues(db, "paused = true where name = 'b'")
+    for served, expected in ((None, a + c), (["a"], a), (["a", "b"], a), (["b"], []), (["c", "a", "nosuch"], a + c), ([], [])):
+        assert sorted(ids(w.claim(queues=served))) == expected
+        assert w.seen == len(expected)
+        w.rollback()
+    queues(db, "paused = false")
+    assert sorted(ids(w.claim())) == a + b + c
+    w.commit()
+
+
+def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worker):
+    many(db, 30, fn="elsewhere")
+    mine = many(db, 3, fn="here")
+    w = worker()
+    assert sorted(ids(w.claim(window=3, unknown=["elsewhere", "nowhere"]))) == mine
+    assert w.seen == 3
+    w.rollback()
+    assert w.claim(unknown=["elsewhere", "here"]) == [] and w.seen == 0
+
+
+def test_a_message_is_nobodys_call(db, worker):
+    message = db.one("""
+        with d as (insert into deferred.__deferred (id, queue, params)
+                   values (nextval('deferred.__deferred_id_seq'), 'default', '{}') returning id),
+        h as (insert into deferred.__deferred_hot (id, queue, visible_at) select id, 'default', now() from d)
+        select id from d""")
+    w = worker()
+    assert w.claim() == [] and w.seen == 0
+    assert probe(w)["work"] is False
+    assert row(db, message)["attempt"] == 0
+
+
+def test_what_a_claim_hands_out(db, worker):
+    job = db.defer("f", '{"b":1,  "a": 12345678901234567890, "a": null}', label="Für Leute", max_attempts=4, timeout="1.5s",
+                   backoff_floor="20ms", backoff_ceiling="2h", backoff_exponent=1.5)
+    plain = db.defer("g")
+    w = worker()
+    claimed = {j.id: j for j in w.claim(lease_ms=5000)}
+    j = claimed[job]
+    assert (j.attempt, j.attempt_base, j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.fn, j.label) == \
+        (1, 0, 4, 1500, 20, 7200000, 1.5, "f", "Für Leute")
+    assert w.ask_plain("select params::text from deferred.__deferred where id = %s", job) == [('{"b":1,  "a": 12345678901234567890, "a": null}',)]
+    j = claimed[plain]
+    assert (j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.label, j.params) == (None,) * 6 + ({},)
+    assert j.wait_us >= 0
+    w.commit()
+    assert db.sql("""select distinct attempt, worker, receipt, visible_at - started_at = interval '5 s', due_at
+                     from deferred.__deferred_hot""") == [(1, w.id, j.receipt, True, None)]
+
+
+# ---- when a job becomes ready
+
+def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
+    due, later = db.defer("f", delay="1h"), db.defer("f", delay="1h")
+    w = worker()
+    assert w.claim() == []
+    assert w.ask("job_promote", 10) == [(0,)]
+    w.commit()
+    db.sql("update deferred.__deferred_hot set due_at = now() - interval '1 s' where id = %s", due)
+    assert w.claim() == [] and probe(w)["work"] is True
+    assert w.ask("job_promote", 10) == [(1,)]
+    w.commit()
+    assert ids(w.claim()) == [due]
+    assert w.ask("job_promote", 10) == [(0,)]
+    w.commit()
+    assert row(db, later)["due_at"] is not None
+
+
+def test_promotion_takes_the_longest_due_up_to_its_limit_and_does_not_wait(db, worker):
+    jobs = [db.defer("f", run_at=f"2020-01-0{day}") for day in (3, 1, 2)]
+    a, b = worker(), worker()
+    assert a.ask("job_promote", 2) == [(2,)]
+    assert b.ask("job_promote", 10) == [(1,)]  # what the other has locked is left to it
+    a.commit()
+    b.commit()
+    assert db.sql("select id from deferred.__deferred_hot order by visible_at") == [(jobs[1],), (jobs[2],), (jobs[0],)]
+    assert sorted(ids(a.claim())) == sorted(jobs)
+    a.rollback()
+
+
+def test_a_job_that_becomes_ready_again_goes_to_the_tail(db, worker):
+    jobs = many(db, 5)
+    w = worker()
+    claimed = {j.id: j for j in w.claim()}
+    w.commit()
+    w.release(claimed[jobs[0]])
+    w.commit()
+    w.retry(claimed[jobs[1]])
+    w.commit()
+    w.renew(claimed[jobs[2]], lease_ms=0)
+    w.commit()
+    w.release(claimed[jobs[3]], claimed[jobs[4]])
+    w.commit()
+    delayed = db.defer("f", run_at="2020-01-01")
+    late = db.defer("f")
+    w.ask("job_promote", 10)
+    w.commit()
+    order = [*jobs, late, delayed]
+    for window in range(1, 8):
+        assert set(ids(w.claim(10, window=window))) == set(order[:window])
+        w.rollback()
+
+
+def test_an_insert_that_commits_late_is_found_and_one_rolled_back_never(db, worker):
+    late, gone = db.connect(), db.connect()
+    w = worker()
+    with late, late.cursor() as cursor:
+        cursor.execute("select deferred.defer('late')")
+        with gone.cursor() as never:
+            never.execute("select deferred.defer('gone')")
+        with late.cursor() as inner:  # an id of the top transaction, though a savepoint made the row
+            inner.execute("savepoint s; select deferred.defer('inner'); release s")
+            inner.execute("savepoint s; select deferred.defer('undone'); rollback to s")
+        early = db.defer("early")
+        assert [j.fn for j in w.claim(1)] == ["early"] and w.seen == 1
+        w.commit()
+        gone.rollback()
+        assert w.claim() == []
+        w.rollback()
+    assert sorted(j.fn for j in w.claim()) == ["inner", "late"]
+    w.commit()
+    assert w.claim() == []
+    assert db.one("select count(*) from deferred.__deferred where fn in ('gone', 'undone')") == 0
+    assert row(db, early)["attempt"] == 1
+    late.close()
+    gone.close()
+
+
+def test_a_prepared_insert_is_found_once_it_is_committed(db, worker):
+    other = db.connect()
+    other.autocommit = True
+    with other.cursor() as cursor:
+        cursor.execute(f"begin; select deferred.defer('f'); prepare transaction '{db.name}'")
+        w = worker()
+        assert w.claim() == []
+        w.rollback()
+        cursor.execute(f"commit prepared '{db.name}'")
+    assert len(w.claim()) == 1
+    w.commit()
+    other.close()
+
+
+# ---- leases that ended
+
+def test_a_lapsed_lease_is_claimed_again_and_logged_as_lost_once(db, worker):
+    job, = many(db, 1)
+    a, b, c = worker(), worker(), worker()
+    old, = a.claim()
+    a.commit()
+    assert b.claim() == []
+    b.rollback()
+    lapse(db, old)
+    new, = b.claim()
+    assert (new.id, new.attempt) == (job, 2)
+    assert c.claim() == []
+    b.commit()
+    c.rollback()
+    assert c.claim() == []
+    c.rollback()
+    assert db.sql("select attempt, outcome, final, worker, receipt, started_at is not null, error from deferred.__deferred_log") == \
+        [(1, "lost", False, a.id, old.receipt, True, "the lease ended before a result was recorded")]
+    assert b.finish(new) == {job}
+    b.commit()
+    assert db.log(job) == [(1, "lost"), (2, "ok")]
+
+
+def test_a_lost_attempt_that_was_the_last_one_leaves_the_job_dead(db, worker):
+    own, default = db.defer("f", max_attempts=1), db.defer("f")
+    w = worker()
+    for n in (2, 1):
+        claimed = w.claim(max_attempts=2)
+        w.commit()
+        assert len(claimed) == n
+        lapse(db, *claimed)
+    assert w.claim(max_attempts=2) == []
+    w.commit()
+    assert db.hot() == 0 and w.held() == []
+    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == \
+        [(own, 1, "lost", True), (default, 1, "lost", False), (default, 2, "lost", True)]
+    assert db.sql("select id, state from deferred.job order by id") == [(own, "dead"), (default, "dead")]
+    w.rollback()
+
+
+def test_a_retry_by_hand_gives_all_attempts_again(db, worker):
+    job = db.defer("f", max_attempts=1)
+    w = worker()
+    w.finish(*w.claim(), outcome="failed")
+    w.commit()
+    assert db.one("select deferred.retry(%s)", job)
+    again, = w.claim()
+    assert (again.attempt, again.attempt_base) == (2, 1)
+    w.commit()
+    lapse(db, again)
+    assert w.claim() == []
+    w.commit()
+    assert db.log(job) == [(1, "failed"), (2, "lost")]
+    assert db.hot() == 0
+
+
+def test_a_job_past_its_expiry_is_not_started(db, worker):
+    expired, fresh = db.defer("f", expires_at="2020-01-01"), db.defer("f", expires="1h")
+    w = worker()
+    assert ids(w.claim()) == [fresh]
+    w.commit()
+    assert db.sql("select job_id, attempt, outcome, final, started_at, error ~ '^not started before 2020-01-01' from deferred.__deferred_log") == \
+        [(expired, 0, "expired", True, None, True)]
+    assert row(db, expired) is None
+
+
+def test_a_lapsed_attempt_of_an_expired_job_is_logged_too(db, worker):
+    job = db.defer("f", expires="1h")
+    last = db.defer("f", expires="1h", max_attempts=1)
+    w = worker()
+    claimed = w.claim()
+    w.commit()
+    lapse(db, *claimed)
+    db.sql("update deferred.__deferred_hot set expires_at = now()")
+    assert w.claim() == []
+    w.commit()
+    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == \
+        [(job, 0, "expired", True), (job, 1, "lost", False), (last, 1, "lost", True)]
+    assert db.hot() == 0
+
+
+def test_expiry_does_not_end_an_attempt_that_runs(db, worker):
+    job = db.defer("f", expires="1h")
+    w = worker()
+    claimed = w.claim()
+    w.commit()
+    db.sql("update deferred.__deferred_hot set expires_at = now()")
+    assert w.renew(*claimed) == {job} and w.finish(*claimed) == {job}
+    w.commit()
+    assert db.log(job) == [(1, "ok")]
+
+
+# ---- receipts
+
+WAYS_TO_LOSE_A_JOB = {
+    "wrong receipt": lambda db, owner, other, job: None,
+    "lapsed": lambda db, owner, other, job: lapse(db, job),
+    "claimed by another": lambda db, owner, other, job: (lapse(db, job), other.claim(), other.commit()),
+    "released": lambda db, owner, other, job: owner.release(job),
+    "delayed": lambda db, owner, other, job: owner.retry(job, delay_ms=MINUTE),
+    "finished": lambda db, owner, other, job: owner.finish(job),
+    "cancelled": lambda db, owner, other, job: db.sql("select deferred.cancel(%s)", job.id),
+}
+
+
+@pytest.mark.parametrize("how", WAYS_TO_LOSE_A_JOB)
+def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
+    many(db, 1)
+    owner, other = worker(), worker()
+    job, = owner.claim()
+    owner.commit()
+    WAYS_TO_LOSE_A_JOB[how](db, owner, other, job)
+    owner.commit()
+    if how == "wrong receipt":
+        job = stale(job)
+
+    def everything():
+        return row(db, job), db.log(), db.sql("select id from deferred.__deferred")
+    before = everything()
+    for step in (owner.finish, owner.retry, owner.renew, owner.follow, owner.release):
+        if step == owner.release and how == "lapsed":
+            continue  # see below
+        assert not step(job), step
+        owner.commit()
+        assert everything() == before, step
+
+
+def test_one_receipt_records_one_result(db, worker):
+    job, = many(db, 1)
+    a, b = worker(), worker()
+    claimed = a.claim()
+    a.commit()
+    assert a.finish(*claimed) == {job}
+    with pytest.raises(psycopg2.errors.LockNotAvailable):  # the second waits for the first to commit
+        b.finish(*claimed, outcome="failed")
+    b.rollback()
+    a.commit()
+    assert b.finish(*claimed, outcome="failed") == set()
+    b.commit()
+    assert a.finish(*claimed) == set() and a.retry(*claimed) == set()
+    a.commit()
+    assert db.log(job) == [(1, "ok")]
+
+
+def test_a_batch_is_accepted_one_by_one(db, worker):
+    many(db, 4)
+    w = worker()
+    good, lapsed, stranger, cancelled = w.claim()
+    w.commit()
+    lapse(db, lapsed)
+    db.sql("select deferred.cancel(%s)", cancelled.id)
+    batch = [cancelled, stale(stranger), lapsed, good]
+    assert w.release(*batch[:2]) == 0
+    assert w.renew(*batch) == {good.id}
+    assert w.finish(*batch) == {good.id}
+    w.commit()
+    assert w.finish(stranger) == {stranger.id}
+    w.commit()
+    assert [j.id for j in w.claim()] == [lapsed.id]
+    w.commit()
+
+
+def test_what_an_attempt_leaves_in_the_log(db, worker):
+    job, again = many(db, 2)
+    w = worker()
+    claimed = {j.id: j for j in w.claim()}
+    w.commit()
+    first, other = claimed[job], claimed[again]
+    assert {r[0] for r in w.ask("job_finish", [first.id], [first.receipt], ["crashed"], ["boom"], None, [11], [3000], [1000], None, [5], [6], [7],
+                                [8], ["res"])} == {job}
+    assert w.retry(other, delay_ms=1000) == {again}
+    w.commit()
+    columns = "attempt, outcome, final, error, exit_code, signal, worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb, result"
+    log = f"select {columns}, finished_at - started_at = interval '2 ms', finished_at < clock_timestamp() from deferred.__deferred_log where job_id = %s"
+    assert db.sql(log, job) == [(1, "crashed", True, "boom", None, 11, w.id, first.receipt, None, 5, 2000, 6, 7, 8, "res", True, True)]
+    assert db.sql(log, again) == [(1, "failed", False, "no", None, None, w.id, other.receipt, "p 1", 5, 2000, 6, 7, 8, None, True, True)]
+    hot = row(db, again)
+    assert hot["due_at"] == hot["visible_at"] and hot["receipt"] is hot["worker"] is hot["started_at"] is None and hot["attempt"] == 1
+    assert [r[0] for r in w.ask("job_recorded", [job, again, job], [first.receipt, other.receipt, 5])] == [job, again]
+
+
+def test_renewing_extends_the_lease_from_now(db, worker):
+    many(db, 1)
+    w = worker()
+    job, = w.claim(lease_ms=1000)
+    w.commit()
+    assert w.renew(job, lease_ms=3600000) == {job.id}
+    w.commit()
+    assert db.one("select visible_at > now() + interval '59 min' and receipt = %s from deferred.__deferred_hot", job.receipt)
+    assert w.finish(job) == {job.id}
+    w.commit()
+
+
+def test_renewing_passes_over_a_row_that_another_has_locked(db, worker):
+    """A cancel that is not yet committed must not cost the other jobs their leases."""
+    many(db, 2)
+    w = worker()
+    first, second = w.claim(lease_ms=1000)
+    w.commit()
+    other = db.connect()
+    other.cursor().execute("select deferred.cancel(%s)", (first.id,))
+    assert sorted(w.ask("job_renew", *ids_and_receipts([first, second]), MINUTE)) == sorted([(first.id, False), (second.id, True)])
+    w.commit()
+    other.rollback()
+    other.close()
+    assert db.sql("select id from deferred.__deferred_hot where visible_at > now() + interval '50 s'") == [(second.id,)]
+
+
+def test_a_released_job_has_made_no_attempt(db, worker):
+    many(db, 2)
+    w = worker()
+    for _ in range(3):
+        claimed = w.claim()
+        assert {j.attempt for j in claimed} == {1}
+        w.commit()
+        assert w.release(*claimed) == 2
+        w.commit()
+    assert db.log() == []
+    assert db.sql("select distinct attempt, receipt, worker, started_at from deferred.__deferred_hot") == [(0, None, None, None)]
+
+
+def test_a_job_can_be_given_back_after_its_lease_as_long_as_nobody_took_it(db, worker):
+    many(db, 1)
+    w = worker()
+    job, = w.claim()
+    w.commit()
+    lapse(db, job)
+    assert w.release(job) == 1
+    w.commit()
+    again, = w.claim()
+    assert again.attempt == 1  # neither counted nor logged as lost
+    w.commit()
+    assert db.log() == []
+
+
+def test_calls_that_follow_appear_with_the_success_or_not_at_all(db, worker):
+    job, = many(db, 1)
+    w = worker()
+    claimed, = w.claim()
+    w.commit()
+    w.follow(claimed)
+    w.finish(claimed)
+    w.rollback()  # the run died before the commit
+    assert db.sql("select id from deferred.__deferred") == [(job,)]
+    first, = w.follow(claimed, "g", '{"n":  1}', '{"queue": "next", "key": "k"}')
+    assert w.follow(claimed, "h", '{}', '{"queue": "next", "key": "k"}') == [first]  # the options of defer() hold
+    assert w.finish(claimed) == {job}
+    w.commit()
+    assert db.sql("select id, fn, params::text, queue from deferred.__deferred where id <> %s", job) == [(first, "g", '{"n":  1}', "next")]
+    assert ids(w.claim(queues=["next"])) == [first]
+    w.commit()
+
+
+# ---- what a worker leaves behind
+
+def test_a_worker_keeps_the_list_of_what_it_may_hold(db, worker):
+    many(db, 6)
+    w = worker()
+    assert w.held() == []
+    first = w.claim(2)
+    w.rollback()
+    assert w.held() == []
+    w.rollback()
+    first = w.claim(2)
+    w.commit()
+    assert w.held() == ids(first)
+    second = w.claim(2, held=ids(first)[1:])
+    w.commit()
+    assert w.held() == [first[1].id] + ids(second)
+    w.finish(*first, *second)
+    w.claim(0, held=[])
+    w.commit()
+    assert w.held() == []
+    assert db.one("select seen_at > started_at and ended_at is null from deferred.__deferred_worker where id = %s", w.id)
+    w.ask("worker_end", w.id)
+    w.commit()
+    assert db.one("select ended_at >= seen_at and held = '{}' from deferred.__deferred_worker where id = %s", w.id)
+    w.rollback()
+
+
+def recover(w, instance="host:/pid", outcome="interrupted", max_attempts=3):
+    recovered = sorted(w.ask("worker_recover", instance, w.id, outcome, max_attempts))
+    w.commit()
+    return recovered
+
+
+@pytest.mark.parametrize("outcome, error", [("interrupted", "check_deferred died"), ("superseded", "replaced by a new start of check_deferred")])
+def test_a_successor_takes_back_what_the_run_before_held(db, worker, outcome, error):
+    done, job = many(db, 2)
+    last = db.defer("g", max_attempts=1)
+    dead, other = worker(), worker("host:/other")
+    held = {j.id: j for j in dead.claim()}
+    dead.finish(held[done])
+    dead.commit()
+    others = many(db, 2)
+    foreign = other.claim()
+    other.commit()
+    assert probe(other)["unclean"] is True  # as the successor would find it
+    w = worker()
+    assert recover(w, outcome=outcome) == [(job, "f", 1, False), (last, "g", 1, True)]
+    assert db.sql("select job_id, attempt, outcome, final, error, worker, receipt, started_at is not null from deferred.__deferred_log "
+                  "where job_id <> %s order by 1", done) == \
+        [(job, 1, outcome, False, error, dead.id, held[job].receipt, True), (last, 1, outcome, True, error, dead.id, held[last].receipt, True)]
+    assert db.sql("select id, ended_at is null, held from deferred.__deferred_worker order by id") == \
+        [(dead.id, False, []), (other.id, True, ids(foreign)), (w.id, True, [])]
+    assert recover(w) == []  # once
+    assert dead.finish(*held.values()) == set()
+    dead.commit()
+    assert [(j.id, j.attempt) for j in w.claim()] == [(job, 2)]  # at once, long before the lease would have ended
+    w.commit()
+    assert other.finish(*foreign) == set(others)
+    other.commit()
+
+
+def test_a_successor_leaves_alone_what_is_no_longer_held(db, worker):
+    """Jobs the dead run had released, or lost to another when its lease ended."""
+    many(db, 2)
+    dead, other, w = worker(), worker("host:/other"), worker()
+    lost, released = dead.claim()
+    dead.release(released)
+    dead.commit()
+    lapse(db, lost)
+    taken = {j.id: j for j in other.claim()}
+    other.commit()
+    assert set(taken) == {lost.id, released.id} and dead.held() == [lost.id, released.id]
+    dead.rollback()
+    assert recover(w) == []
+    assert other.finish(*taken.values()) == set(taken)
+    other.commit()
+    assert sorted(db.log()) == sorted([(lost.id, 1, "lost"), (lost.id, 2, "ok"), (released.id, 1, "ok")])
+
+
+def test_a_lapsed_lease_of_the_run_before_is_logged_once(db, worker):
+    job, = many(db, 1)
+    dead = worker()
+    lapse_of, = dead.claim()
+    dead.commit()
+    lapse(db, lapse_of)
+    w = worker()
+    assert recover(w, max_attempts=1) == [(job, "f", 1, True)]
+    assert w.claim() == []
+    w.commit()
+    assert db.log(job) == [(1, "interrupted")] and db.hot() == 0
+
+
+def test_several_dead_runs_of_an_instance_are_recovered_together(db, worker):
+    many(db, 3)
+    dead = [worker() for _ in range(3)]
+    for d in dead:
+        d.claim(1)
+        d.commit()
+    w = worker()
+    assert len(recover(w)) == 3
+    assert len(w.claim()) == 3
+    w.commit()
+
+
+def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
+    many(db, 7)
+    w, other = worker(), worker()
+    known = w.claim(2)
+    w.commit()
+    unknown = w.claim(2, held=ids(known))
+    w.commit()
+    foreign = other.claim(2)
+    other.commit()
+    lapsed = w.claim(1, held=ids(known) + ids(unknown))
+    w.commit()
+    lapse(db, *lapsed)  # somebody else may have begun with it
+    assert w.ask("worker_orphans", w.id, ids(known)) == [(2,)]
+    w.commit()
+    assert w.ask("worker_orphans", w.id, ids(known)) == [(0,)]
+    w.commit()
+    assert w.finish(*unknown) == set()
+    assert {(j.id, j.attempt) for j in w.claim()} == {(j.id, 1) for j in unknown} | {(lapsed[0].id, 2)}
+    assert w.finish(*known) == set(ids(known)) and other.finish(*foreign) == set(ids(foreign))
+    w.commit()
+    other.commit()
+
+
+# ---- the probe
+
+def probe(w, served=None, instance="host:/pid"):
+    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance)[0]))
+    w.commit()
+    return answer
+
+
+def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
+    w = worker("host:/a")
+    newest = max(int(f[:4]) for f in os.listdir(os.path.join(pg.TOP, "sql", "migrations")))
+    assert probe(w) == {"version": newest, "work": False, "unclean": False, "live": 1}
+    assert probe(w, instance="host:/a")["unclean"] is True
+    job = db.defer("f", queue="q")
+    for served, work in ((None, True), (["q"], True), (["default", "q"], True), (["default"], False), ([], False)):
+        assert probe(w, served)["work"] is work
+    queues(db, "paused = true where name = 'q'")
+    assert probe(w)["work"] is False
+    queues(db, "paused = false")
+    claimed = w.claim()
+    w.commit()
+    assert probe(w)["work"] is False
+    lapse(db, *claimed)
+    assert probe(w)["work"] is True
+    assert ids(w.claim()) == [job]
+    w.commit()
+    db.defer("f", queue="q", delay="1h")
+    assert probe(w)["work"] is False
+    db.sql("update deferred.__deferred_hot set due_at = now() where due_at is not null")
+    assert probe(w)["work"] is True and probe(w, ["default"])["work"] is False
+    db.sql("update deferred.__deferred_worker set seen_at = now() - interval '6 min'")
+    assert probe(w)["live"] == 0
+
+
+# ---- what it costs the server
+
+def statements(w):
+    """Every statement of a worker with plausible arguments; which tables it may read through which index."""
+    n = [1, 2, 3]
+    columns = (n, n, ["ok"] * 3, None, None, None, n, n, None, n, n, n, n, None)
+    hot = {"__deferred_hot": "__deferred_hot_pkey"}
+    return {
+        "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_delayed"),
+                                            "__deferred_worker": "__deferred_worker_alive"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, 3, [], [], 1), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_finish": (columns, hot),
+        "job_retry": ((*columns, [0, 0, 0], w.id), hot),
+        "job_renew": ((n, n, MINUTE), hot),
+        "job_release": ((n, n), hot),
+        "job_follow": ((1, 1, "f", "{}", None), hot),
+        "job_promote": ((1000,), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
+        "job_recorded": ((n, n), {}),
+        "worker_orphans": ((w.id, n), hot),
+        "worker_recover": (("host:/pid", w.id, "interrupted", 3), {**hot, "__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+    }
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+STATES = {
+    "empty": ["plan"],
+    "filled, never analysed": ["fill", "plan"],
+    "analysed while empty, then filled": ["analyse", "fill", "plan"],
+    "planned while empty, then filled": ["analyse", "add", "plan", "fill"],
+    "analysed while full, then emptied": ["fill", "analyse", "empty", "plan"],
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(db, worker, state):
+    tables = ["__deferred_hot", "__deferred_0", "__deferred_default"]
+    for table in tables:  # else its launcher may choose a moment of its own
+        db.sql(f"alter table deferred.{table} set (autovacuum_enabled = off)")
+    w = worker()
+
+    def plans():
+        """A generic plan is kept in its session once it was made."""
+        made = {}
+        for name, (args, _) in statements(w).items():
+            w.ask("worker_register", "host:/pid", "host", 1, "test")  # has the transaction begin with the settings
+            assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [("off", "force_generic_plan")]
+            w.prepare(name)
+            made[name] = w.ask_plain("explain (format json) " + w.call(name, args), *args)[0][0][0]["Plan"]
+            w.rollback()
+        return made
+    steps = {
+        "plan": plans,
+        "analyse": lambda: [db.sql(f"vacuum analyze deferred.{table}") for table in tables],
+        "add": lambda: db.defer("f"),
+        "fill": lambda: db.sql("select count(*) from deferred.__enqueue_many(array_fill('f'::text, array[20000]), array_fill('{}'::json, array[20000]), "
+                               + ", ".join(["null"] * 14) + ")"),
+        "empty": lambda: db.sql("delete from deferred.__deferred_hot; truncate deferred.__deferred"),
+    }
+    for step in STATES[state]:
+        steps[step]()
+    for name, plan in plans().items():
+        if state.startswith("planned") and not name.startswith("job_"):
+            continue  # sent once at the start of a run, and so planned for what is there then
+        allowed = statements(w)[name][1]
+        for node in nodes(plan):
+            relation = node.get("Relation Name", "")
+            table = re.sub("_([0-9]+|default)$", "", relation)
+            if not node["Node Type"].endswith("Scan") or table not in ("__deferred", "__deferred_hot", "__deferred_log", "__deferred_worker"):
+                continue
+            assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Tid Scan"), (name, node)
+            if node["Node Type"] != "Tid Scan":
+                # An index is walked as a whole only where that is short: runs that live, an empty table.
+                assert "Index Cond" in node or relation in ("__deferred_worker", "__deferred_default") or \
+                    (name, state) == ("run_probe", "empty"), (name, node)
+                expected = allowed.get(table, node["Index Name"])
+                assert node["Index Name"] in ([expected] if isinstance(expected, str) else expected), (name, node)
+
+
+def test_a_claim_is_a_heap_only_update(db, worker):
+    """No index holds a column that a claim changes, and the fill factor leaves room for the new row beside the old."""
+    many(db, 1000)
+    w = worker()
+    jobs = w.claim(100)
+    w.commit()
+    w.ask_plain("select pg_stat_force_next_flush()")
+    w.commit()
+    db.sql("select pg_stat_clear_snapshot()")
+    assert db.sql("select pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_hot_updated(c.oid) "
+                  "from pg_class c where c.oid = 'deferred.__deferred_hot'::regclass") == [(100, 100)]
+    w.finish(*jobs)
+    w.commit()
+
+
+def test_a_run_makes_no_multixact(own_server):
+    """Several lockers of one row would: their members are written to disk, and clean-up is a burden for the whole server."""
+    db = own_server
+    many(db, 300, fn="noop")
+    many(db, 20, fn="fail", max_attempts=2, backoff_floor="1ms")
+    many(db, 2, fn="crash", max_attempts=1)
+    next_id = "select mxid_age('1'::xid)"
+    before = db.one(next_id)
+
+    def drained():
+        runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(2)]
+        assert [run.wait(60) for run in runs] == [0, 0]
+        return db.hot() == 0
+    wait_for(drained, 60, "all jobs have ended")
+    assert db.one(next_id) == before
+    with db.connect() as a, db.connect() as b:  # what the test looks for would have been counted
+        job = db.defer("noop")
+        for connection in (a, b):
+            connection.cursor().execute("select from deferred.__deferred_hot where id = %s for share", (job,))
+    assert db.one(next_id) == before + 1
+    db.sql("select deferred.cancel(%s)", job)
+    a.close()
+    b.close()
+    ledger(db)

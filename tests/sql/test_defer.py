@@ -1,0 +1,571 @@
+"""The SQL functions: deferring, cancelling, retrying, rights, the ledger, partitions and retention."""
+
+import json
+import random
+import threading
+
+import psycopg2
+import psycopg2.errors as pgerror
+import pytest
+
+OPTIONS = {
+    "queue": "q-1", "label": "für Leute", "priority": -7, "delay": "1.5min", "expires": "2h", "key": "k 1", "on_duplicate": "error",
+    "max_attempts": 3, "timeout": "200ms", "backoff_floor": "5", "backoff_ceiling": "1d", "backoff_exponent": 1.5,
+}
+
+
+def defer(db, fn="f", params="{}", **opts):
+    return db.one("select deferred.defer(%s, %s::json, %s::json)", fn, params, json.dumps(opts) if opts else None)
+
+
+def refused(db, error, says, query, *args):
+    with pytest.raises(error) as caught:
+        db.sql(query, *args)
+    assert says in str(caught.value)
+
+
+def as_role(db, role):
+    connection = db.connect(options=f"-c role={role}")
+    connection.autocommit = True
+    return connection
+
+
+def ask(connection, query, *args):
+    with connection.cursor() as cursor:
+        cursor.execute(query, args or None)
+        return cursor.fetchall()
+
+
+def finish(db, job, outcome="ok", error=None):
+    """What a worker does at the end of an attempt."""
+    db.sql("with h as (delete from deferred.__deferred_hot where id = %s returning id)"
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) select id, 1, %s, true, %s from h",
+           job, outcome, error)
+
+
+def clean(db):
+    assert db.sql("select * from deferred.check_ledger()") == []
+
+
+# ---- defer ---------------------------------------------------------------------------------------
+
+
+def test_defaults(db):
+    job = db.one("select deferred.defer('noop')")
+    assert db.sql("select queue, fn, params::text, label, key, priority, run_at, expires_at, max_attempts, created_by = session_user"
+                  " from deferred.__deferred where id = %s", job) == [("default", "noop", "{}", None, None, 0, None, None, None, True)]
+    assert db.sql("select queue, fn, priority, due_at, attempt, receipt, visible_at <= clock_timestamp()"
+                  " from deferred.__deferred_hot where id = %s", job) == [("default", "noop", 0, None, 0, None, True)]
+    clean(db)
+
+
+def test_every_option_lands_in_the_row(db):
+    job = defer(db, "f", "[1]", **OPTIONS)
+    assert db.sql("select queue, label, priority, key, max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,"
+                  " extract(epoch from run_at - created_at)::int, extract(epoch from expires_at - created_at)::int"
+                  " from deferred.__deferred where id = %s", job) == [
+        ("q-1", "für Leute", -7, "k 1", 3, 200, 5000, 86400000, 1.5, 90, 7200)]
+    assert db.sql("select h.queue, h.priority, h.key, h.due_at = d.run_at, h.visible_at = d.run_at, h.expires_at = d.expires_at"
+                  " from deferred.__deferred_hot h join deferred.__deferred d using (id) where id = %s", job) == [
+        ("q-1", -7, "k 1", True, True, True)]
+    job = defer(db, run_at="2031-02-03 04:05:06+00", expires_at="2032-01-01 00:00:00+00")
+    assert db.sql("select run_at = '2031-02-03 04:05:06+00', expires_at = '2032-01-01 00:00:00+00' from deferred.__deferred"
+                  " where id = %s", job) == [(True, True)]
+
+
+def test_a_bad_option_is_named(db):
+    for opts, says in [
+        ({"que": 1}, "unknown option que"),
+        ({"delay": "5 parsecs"}, "invalid time span"),
+        ({"delay": "-5s"}, "invalid time span"),
+        ({"timeout": "1e3"}, "invalid time span"),
+        ({"expires": ""}, "invalid time span"),
+        ({"timeout": 0}, "out of range"),
+        ({"priority": "high"}, "invalid value"),
+        ({"priority": 40000}, "priority 40000 is out of range"),
+        ({"max_attempts": 0}, "out of range"),
+        ({"max_attempts": "1; drop table x"}, "invalid value"),
+        ({"backoff_exponent": 0.5}, "out of range"),
+        ({"backoff_exponent": "NaN"}, "invalid value"),
+        ({"queue": "a b"}, "invalid queue name"),
+        ({"queue": ""}, "invalid queue name"),
+        ({"key": ""}, "out of range"),
+        ({"label": "x" * 1001}, "out of range"),
+        ({"key": "k", "on_duplicate": "maybe"}, "invalid on_duplicate"),
+        ({"run_at": "soon"}, "soon"),
+        ([], "not an object"),
+        ("text", "not an object"),
+    ]:
+        refused(db, psycopg2.Error, says, "select deferred.defer('f', '{}', %s::json)", json.dumps(opts))
+    assert db.hot() == 0
+
+
+def test_a_bad_function_name_is_refused(db):
+    for fn in ("", "1x", "a b", "a;b", "x" * 128, "ü", "a\nb", "a\n", None):
+        refused(db, psycopg2.Error, "invalid function name", "select deferred.defer(%s, '{}')", fn)
+
+
+@pytest.mark.parametrize("params, says", [
+    ("{", "invalid input syntax for type json"),
+    ("", "invalid input syntax for type json"),
+    ("[" * 600 + "]" * 600, "nest deeper than 512 levels"),
+    ('"' + "x" * (10 << 20) + '"', "bytes, queue 'default' takes 1048576"),
+    (None, "are NULL"),
+], ids=["unfinished", "empty", "deep", "10 MB", "NULL"])
+def test_bad_params_are_refused(db, params, says):
+    refused(db, psycopg2.Error, says, "select deferred.defer('f', %s::json)", params)
+    refused(db, psycopg2.Error, says, "select deferred.__enqueue_many(array['f', 'f'], array['{}', %s]::json[], null, null, null,"
+            " null, null, null, null, null, null, null, null, null, null, null)", params)
+    assert db.hot() == 0
+
+
+def test_512_levels_and_many_flat_brackets_are_taken(db):
+    defer(db, "f", "[" * 512 + "]" * 512)
+    defer(db, "f", "[" + ",".join(["[]"] * 5000) + "]")
+    defer(db, "f", json.dumps("[" * 5000))
+
+
+def test_a_job_shares_the_fate_of_its_transaction(db):
+    connection = db.connect()
+    ask(connection, "select deferred.defer('f')")
+    assert db.hot() == 0
+    connection.rollback()
+    assert db.hot() == 0
+    ask(connection, "select deferred.defer('f')")
+    connection.commit()
+    assert db.hot() == 1
+    connection.close()
+    clean(db)
+
+
+def test_a_trigger_defers(db):
+    db.sql("""create table orders (id int primary key, mail text);
+        create function order_mail() returns trigger language plpgsql as $$
+        begin
+            perform deferred.defer('send_mail', json_build_object('to', new.mail), '{"queue": "mail"}');
+            return new;
+        end $$;
+        create trigger order_mail after insert on orders for each row execute function order_mail();
+        insert into orders values (1, 'a@example.org'), (2, 'b@example.org')""")
+    assert db.sql("select fn, params->>'to' from deferred.__deferred where queue = 'mail' order by id") == [
+        ("send_mail", "a@example.org"), ("send_mail", "b@example.org")]
+
+
+def test_keys_skip_refuse_and_replace(db):
+    first = defer(db, key="k")
+    assert defer(db, key="k") == first
+    refused(db, pgerror.UniqueViolation, "has key 'k' already", "select deferred.defer('f', '{}', %s::json)",
+            '{"key": "k", "on_duplicate": "error"}')
+    second = defer(db, key="k", on_duplicate="replace")
+    assert second != first
+    assert db.sql("select outcome, final, error from deferred.__deferred_log where job_id = %s", first) == [
+        ("cancelled", True, f"replaced by job {second}")]
+    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1")
+    refused(db, psycopg2.Error, "is being run and cannot be replaced", "select deferred.defer('f', '{}', %s::json)",
+            '{"key": "k", "on_duplicate": "replace"}')
+    assert defer(db, key="k", queue="other") != second
+    finish(db, second)
+    assert defer(db, key="k") not in (first, second)
+    clean(db)
+
+
+def test_concurrent_defers_of_one_key_store_one_job(db):
+    ids, errors = [], []
+
+    def work(number):
+        connection = db.connect()
+        try:
+            for i in range(50):
+                ids.append((i, ask(connection, "select deferred.defer('f', '{}', json_build_object('key', %s::text))", f"k{i}")[0][0]))
+                connection.rollback() if (i + number) % 5 == 0 else connection.commit()
+        except psycopg2.Error as e:
+            errors.append(e)
+        connection.close()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+    assert db.sql("select count(*), count(distinct key) from deferred.__deferred_hot") == [(50, 50)]
+    stored = dict(db.sql("select substr(key, 2)::int, id from deferred.__deferred"))
+    # Each key ends with one job, and at least one caller was told its id.
+    assert all(stored[i] in [job for n, job in ids if n == i] for i in range(50))
+    clean(db)
+
+
+def test_replacing_defers_do_not_deadlock(db):
+    errors = []
+
+    def work():
+        connection = db.connect()
+        connection.autocommit = True
+        try:
+            for _ in range(50):
+                ask(connection, """select deferred.defer('f', '{}', '{"key": "one", "on_duplicate": "replace"}')""")
+        except psycopg2.Error as e:
+            errors.append(e)
+        connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == []
+    assert db.sql("select (select count(*) from deferred.__deferred), (select count(*) from deferred.__deferred_hot),"
+                  " (select count(*) from deferred.__deferred_log where outcome = 'cancelled')") == [(150, 1, 149)]
+    clean(db)
+
+
+def random_json(rng, depth=0):
+    """JSON text as people and machines write it: odd numbers, duplicate keys, blanks, escapes."""
+    blank = rng.choice(["", " ", "\n", "\t "])
+    kind = rng.randrange(4 if depth > 4 else 6)
+    if kind == 0:
+        text = rng.choice(["true", "false", "null", "-0", "1e400", "0.1", "1.10", "18446744073709551616", "1E+2", "-1.5e-300"])
+    elif kind == 1:
+        text = str(rng.randrange(-10**30, 10**30))
+    elif kind == 2:
+        text = '"' + "".join(rng.choice(["a", "ß", "😀", "\\n", "\\u0041", "\\\\", '\\"', "\\/", " ", "\\ud83d\\ude00"])
+                             for _ in range(rng.randrange(8))) + '"'
+    elif kind == 3:
+        text = rng.choice(["[]", "{}", '""', "{ }"])
+    elif kind == 4:
+        text = "[" + ",".join(random_json(rng, depth + 1) for _ in range(rng.randrange(4))) + "]"
+    else:
+        text = "{" + ",".join(f'"{rng.choice("aab")}"{blank}:' + random_json(rng, depth + 1) for _ in range(rng.randrange(4))) + "}"
+    return blank + text + blank
+
+
+def test_params_are_kept_byte_for_byte(db):
+    rng = random.Random(4711)
+    texts = [random_json(rng) for _ in range(10000)]
+    db.sql("create table given (id bigint, params text)")
+    connection = db.connect()
+    for start in range(0, len(texts), 1000):
+        part = texts[start:start + 1000]
+        many = ask(connection, "select * from deferred.__enqueue_many(array_fill('f'::text, array[%s]), %s::json[], null, null, null, null,"
+                   " null, null, null, null, null, null, null, null, null, null)", len(part), part)
+        one = ask(connection, "select deferred.defer('f', p::json) from unnest(%s) p", part[:100])
+        ask(connection, "insert into given select * from unnest(%s, %s) returning 1", [i[0] for i in many + one], part + part[:100])
+    connection.commit()
+    connection.close()
+    assert db.one("select count(*) from given") == 11000
+    assert db.sql("select g.params, d.params::text from given g left join deferred.__deferred d using (id)"
+                  " where d.params::text is distinct from g.params") == []
+
+
+# ---- many ----------------------------------------------------------------------------------------
+
+
+def test_many_keep_their_order_and_options(db):
+    jobs = [{"fn": f"f{i}", "params": {"n": i}, "priority": i % 5} for i in range(500)]
+    jobs[250].update(OPTIONS, key=None)
+    ids = [r[0] for r in db.sql("select * from deferred.defer_many(%s::json)", json.dumps(jobs))]
+    assert len(set(ids)) == 500
+    rows = dict((r[0], r[1:]) for r in db.sql("select id, fn, (params->>'n')::int, queue from deferred.__deferred"))
+    assert [rows[i] for i in ids] == [(f"f{i}", i, "q-1" if i == 250 else "default") for i in range(500)]
+    assert db.one("select concat_ws('|', label, max_attempts, timeout_ms, run_at - created_at) from deferred.__deferred where id = %s",
+                  ids[250]) == "für Leute|3|200|00:01:30"
+    assert db.sql("select * from deferred.defer_many('[]')") == []
+    clean(db)
+
+
+def test_one_bad_among_many_stores_none(db):
+    for bad, says in [
+        ({"fn": "a b"}, "invalid function name"), ({"params": {}}, "invalid function name"), ({"fn": "f", "que": 1}, "unknown option que"),
+        ({"fn": "f", "delay": "x"}, "invalid time span"), ({"fn": "f", "queue": "a b"}, "invalid queue name"), (7, "not an object"),
+        ({"fn": "f", "timeout": 0}, "out of range"),
+    ]:
+        refused(db, psycopg2.Error, says, "select * from deferred.defer_many(%s::json)",
+                json.dumps([{"fn": "f"}] * 10 + [bad] + [{"fn": "f"}] * 10))
+    assert db.hot() == 0
+    assert db.one("select count(*) from deferred.__deferred") == 0
+
+
+def test_many_honour_keys_among_them(db):
+    jobs = [{"fn": "f", "key": "a"}, {"fn": "f"}, {"fn": "g", "key": "a"}]
+    ids = [r[0] for r in db.sql("select * from deferred.defer_many(%s::json)", json.dumps(jobs))]
+    assert ids[0] == ids[2] != ids[1]
+    assert db.hot() == 2
+
+
+# ---- rights --------------------------------------------------------------------------------------
+
+
+def test_the_producer_role_alone_suffices(db):
+    producer = as_role(db, "deferred_producer")
+    job = ask(producer, "select deferred.defer('f', '{}', '{\"queue\": \"fresh\", \"key\": \"k\"}')")[0][0]
+    assert len(ask(producer, "select * from deferred.defer_many('[{\"fn\": \"f\"}, {\"fn\": \"g\"}]')")) == 2
+    assert db.one("select created_by from deferred.__deferred where id = %s", job) == "deferred_producer"
+    assert ask(producer, "select deferred.cancel(%s)", job) == [(True,)]
+    assert ask(producer, "select deferred.cancel(%s)", defer(db)) == [(False,)]
+    for query in ("select * from deferred.__deferred", "select * from deferred.__deferred_hot", "select * from deferred.__deferred_log",
+                  "insert into deferred.__deferred_hot (id, queue, visible_at) values (1, 'x', now())", "select * from deferred.job",
+                  "delete from deferred.__deferred_hot", "select deferred.retry(1)", "select deferred.maintain()",
+                  "select deferred.__purge_jobs('1 s', 0, 1)", "select nextval('deferred.__deferred_id_seq')"):
+        with pytest.raises(pgerror.InsufficientPrivilege):
+            ask(producer, query)
+    producer.close()
+
+
+def test_nobody_else_defers(db):
+    db.sql("do $$ begin create role nobody_special; exception when duplicate_object then null; end $$")
+    nobody = as_role(db, "nobody_special")
+    with pytest.raises(pgerror.InsufficientPrivilege):
+        ask(nobody, "select deferred.defer('f')")
+    nobody.close()
+
+
+def test_grants_limit_a_role_to_functions_and_queues(db):
+    producer = as_role(db, "deferred_producer")
+    db.sql("insert into deferred.__deferred_grant values ('deferred_producer', 'mail', 'send_mail'), ('deferred_producer', null, 'noop'),"
+           " ('deferred_producer', 'free', null)")
+    ask(producer, "select deferred.defer('send_mail', '{}', '{\"queue\": \"mail\"}')")
+    ask(producer, "select deferred.defer('noop', '{}', '{\"queue\": \"any\"}')")
+    ask(producer, "select deferred.defer('whatever', '{}', '{\"queue\": \"free\"}')")
+    for query in ("select deferred.defer('send_mail')", "select deferred.defer('system', '{}', '{\"queue\": \"mail\"}')",
+                  "select * from deferred.defer_many('[{\"fn\": \"noop\"}, {\"fn\": \"system\"}]')"):
+        with pytest.raises(pgerror.InsufficientPrivilege) as caught:
+            ask(producer, query)
+        assert "role deferred_producer may not defer" in str(caught.value)
+    assert db.hot() == 3
+    assert db.one("select count(*) from deferred.__deferred_queue where name = 'any'") == 1
+    defer(db, "system")  # another role is not limited
+    producer.close()
+
+
+def test_a_hostile_search_path_changes_nothing(db):
+    db.sql("""create schema evil;
+        create function evil.format(text, variadic text[]) returns text language sql as 'select (1 / 0)::text';
+        create function evil.clock_timestamp() returns timestamptz language sql as $$ select '1970-01-01'::timestamptz $$;
+        create table evil.__deferred_hot (id int);
+        grant usage on schema evil to public""")
+    connection = db.connect(options="-c search_path=evil,pg_catalog")
+    ask(connection, "select deferred.defer('f')")
+    connection.commit()
+    connection.close()
+    assert db.one("select created_at > now() - interval '1 hour' from deferred.__deferred") is True
+
+
+def test_a_viewer_sees_no_params_and_no_error_texts(db):
+    job = defer(db, "f", '{"secret": 1}')
+    finish(db, job, "failed", "secret")
+    viewer = as_role(db, "deferred_viewer")
+    assert ask(viewer, "select id, state, last_outcome from deferred.job") == [(job, "dead", "failed")]
+    assert ask(viewer, "select outcome from deferred.__deferred_log") == [("failed",)]
+    for query in ("select params from deferred.__deferred", "select error from deferred.__deferred_log", "select result from deferred.__deferred_log",
+                  "select * from deferred.__deferred_log", "select receipt from deferred.__deferred_hot", "select deferred.defer('f')",
+                  f"select deferred.cancel({job})", f"select deferred.retry({job})"):
+        with pytest.raises(pgerror.InsufficientPrivilege):
+            ask(viewer, query)
+    columns = [c[0] for c in ask(viewer, "select column_name::text from information_schema.columns where table_name = 'job'")]
+    assert "params" not in columns and "error" not in columns
+    viewer.close()
+
+
+# ---- state, cancel, retry ------------------------------------------------------------------------
+
+
+def test_the_view_tells_the_state(db):
+    def state(job):
+        return db.one("select state from deferred.job where id = %s", job)
+
+    job = defer(db)
+    assert state(job) == "ready"
+    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, visible_at = clock_timestamp() + interval '1 min'")
+    assert state(job) == "claimed"
+    db.sql("update deferred.__deferred_hot set visible_at = clock_timestamp() - interval '1 min'")
+    assert state(job) == "ready"
+    finish(db, job)
+    assert state(job) == "done"
+    assert state(defer(db, delay="1h")) == "delayed"
+    for outcome, wanted in (("failed", "dead"), ("crashed", "dead"), ("timeout", "dead"), ("expired", "expired"), ("cancelled", "cancelled")):
+        job = defer(db)
+        finish(db, job, outcome)
+        assert state(job) == wanted
+    clean(db)
+
+
+def test_cancel_takes_a_job_out_once(db):
+    job = defer(db)
+    assert db.one("select deferred.cancel(%s)", job) is True
+    assert db.one("select deferred.cancel(%s)", job) is False
+    assert db.sql("select attempt, outcome, final from deferred.__deferred_log") == [(0, "cancelled", True)]
+    running = defer(db)
+    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now()")
+    assert db.one("select deferred.cancel(%s)", running) is True
+    assert db.sql("select attempt, outcome, receipt from deferred.__deferred_log where job_id = %s", running) == [(1, "cancelled", 5)]
+    assert db.one("select deferred.cancel(999999)") is False
+    clean(db)
+
+
+def test_retry_brings_back_the_dead_and_not_the_done(db):
+    done, dead, delayed = defer(db), defer(db, key="k", priority=3), defer(db, delay="1h")
+    finish(db, done)
+    finish(db, dead, "failed")
+    refused(db, psycopg2.Error, f"job {done} is done", "select deferred.retry(%s)", done)
+    assert db.one("select deferred.retry(%s)", dead) is True
+    assert db.sql("select attempt, attempt_base, key, priority, fn from deferred.__deferred_hot where id = %s", dead) == [(1, 1, "k", 3, "f")]
+    assert db.one("select deferred.retry(%s)", delayed) is True
+    assert db.one("select state from deferred.job where id = %s", delayed) == "ready"
+    assert db.one("select deferred.retry(999999)") is False
+    clean(db)
+    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = attempt + 1, visible_at = clock_timestamp() + interval '1 min'"
+           " where id = %s", dead)
+    refused(db, psycopg2.Error, "is being run", "select deferred.retry(%s)", dead)
+
+
+def test_retry_is_refused_while_a_newer_job_has_the_key(db):
+    dead = defer(db, key="k")
+    finish(db, dead, "failed")
+    newer = defer(db, key="k")
+    refused(db, pgerror.UniqueViolation, "which a newer job has too", "select deferred.retry(%s)", dead)
+    finish(db, newer)
+    assert db.one("select deferred.retry(%s)", dead) is True
+
+
+# ---- ledger --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage, invariant", [
+    ("delete from deferred.__deferred_hot", "I1"),
+    ("delete from deferred.__deferred", "I1"),
+    ("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, n, 'ok', false from deferred.__deferred_hot,"
+     " generate_series(1, 2) n", "I2"),
+    ("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 2, 'failed', false from deferred.__deferred_hot", "I3"),
+    ("update deferred.__deferred_hot set attempt = 1", "I3"),
+    ("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'ok', true from deferred.__deferred_hot", "I6"),
+    ("update deferred.__deferred_hot set receipt = 1", "I7"),
+    ("update deferred.__deferred_hot set receipt = 1, worker = 1, due_at = now(), attempt = 1", "I7"),
+    ("update deferred.__deferred set fn = 'system(1)'", "I8"),
+    ("update deferred.__deferred set max_attempts = 0", "I8"),
+])
+def test_the_ledger_finds_planted_damage(db, damage, invariant):
+    job = defer(db)
+    clean(db)
+    db.sql(damage)
+    found = db.sql("select left(invariant, 2), job_id from deferred.check_ledger()")
+    assert (invariant, job) in found
+
+
+# ---- partitions and retention --------------------------------------------------------------------
+
+
+def test_maintain_adds_partitions_once_and_empties_the_net(db):
+    assert db.one("select deferred.maintain()") == 0
+    # Ids run ahead of the partitions: rows land in the net.
+    db.sql("select setval('deferred.__deferred_id_seq', 25000000)")
+    job = defer(db)
+    assert db.one("select count(*) from deferred.__deferred_default") == 1
+    assert db.one("select deferred.maintain()") > 0
+    assert db.one("select count(*) from deferred.__deferred_default") == 0
+    assert db.one("select relname::text from deferred.__deferred d join pg_class c on c.oid = d.tableoid where id = %s", job) == "__deferred_2"
+    assert db.one("select deferred.maintain()") == 0
+    clean(db)
+
+
+def test_maintain_moves_log_rows_out_of_the_net(db):
+    partition = db.one("select relname::text from pg_class where relname ~ '^__deferred_log_[0-9]{8}$' order by relname limit 1")
+    db.sql(f"drop table deferred.{partition}")
+    job = defer(db)
+    finish(db, job)
+    assert db.one("select count(*) from deferred.__deferred_log_default") == 1
+    # The week it looks at first is missing: the quick way out is not taken.
+    ahead = db.one("select to_char(date_trunc('week', now() at time zone 'UTC') + interval '3 weeks', 'YYYYMMDD')")
+    db.sql(f"drop table deferred.__deferred_log_{ahead}")
+    assert db.one("select deferred.maintain()") == 2
+    assert db.one("select count(*) from deferred.__deferred_log_default") == 0
+    clean(db)
+
+
+def test_maintain_gives_up_rather_than_wait_for_a_reader(db):
+    db.sql("select setval('deferred.__deferred_id_seq', 25000000)")
+    reader = db.connect()
+    ask(reader, "select count(*) from deferred.__deferred_default")
+    assert db.one("select deferred.maintain()") == 0
+    defer(db)
+    reader.rollback()
+    reader.close()
+    assert db.one("select deferred.maintain()") > 0
+    clean(db)
+
+
+def old_job(db, age="40 days"):
+    """A finished job of long ago, in a partition of the log made for it."""
+    job = defer(db)
+    finish(db, job)
+    db.sql("update deferred.__deferred set created_at = now() - %s::interval where id = %s", age, job)
+    db.sql("delete from deferred.__deferred_log where job_id = %s", job)
+    week = db.one("select date_trunc('week', (now() - %s::interval) at time zone 'UTC')::date", age)
+    name = f"__deferred_log_{week:%Y%m%d}"
+    if db.one("select to_regclass(%s)::text", "deferred." + name) is None:
+        db.sql(f"select deferred.__add_partition('__deferred_log', '{name}', 'finished_at', '{week} 00:00:00+00', ('{week}'::date + 7) || ' 00:00:00+00')")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (%s, 1, 'ok', true, now() - %s::interval)",
+           job, age)
+    return job, name
+
+
+def test_a_log_partition_past_the_limit_is_dropped(db):
+    job, name = old_job(db)
+    assert db.one("select deferred.__purge_partition('60 days')") is None
+    assert db.one("select deferred.__purge_partition('30 days')") == name
+    assert db.one("select deferred.__purge_partition('30 days')") is None
+    assert db.one("select to_regclass(%s)::text", "deferred." + name) is None
+    assert db.sql("select purged from deferred.__purge_jobs('30 days', 0, 1000)") == [(1,)]
+    assert db.one("select count(*) from deferred.__deferred where id = %s", job) == 0
+    clean(db)
+
+
+def test_a_job_partition_is_dropped_once_nothing_of_it_is_needed(db):
+    job, name = old_job(db)
+    hot = defer(db)
+    db.sql("update deferred.__deferred set created_at = now() - interval '40 days'")
+    db.sql("select setval('deferred.__deferred_id_seq', 10000001)")
+    db.sql("select deferred.maintain()")
+    assert db.one("select deferred.__purge_partition('30 days')") == name
+    assert db.one("select deferred.__purge_partition('30 days')") is None  # a job of it is hot
+    db.sql("delete from deferred.__deferred_hot where id = %s", hot)
+    assert db.one("select deferred.__purge_partition('30 days')") == "__deferred_0"
+    assert db.one("select count(*) from deferred.__deferred where id = %s", job) == 0
+
+
+def test_a_partition_in_use_is_left_for_the_next_time(db):
+    _, name = old_job(db)
+    reader = db.connect()
+    ask(reader, f"select count(*) from deferred.{name}")
+    assert db.one("select deferred.__purge_partition('30 days')") is None
+    reader.rollback()
+    reader.close()
+    assert db.one("select deferred.__purge_partition('30 days')") == name
+
+
+def test_purging_works_in_steps_and_spares_hot_jobs(db):
+    jobs = [defer(db) for _ in range(10)]
+    for job in jobs[:8]:
+        finish(db, job)
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final) values (%s, 1, 'failed', false)", jobs[9])
+    db.sql("update deferred.__deferred_hot set attempt = 1 where id = %s", jobs[9])
+    db.sql("update deferred.__deferred set created_at = now() - interval '40 days' where id <> %s", jobs[0])
+    db.sql("update deferred.__deferred_log set finished_at = finished_at - interval '2 hours'")
+    for part in [r[0] for r in db.sql("select inhrelid::regclass::text from pg_inherits where inhparent = 'deferred.__deferred_log'::regclass")]:
+        db.sql("select deferred.__purge_log(%s, '1 hour', 0, 100)", part)
+    assert db.sql("select job_id from deferred.__deferred_log") == [(jobs[9],)]
+    assert db.sql("select * from deferred.__purge_jobs('30 days', 0, 4)") == [(3, jobs[3] + 1)]
+    purged, from_id = 3, jobs[3] + 1
+    while from_id is not None:
+        n, from_id = db.sql("select * from deferred.__purge_jobs('30 days', %s, 4)", from_id)[0]
+        purged += n
+    assert purged == 7
+    assert sorted(r[0] for r in db.sql("select id from deferred.__deferred")) == [jobs[0], jobs[8], jobs[9]]
+    refused(db, psycopg2.Error, "is no partition of the log", "select deferred.__purge_log('deferred.__deferred_hot', '1 s', 0, 1)")
+
+
+def test_rows_of_runs_ended_long_ago_are_purged(db):
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at, ended_at) values"
+           " ('a', 'h', 1, '0', now() - interval '9 days', now() - interval '9 days'), ('b', 'h', 2, '0', now(), null),"
+           " ('c', 'h', 3, '0', now() - interval '9 days', null)")
+    assert db.one("select deferred.__purge_workers('5 days')") == 2
+    assert db.sql("select instance from deferred.__deferred_worker") == [("b",)]

@@ -1,0 +1,59 @@
+"""sql/schema.sql, and what the migrations promise about the schema as a whole."""
+
+import os
+import re
+
+import pg
+
+
+def test_schema_sql_is_where_the_migrations_end(db):
+    with open(os.path.join(pg.TOP, "sql", "schema.sql")) as f:
+        written = f.read()
+    assert pg.dump(db.conninfo) == written, "run `make schema`"
+
+
+def test_every_table_and_column_has_a_comment(db):
+    assert db.sql("""
+        select c.relname, a.attname from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum >= 0 and not a.attisdropped
+        where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+          and (col_description(c.oid, a.attnum) is null or obj_description(c.oid, 'pg_class') is null)""") == []
+
+
+def test_every_function_pins_its_search_path_or_runs_as_the_caller(db):
+    assert db.sql("""
+        select p.proname from pg_proc p where p.pronamespace = 'deferred'::regnamespace and p.prosecdef
+          and not coalesce(array_to_string(p.proconfig, ' '), '') like '%%search_path=pg_catalog, pg_temp%%'""".replace("%%", "%")) == []
+
+
+def test_nobody_but_the_named_roles_may_use_the_schema(db):
+    assert db.sql("""
+        select p.proname from pg_proc p where p.pronamespace = 'deferred'::regnamespace
+          and has_function_privilege('public', p.oid, 'execute')""") == []
+    assert db.sql("""
+        select c.relname from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p', 'v')
+          and exists (select from aclexplode(c.relacl) a where a.grantee = 0)""") == []
+
+
+def test_no_statement_names_an_object_without_its_schema():
+    """A search_path of the user's must not decide which table is meant."""
+    folder = os.path.join(pg.TOP, "sql", "queries")
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name)) as f:
+            text = re.sub(r"--.*", "", f.read())
+        assert re.findall(r"(?<![.\w])__deferred\w*", text) == [], name
+
+
+def test_a_claim_changes_no_indexed_column(db):
+    """Else it would not be a heap-only update, and the index would grow with every claim."""
+    indexed = {r[0] for r in db.sql("""
+        select a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid
+        where i.indrelid = 'deferred.__deferred_hot'::regclass
+          and (a.attnum = any (i.indkey) or pg_get_expr(i.indpred, i.indrelid) ~ ('\\m' || a.attname || '\\M'))""")}
+    assert indexed == {"id", "queue", "priority", "xid", "due_at", "key"}
+    db.sql("select deferred.__enqueue_many(array_fill('noop'::text, array[50]), array_fill('{}'::json, array[50])," +
+           ",".join(["null"] * 14) + ")")
+    db.sql("""update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = attempt + 1, started_at = now(),
+              visible_at = now() + interval '1 min' where id in (select id from deferred.__deferred_hot limit 5)""")
+    db.sql("select pg_stat_force_next_flush()")
+    assert db.one("select n_tup_hot_upd from pg_stat_user_tables where relname = '__deferred_hot'") == 5
