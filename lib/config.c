@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+#include "plugin.h"
+
+#include <assert.h>
+#include <confuse.h>
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WHERE "config"
+#define FILE_MAX_BYTES (1024 * 1024)
+#define PLACE_SIZE 384
+#define SETTINGS_MAX 128
+#define SECTIONS_MAX 8
+
+struct value {
+	char *text;     /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
+	int64_t number;
+	double real;
+};
+
+struct pair {
+	char *name, *value;
+};
+
+struct config {
+	char *path;
+	struct value *values; /* in step with config_settings */
+	struct pair *pairs;   /* free-form settings */
+	size_t pairs_len;
+	struct config_command *commands;
+	size_t commands_len;
+};
+
+/* ---- values: text to number, whatever the locale of the application */
+
+struct unit {
+	const char *name;
+	double factor;
+};
+
+static const struct unit spans[] = {
+	{ "", 1e3 }, { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "min", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 }
+};
+static const struct unit sizes[] = {
+	{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 }
+};
+
+/* Digits, perhaps a point and digits: 12 before and 9 after it. Returns what follows, NULL if there is no number. */
+static const char *parse_decimal(const char *s, double *number)
+{
+	const char *start = s;
+	double scale = 1;
+
+	*number = 0;
+	for (; isdigit((unsigned char)*s); s++)
+		*number = *number * 10 + (*s - '0');
+	if (s == start || s - start > 12)
+		return NULL;
+	if (*s == '.') {
+		start = ++s;
+		for (; isdigit((unsigned char)*s); s++)
+			*number += (*s - '0') * (scale /= 10);
+		if (s == start || s - start > 9)
+			return NULL;
+	}
+	return s;
+}
+
+static bool parse_with_unit(const char *text, const struct unit *units, double *number)
+{
+	const char *rest = parse_decimal(text, number);
+
+	for (; rest && units->name; units++) {
+		if (strcmp(rest, units->name) == 0) {
+			*number *= units->factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_whole(const char *text, int64_t *number)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[text[0] == '-']))
+		return false;
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	return *end == '\0'; /* beyond 64 bits it is the largest, which no range takes */
+}
+
+static bool parse_flag(const char *text, int64_t *number)
+{
+	static const char *const words[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(text, words[i]) == 0) {
+			*number = (int64_t)(i & 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_choice(const char *text, const char *choices, int64_t *number)
+{
+	size_t len;
+
+	*number = 0;
+	for (const char *word = choices; *word; word += len + (word[len] == '|')) {
+		len = strcspn(word, "|");
+		if (strlen(text) == len && memcmp(text, word, len) == 0)
+			return true;
+		++*number;
+	}
+	return false;
+}
+
+/* A bound as people write it: in the largest unit that leaves a whole number. */
+static void format_bound(char *buf, size_t size, enum config_type type, double bound)
+{
+	const struct unit *units = type == CONFIG_MS ? spans + 1 : sizes, *best = NULL;
+
+	if (type == CONFIG_MS || type == CONFIG_BYTES)
+		for (; units->name; units++)
+			if (bound >= units->factor && bound == units->factor * (double)(int64_t)(bound / units->factor))
+				best = units;
+	if (best)
+		snprintf(buf, size, "%.0f%s", bound / best->factor, best->name);
+	else
+		snprintf(buf, size, "%.0f", bound);
+}
+
+static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
+		       struct deferred_error *err)
+{
+	char min[32], max[32];
+
+	if ((s->min == 0 && s->max == 0) || (number >= s->min && number <= s->max))
+		return 0;
+	format_bound(min, sizeof(min), s->type, s->min);
+	format_bound(max, sizeof(max), s->type, s->max);
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is out of range %s to %s", place, text, min, max);
+}
+
+/* The application becomes part of a path. */
+static bool is_file_name(const char *text)
+{
+	return text[0] != '\0' && text[0] != '.' && strlen(text) <= 64 &&
+	       text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
+}
+
+static int parse_text(const struct config_setting *s, const char *text, struct value *value, const char *place,
+		      struct deferred_error *err)
+{
+	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
+		return error_set(err, DEFERRED_ECONFIG, WHERE,
+				 "%s: value \"%.64s\" is no name of letters, digits, \"_\", \".\" and \"-\"", place, text);
+	if (text[0] && !(value->text = strdup(text)))
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
+	return 0;
+}
+
+/* Check text and convert it. value->text is given. */
+static int parse_value(const struct config_setting *s, const char *text, struct value *value, const char *place,
+		       struct deferred_error *err)
+{
+	const char *wanted = NULL;
+	char canonical[64];
+	int rc;
+
+	memset(value, 0, sizeof(*value));
+	switch (s->type) {
+	case CONFIG_TEXT:
+		return parse_text(s, text, value, place, err);
+	case CONFIG_INT:
+		if (!parse_whole(text, &value->number))
+			wanted = "is no whole number";
+		value->real = (double)value->number;
+		break;
+	case CONFIG_REAL: {
+		const char *rest = parse_decimal(text, &value->real);
+
+		if (!rest || *rest)
+			wanted = "is no number";
+		break;
+	}
+	case CONFIG_MS:
+		if (!parse_with_unit(text, spans, &value->real))
+			wanted = "is no time span such as 200ms, 5s, 10min, 2h or 30d";
+		break;
+	case CONFIG_BYTES:
+		if (!parse_with_unit(text, sizes, &value->real))
+			wanted = "is no size such as 512, 64k, 10m or 1g";
+		break;
+	case CONFIG_FLAG:
+		if (!parse_flag(text, &value->number))
+			wanted = "is none of 1, 0, true, false, yes, no, on and off";
+		break;
+	case CONFIG_CHOICE:
+		if (!parse_choice(text, s->choices, &value->number))
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is none of %s", place, text,
+					 s->choices);
+		break;
+	}
+	if (wanted)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wanted);
+	rc = check_range(s, value->real, text, place, err);
+	if (rc < 0)
+		return rc;
+	if (s->type == CONFIG_MS || s->type == CONFIG_BYTES)
+		value->number = (int64_t)(value->real + 0.5);
+	if (s->type == CONFIG_CHOICE || s->type == CONFIG_REAL)
+		snprintf(canonical, sizeof(canonical), "%s", text);
+	else
+		snprintf(canonical, sizeof(canonical), "%lld", (long long)value->number);
+	value->text = strdup(canonical);
+	return value->text ? 0 : error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
+}
+
+int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
+{
+	double number;
+
+	if (!parse_with_unit(text, spans, &number) || number > 9e15)
+		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span such as 200ms, 5s, 10min, 2h or 30d",
+				 text);
+	*ms = (int64_t)(number + 0.5);
+	return 0;
+}
+
+/* ---- the table */
+
+static const struct config_setting *find_setting(const char *name)
+{
+	const struct config_setting *s = config_settings;
+
+	while (s->name && strcmp(s->name, name) != 0)
+		s++;
+	return s->name ? s : NULL;
+}
+
+static int set_value(struct config *config, const struct config_setting *s, const char *text, const char *place,
+		     struct deferred_error *err)
+{
+	struct value value;
+	int rc = parse_value(s, text, &value, place, err);
+
+	if (rc < 0)
+		return rc;
+	free(config->values[s - config_settings].text);
+	config->values[s - config_settings] = value;
+	return 0;
+}
+
+/* ---- the file. libconfuse sees text only: it knows grammar and lines, the table knows types */
+
+/* The callbacks of libconfuse carry no pointer of ours. */
+static _Thread_local struct loading {
+	struct config *config;
+	struct deferred_error *err;
+	int rc;
+} *loading;
+
+static int fail(cfg_t *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail(cfg_t *cfg, const char *fmt, ...)
+{
+	char text[PLACE_SIZE];
+	va_list ap;
+
+	if (loading->rc < 0)
+		return -1;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	loading->rc = error_set(loading->err, DEFERRED_ECONFIG, WHERE, "%s:%d: %s", loading->config->path, cfg->line, text);
+	return -1;
+}
+
+static bool is_root(cfg_t *cfg)
+{
+	return strcmp(cfg->name, "root") == 0;
+}
+
+static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
+{
+	char text[PLACE_SIZE];
+
+	if (strncmp(fmt, "no such option", 14) == 0) {
+		const char *name = va_arg(ap, const char *);
+
+		/* Said of every name of a free-form section, which is then taken all the same. */
+		if (cfg->flags & CFGF_KEYSTRVAL)
+			return;
+		if (cfg->title)
+			fail(cfg, "unknown setting \"%.64s\" in %s \"%.64s\"", name, cfg->name, cfg->title);
+		else
+			fail(cfg, "unknown setting \"%s%s%.64s\"", is_root(cfg) ? "" : cfg->name, is_root(cfg) ? "" : ".", name);
+		error_hint(loading->err, "deferred.conf(5) lists the settings");
+	} else if (strncmp(fmt, "found duplicate title", 21) == 0) {
+		fail(cfg, "section \"%.64s\" appears twice", va_arg(ap, const char *));
+	} else {
+		vsnprintf(text, sizeof(text), fmt, ap);
+		fail(cfg, "%s", text);
+	}
+}
+
+static int on_value(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *text = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+	const struct config_setting *s;
+	char name[64], place[PLACE_SIZE];
+	struct value value;
+
+	/* Members of a function share type and range with the setting of that name. */
+	if (is_root(cfg) || cfg->title)
+		snprintf(name, sizeof(name), "%s", opt->name);
+	else
+		snprintf(name, sizeof(name), "%s.%s", cfg->name, opt->name);
+	snprintf(place, sizeof(place), "%.256s:%d: setting \"%s\"", loading->config->path, cfg->line, name);
+	s = find_setting(name);
+	if (!cfg->title) {
+		loading->rc = set_value(loading->config, s, text, place, loading->err);
+	} else {
+		loading->rc = parse_value(s, text, &value, place, loading->err);
+		free(value.text);
+	}
+	return loading->rc;
+}
+
+static bool is_function_name(const char *name)
+{
+	return (isalpha((unsigned char)name[0]) || name[0] == '_') && strlen(name) <= 127 &&
+	       name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
+}
+
+static int on_function(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+	const char *name = cfg_title(sec);
+
+	if (!is_function_name(name))
+		return fail(cfg, "function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
+				 "letter or \"_\"", name);
+	if (cfg_size(sec, "command") == 0)
+		return fail(cfg, "function \"%s\" has no command", name);
+	if (cfg_getnstr(sec, "command", 0)[0] != '/')
+		return fail(cfg, "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
+	return 0;
+}
+
+/* Members of a section stand together in the table; here they become a list of their own, ended by END. */
+static cfg_t *new_grammar(void)
+{
+	static const cfg_opt_t end = CFG_END();
+	cfg_opt_t function[] = {
+		CFG_STR_LIST("command", NULL, CFGF_NODEFAULT), CFG_STR("timeout", NULL, CFGF_NODEFAULT),
+		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
+	};
+	cfg_opt_t free_form[] = { CFG_END() };
+	cfg_opt_t titled[] = {
+		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL), CFG_END()
+	};
+	cfg_opt_t top[SETTINGS_MAX + 3], members[SETTINGS_MAX * 2];
+	size_t tops = 0, n = 0, sections = 0;
+	char names[SECTIONS_MAX][32];
+	cfg_t *cfg;
+
+	function[1].validcb = function[2].validcb = on_value;
+	titled[0].validcb = on_function;
+	for (const struct config_setting *s = config_settings; s->name; s++) {
+		const char *dot = strchr(s->name, '.');
+		size_t len = dot ? (size_t)(dot - s->name) : 0;
+		cfg_opt_t opt = CFG_STR(dot ? dot + 1 : s->name, NULL, CFGF_NODEFAULT);
+
+		assert(s - config_settings < SETTINGS_MAX && sections < SECTIONS_MAX && len < sizeof(names[0]));
+		opt.validcb = on_value;
+		if (!dot) {
+			top[tops++] = opt;
+			continue;
+		}
+		if (s == config_settings || strncmp(s[-1].name, s->name, len + 1) != 0) {
+			cfg_opt_t sec = CFG_SEC(names[sections], members + n, CFGF_NONE);
+
+			snprintf(names[sections++], sizeof(names[0]), "%.*s", (int)len, s->name);
+			top[tops++] = sec;
+		}
+		members[n++] = opt;
+		if (!s[1].name || strncmp(s[1].name, s->name, len + 1) != 0)
+			members[n++] = end;
+	}
+	memcpy(top + tops, titled, sizeof(titled));
+	cfg = cfg_init(top, CFGF_NONE); /* copies it all */
+	if (cfg)
+		cfg_set_error_function(cfg, on_syntax_error);
+	return cfg;
+}
+
+static int out_of_memory(struct deferred_error *err)
+{
+	return error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
+}
+
+static int add_pair(struct config *config, const char *plugin, const char *name, const char *value, struct deferred_error *err)
+{
+	struct pair *pairs = realloc(config->pairs, (config->pairs_len + 1) * sizeof(*pairs)), *pair;
+
+	if (!pairs)
+		return out_of_memory(err);
+	config->pairs = pairs;
+	pair = &pairs[config->pairs_len++];
+	pair->value = strdup(value);
+	if (asprintf(&pair->name, "settings.%s.%s", plugin, name) < 0)
+		pair->name = NULL;
+	return pair->name && pair->value ? 0 : out_of_memory(err);
+}
+
+static int add_command(struct config *config, cfg_t *sec, struct deferred_error *err)
+{
+	struct config_command *commands = realloc(config->commands, (config->commands_len + 1) * sizeof(*commands)), *command;
+	unsigned int argc = cfg_size(sec, "command");
+	struct value value;
+	char **argv;
+	int rc = 0;
+
+	if (!commands)
+		return out_of_memory(err);
+	config->commands = commands;
+	command = &commands[config->commands_len++];
+	memset(command, 0, sizeof(*command));
+	command->name = strdup(cfg_title(sec));
+	command->argv = (const char *const *)(argv = calloc(argc + 1, sizeof(*argv)));
+	if (!command->name || !argv)
+		return out_of_memory(err);
+	for (unsigned int i = 0; i < argc; i++)
+		if (!(argv[i] = strdup(cfg_getnstr(sec, "command", i))))
+			return out_of_memory(err);
+	if (cfg_size(sec, "timeout") > 0) {
+		rc = parse_value(find_setting("timeout"), cfg_getstr(sec, "timeout"), &value, "timeout", err);
+		command->timeout_ms = value.number;
+		free(value.text);
+	}
+	if (rc == 0 && cfg_size(sec, "max_attempts") > 0) {
+		rc = parse_value(find_setting("max_attempts"), cfg_getstr(sec, "max_attempts"), &value, "max_attempts", err);
+		command->max_attempts = (int32_t)value.number;
+		free(value.text);
+	}
+	return rc;
+}
+
+static int take_sections(struct config *config, cfg_t *cfg, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (unsigned int i = 0; rc == 0 && i < cfg_size(cfg, "function"); i++)
+		rc = add_command(config, cfg_getnsec(cfg, "function", i), err);
+	for (unsigned int i = 0; rc == 0 && i < cfg_size(cfg, "settings"); i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "settings", i);
+
+		for (unsigned int k = 0; rc == 0 && k < cfg_num(sec); k++) {
+			cfg_opt_t *opt = cfg_getnopt(sec, k);
+
+			rc = add_pair(config, cfg_title(sec), opt->name, cfg_opt_getstr(opt), err);
+		}
+	}
+	return rc;
+}
+
+/* The lexer of libconfuse keeps its state in globals. */
+static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
+
+static int parse_file(struct config *config, const char *text, struct deferred_error *err)
+{
+	struct loading state = { config, err, 0 };
+	cfg_t *cfg = new_grammar();
+	int rc;
+
+	if (!cfg)
+		return out_of_memory(err);
+	pthread_mutex_lock(&parser);
+	loading = &state;
+	rc = cfg_parse_buf(cfg, text);
+	loading = NULL;
+	pthread_mutex_unlock(&parser);
+	if (state.rc < 0)
+		rc = state.rc;
+	else if (rc != CFG_SUCCESS)
+		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: syntax error", config->path, cfg->line);
+	else
+		rc = take_sections(config, cfg, err);
+	cfg_free(cfg);
+	return rc;
+}
+
+/*
+ * Blank out the comments and see that strings, comments and braces are closed. libconfuse does not mind those
+ * that are left open at the end of the file, and loses count of the lines where there are comments.
+ */
+static int clean_text(struct config *config, char *text, size_t len, struct deferred_error *err)
+{
+	int line = 1, start = 0, depth = 0, opened[8] = { 0 };
+	enum { PLAIN, STRING, LINE_COMMENT, BLOCK_COMMENT } state = PLAIN;
+	char quote = 0;
+	bool in_word = false;
+
+	for (char *p = text; p < text + len; p++) {
+		char c = *p;
+
+		if (c == '\0')
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: NUL byte", config->path, line);
+		line += c == '\n';
+		switch (state) {
+		case PLAIN:
+			start = line;
+			if (c == '#' || (!in_word && c == '/' && p[1] == '/')) {
+				state = LINE_COMMENT;
+				*p = ' ';
+			} else if (!in_word && c == '/' && p[1] == '*') {
+				state = BLOCK_COMMENT;
+				*p++ = ' '; /* or its star would close it again */
+				*p = ' ';
+			} else if (c == '"' || c == '\'') {
+				state = STRING;
+				quote = c;
+			} else if (c == '{') {
+				if (depth < 8)
+					opened[depth] = line;
+				depth++;
+			} else if (c == '}' && depth > 0) {
+				depth--;
+			}
+			in_word = state == PLAIN && !strchr(" \t\r\n={}()+,", c);
+			break;
+		case STRING:
+			if (c == '\\' && p[1])
+				line += *++p == '\n';
+			else if (c == quote)
+				state = PLAIN;
+			break;
+		case LINE_COMMENT:
+			if (c == '\n')
+				state = PLAIN;
+			else
+				*p = ' ';
+			break;
+		case BLOCK_COMMENT:
+			if (c == '*' && p[1] == '/') {
+				state = PLAIN;
+				*p++ = ' ';
+			}
+			if (c != '\n')
+				*p = ' ';
+			break;
+		}
+	}
+	if (state == STRING || state == BLOCK_COMMENT)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: %s is never closed", config->path, start,
+				 state == STRING ? "string" : "comment");
+	if (depth > 0)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: brace is never closed", config->path,
+				 opened[depth <= 8 ? depth - 1 : 7]);
+	return 0;
+}
+
+static int read_file(struct config *config, struct deferred_error *err)
+{
+	char *text = NULL;
+	FILE *fp = fopen(config->path, "re");
+	size_t len;
+	int rc;
+
+	if (!fp)
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	text = malloc(FILE_MAX_BYTES + 2);
+	if (!text) {
+		rc = out_of_memory(err);
+		goto out;
+	}
+	len = fread(text, 1, FILE_MAX_BYTES + 1, fp);
+	if (ferror(fp)) {
+		rc = error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	} else if (len > FILE_MAX_BYTES) {
+		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%s\" is larger than %d bytes", config->path,
+			       FILE_MAX_BYTES);
+	} else {
+		text[len] = '\0';
+		rc = clean_text(config, text, len, err);
+		if (rc == 0)
+			rc = parse_file(config, text, err);
+	}
+out:
+	free(text);
+	fclose(fp);
+	return rc;
+}
+
+/* ---- the environment */
+
+static void env_name(const struct config_setting *s, char *buf, size_t size)
+{
+	size_t n = (size_t)snprintf(buf, size, "DEFERRED_");
+
+	if (s->env) {
+		snprintf(buf, size, "%s", s->env);
+		return;
+	}
+	for (const char *p = s->name; *p && n + 1 < size; p++)
+		buf[n++] = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+	buf[n] = '\0';
+}
+
+/* An empty variable counts as one that is not set. */
+static int read_environment(struct config *config, struct deferred_error *err)
+{
+	char name[64], place[128];
+	int rc = 0;
+
+	for (const struct config_setting *s = config_settings; rc == 0 && s->name; s++) {
+		const char *text;
+
+		env_name(s, name, sizeof(name));
+		text = name[0] ? getenv(name) : NULL;
+		if (!text || !text[0])
+			continue;
+		snprintf(place, sizeof(place), "environment variable %s", name);
+		rc = set_value(config, s, text, place, err);
+	}
+	return rc;
+}
+
+/* ---- public */
+
+static int set_defaults(struct config *config, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (const struct config_setting *s = config_settings; rc == 0 && s->name; s++)
+		if (s->def)
+			rc = set_value(config, s, s->def, s->name, err);
+	return rc;
+}
+
+static size_t table_len(void)
+{
+	size_t n = 0;
+
+	while (config_settings[n].name)
+		n++;
+	return n;
+}
+
+int config_load(struct config **result, const char *path, struct deferred_error *err)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	bool may_be_missing = false;
+	int rc = 0;
+
+	if (!path || !path[0])
+		path = getenv("DEFERRED_CONFIG");
+	if (!path || !path[0]) {
+		path = DEFERRED_SYSCONFDIR "/deferred/deferred.conf";
+		may_be_missing = access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+	}
+	if (!config || !(config->values = calloc(table_len(), sizeof(*config->values))) ||
+	    (!may_be_missing && !(config->path = strdup(path))))
+		rc = out_of_memory(err);
+	if (rc == 0)
+		rc = set_defaults(config, err);
+	if (rc == 0 && config->path)
+		rc = read_file(config, err);
+	if (rc == 0)
+		rc = read_environment(config, err);
+	if (rc < 0) {
+		config_free(config);
+		return rc;
+	}
+	*result = config;
+	return 0;
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; config->values && config_settings[i].name; i++)
+		free(config->values[i].text);
+	for (size_t i = 0; i < config->pairs_len; i++) {
+		free(config->pairs[i].name);
+		free(config->pairs[i].value);
+	}
+	for (size_t i = 0; i < config->commands_len; i++) {
+		struct config_command *command = &config->commands[i];
+
+		for (size_t k = 0; command->argv && command->argv[k]; k++)
+			free((char *)command->argv[k]);
+		free((void *)command->argv);
+		free((char *)command->name);
+	}
+	free(config->values);
+	free(config->pairs);
+	free(config->commands);
+	free(config->path);
+	free(config);
+}
+
+int config_override(struct config *config, const char *name, const char *value, const char *option, struct deferred_error *err)
+{
+	const struct config_setting *s = find_setting(name);
+	char place[128];
+
+	assert(s);
+	snprintf(place, sizeof(place), "option %s", option);
+	return set_value(config, s, value, place, err);
+}
+
+static const struct value *value_of(const struct config *config, const char *name)
+{
+	const struct config_setting *s = find_setting(name);
+
+	assert(s);
+	return &config->values[s - config_settings];
+}
+
+const char *config_text(const struct config *config, const char *name)
+{
+	return value_of(config, name)->text;
+}
+
+int64_t config_int(const struct config *config, const char *name)
+{
+	return value_of(config, name)->number;
+}
+
+double config_real(const struct config *config, const char *name)
+{
+	return value_of(config, name)->real;
+}
+
+bool config_flag(const struct config *config, const char *name)
+{
+	return value_of(config, name)->number != 0;
+}
+
+int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0)
+			rc = f(data, config_settings[i].name, config->values[i].text);
+	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
+		rc = f(data, config->pairs[i].name, config->pairs[i].value);
+	return rc;
+}
+
+const struct config_command *config_commands(const struct config *config, size_t *len)
+{
+	*len = config->commands_len;
+	return config->commands;
+}
+
+const char *config_plugin_dir(const struct config *config)
+{
+	const char *dir = config_text(config, "plugin_dir");
+
+	return dir ? dir : plugin_default_dir();
+}
+
+const char *config_path(const struct config *config)
+{
+	return config->path;
+}

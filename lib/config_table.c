@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+/*
+ * Every setting, in the order in which deferred.conf and deferred.conf(5) explain them; a test holds the
+ * three equal. The members of a section stand together. Ranges are in the base unit: CONFIG_MS in
+ * milliseconds, CONFIG_BYTES in bytes.
+ */
+#define SECOND 1e3
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+#define TEXT(name, def, what) { name, CONFIG_TEXT, def, 0, 0, NULL, NULL, what }
+#define NUMBER(name, type, def, min, max, what) { name, CONFIG_##type, def, min, max, NULL, NULL, what }
+#define FLAG(name, def, what) { name, CONFIG_FLAG, def, 0, 0, NULL, NULL, what }
+#define CHOICE(name, def, choices, what) { name, CONFIG_CHOICE, def, 0, 0, choices, NULL, what }
+
+const struct config_setting config_settings[] = {
+	TEXT("application", "deferred", "name of the application; names the default pidfile"),
+	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
+
+	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready"),
+	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),
+	CHOICE("if_running", "replace", "replace|skip", "what a start does while the previous copy runs"),
+	TEXT("queue", NULL, "queues to serve, separated by commas; none: all of them"),
+	NUMBER("runners", INT, "1", 1, 256, "child processes that run functions"),
+	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
+	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
+
+	NUMBER("window", INT, "0", 0, 1e6,
+	       "random choice is made among so many first ready jobs; 0: 100 for each live worker, at least 1000"),
+	NUMBER("batch", INT, "500", 1, 1e4, "most jobs claimed at once"),
+	NUMBER("seed", INT, "0", 0, 9.2e18, "seed of the random choice, for a reproducible draw; 0: from the kernel"),
+	NUMBER("lease", MS, "60s", SECOND, DAY, "a claim lasts that long unless renewed (visibility timeout)"),
+	NUMBER("timeout", MS, "10min", 0, 30 * DAY, "limit of one attempt where neither job nor function says; 0: none"),
+	NUMBER("grace", MS, "5s", 0, HOUR, "what running jobs get to finish after SIGTERM"),
+	NUMBER("kill_after", MS, "200ms", 0, MINUTE, "from SIGTERM to SIGKILL of a runner whose time is up"),
+	NUMBER("reconnect", MS, "10s", 0, HOUR, "how long a run with results in hand tries to reach a lost server"),
+	NUMBER("max_attempts", INT, "25", 1, 1e6, "attempts before a job is dead, where neither job nor function says"),
+	NUMBER("backoff_floor", MS, "10s", 1, 30 * DAY, "delay after the first failed attempt"),
+	NUMBER("backoff_ceiling", MS, "1h", 1, 365 * DAY, "longest delay between attempts"),
+	NUMBER("backoff_exponent", REAL, "2", 1, 100, "factor from one delay to the next"),
+
+	CHOICE("isolate", "child", "child|job", "job: each attempt runs in a process of its own"),
+	NUMBER("memory_limit", BYTES, "0", 0, 1e15, "address space of a runner; 0: no limit"),
+	NUMBER("files_limit", INT, "1024", 16, 1e6, "open files of a runner"),
+	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
+	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
+	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),
+
+	TEXT("mail.host", "localhost", "SMTP server"),
+	NUMBER("mail.port", INT, "0", 0, 65535, "its port; 0: 25, with starttls 587, with tls 465"),
+	CHOICE("mail.tls", "none", "none|starttls|tls", "how the connection is encrypted"),
+	TEXT("mail.user", NULL, "user to log in as; none: no login"),
+	TEXT("mail.password", NULL, "password of that user"),
+	TEXT("mail.password_file", NULL, "file whose first line is the password"),
+	TEXT("mail.from", NULL, "sender where the mail names none: an address, or \"Name <address>\""),
+	TEXT("mail.to", NULL, "every mail goes to this address instead of its recipients (for staging)"),
+	FLAG("mail.defer", "0", "1: deferred_send_mail() stores a job; 0: it sends at once"),
+	NUMBER("mail.timeout", MS, "1min", SECOND, HOUR, "longest time to send one mail"),
+	TEXT("mail.ca_file", NULL, "certificates to trust; none: those of the system"),
+	TEXT("mail.attachment_dir", NULL, "folder that attachments must lie below; none: anywhere"),
+	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
+	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
+
+	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: the current directory"),
+	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }
+};

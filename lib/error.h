@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * error - filling, prefixing and classing a struct deferred_error.
+ *
+ * The first cause is kept: error_set() leaves an error that is set already, callers on the way out
+ * put context in front of it with error_prefix(). Every function accepts err == NULL.
+ */
+#ifndef ERROR_H
+#define ERROR_H
+
+#include "deferred.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+/* Put err into the state "no error". */
+void error_clear(struct deferred_error *err);
+
+/* Describe a failure; returns code, so that `return error_set(...)` reads well. */
+int error_set(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* The same with ": " and the text of errno at the end. */
+int error_errno(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Say what to do about it. */
+void error_hint(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Put "text: " in front of the message. */
+void error_prefix(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* What a failed statement means for who sent it, by sqlstate alone. */
+enum error_class {
+	ERROR_PERMANENT,   /* the same again would fail again */
+	ERROR_TRANSIENT,   /* the transaction was rolled back and may be sent again */
+	ERROR_CONNECTION,  /* the connection is gone or about to go; the outcome may be unknown */
+	ERROR_READ_ONLY,   /* this server is a standby: connect anew, to the primary */
+	ERROR_SCHEMA,      /* table, column or function missing */
+	ERROR_PREPARED,    /* prepared statement unknown: a pooler is in between */
+};
+enum error_class error_class(const char *sqlstate);
+
+#endif

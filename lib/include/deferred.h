@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DEFERRED_H
+#define DEFERRED_H
+
+/*
+ * libdeferred - store a function call in PostgreSQL now, have it run later by check_deferred.
+ *
+ * Shape. A job is a function name, params (the text of one JSON value) and options. It is stored by
+ * the caller's own transaction where there is one, and is run at least once if and only if that
+ * transaction commits.
+ *
+ * Order of calls. Simplest:
+ *
+ *     if (defer("send_mail", "{\"to\": \"a@example.org\"}", NULL) < 0)
+ *         fprintf(stderr, "%s\n", deferred_last_error()->message);
+ *
+ * With a context of one's own: deferred_open(), then any of deferred_defer(), deferred_defer_many(),
+ * deferred_cancel(), deferred_wait(), then deferred_close(). On a connection and in a transaction
+ * of one's own: the functions named ..._conn(), which need no context.
+ *
+ * Threads. A context and a connection are used by one thread at a time. defer() may be called by any
+ * thread; its calls take turns on one connection.
+ *
+ * Memory. Arguments are borrowed for the call. A `const char *` handed out is borrowed until the
+ * next call on the same object; nothing the library hands out has to be freed but by the function
+ * named beside it.
+ *
+ * Errors. Functions return 0 (or a positive id) on success and a negative DEFERRED_E... code on
+ * failure; `err`, where not NULL, is then filled in. The library never prints, exits or aborts.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEFERRED_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define DEFERRED_API __attribute__((visibility("default")))
+#else
+#define DEFERRED_API
+#endif
+
+/* A libpq connection: `PGconn` is `struct pg_conn`, and <libpq-fe.h> need not be included. */
+struct pg_conn;
+
+/* Codes are never reused. X(name, value, text) */
+#define DEFERRED_ERRORS(X)                                                            \
+	X(EINVAL, -1, "invalid argument")                                             \
+	X(ENOMEM, -2, "out of memory")                                                \
+	X(EDB, -3, "refused by the database")                                         \
+	X(ECONNECT, -4, "server unreachable")                                         \
+	X(ELOST, -5, "connection lost, outcome unknown")                              \
+	X(ECONFIG, -6, "configuration wrong")                                         \
+	X(ESCHEMA, -7, "schema missing, older or newer than this program")            \
+	X(EPLUGIN, -8, "plugin refused")                                              \
+	X(ETIMEOUT, -9, "time is up")                                                 \
+	X(ENOTFOUND, -10, "no such job")                                              \
+	X(EFAILED, -11, "the function failed")                                        \
+	X(ESYSTEM, -12, "system call failed")
+
+enum deferred_code {
+	DEFERRED_SUCCESS = 0,
+#define X(name, value, text) DEFERRED_##name = value,
+	DEFERRED_ERRORS(X)
+#undef X
+};
+
+struct deferred_error {
+	int code;            /* enum deferred_code */
+	char sqlstate[6];    /* from the server, else "" */
+	char where[64];      /* function or query that failed, else "" */
+	char message[512];   /* lower-case, quotes the object, ends with the cause */
+	char hint[256];      /* what to do about it, else "" */
+};
+
+/* What to do when a hot job of the same queue has the key already. */
+enum deferred_on_duplicate {
+	DEFERRED_DUPLICATE_SKIP = 0, /* store nothing, return the id of that job */
+	DEFERRED_DUPLICATE_ERROR,    /* DEFERRED_EDB, sqlstate 23505 */
+	DEFERRED_DUPLICATE_REPLACE   /* cancel that job unless it is being run, store this one */
+};
+
+/* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
+struct deferred_opts {
+	const char *queue;        /* 1 to 63 of [A-Za-z0-9_.-]; NULL: "default" */
+	const char *label;        /* text for people; NULL: none */
+	int priority;             /* -32768 to 32767, larger is taken earlier */
+	int64_t delay_ms;         /* not before that long after now (database clock) */
+	const char *run_at;       /* or not before this time, as PostgreSQL reads a timestamptz */
+	int64_t expires_ms;       /* not started later than that long after now; 0: never expires */
+	const char *expires_at;   /* or not later than this time */
+	const char *key;          /* at most one hot job of the queue has it; NULL: none */
+	enum deferred_on_duplicate on_duplicate;
+	int max_attempts;         /* attempts before the job is dead; 0: default of the function */
+	int64_t timeout_ms;       /* limit of one attempt; 0: default of the function */
+	int64_t backoff_floor_ms;   /* delay after the first failed attempt; 0: default */
+	int64_t backoff_ceiling_ms; /* longest delay; 0: default */
+	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
+	uint64_t reserved[4];       /* zero; room for options to come */
+};
+
+/* One of many jobs. */
+struct deferred_call_spec {
+	const char *fn;
+	const char *params;               /* NULL means {} */
+	const struct deferred_opts *opts; /* NULL for defaults */
+};
+
+struct deferred;
+
+/*
+ * deferred_open - make a context with a connection of its own.
+ *
+ * d         receives the context; closed with deferred_close().
+ * conninfo  libpq connection string; NULL: DEFERRED_DB, else `database { conninfo }` of the config
+ *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*.
+ *
+ * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
+ * Source: lib/client.c.
+ */
+DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err);
+
+/* deferred_close - close the connection and free the context. NULL is accepted. */
+DEFERRED_API void deferred_close(struct deferred *d);
+
+/*
+ * deferred_defer - have `fn` run later by some worker.
+ *
+ * d       open context.
+ * fn      name of the function, 1 to 127 bytes; need not be loadable here.
+ * params  UTF-8 text of one JSON value, NUL-terminated; NULL means {}. It reaches the function
+ *         byte for byte.
+ * opts    NULL for defaults.
+ * id      receives the job id (> 0) on success, else left alone; may be NULL.
+ *
+ * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
+ * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
+ * or DEFERRED_ELOST: the connection broke while the server worked on it, the job may have been
+ * stored. With a key the call can be repeated safely.
+ * Source: sql/queries/job_enqueue.sql.
+ */
+DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
+				const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
+
+/*
+ * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the
+ * job exists exactly if that transaction commits. The connection must be idle (no result pending,
+ * not in pipeline mode); nothing of its session is changed.
+ */
+DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params,
+				     const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
+
+/*
+ * deferred_defer_many - defer `n` calls, all or none of them.
+ *
+ * calls  array of n specs.
+ * ids    receives n ids in the order of calls; may be NULL.
+ *
+ * Up to some thousands travel in one statement; beyond that they are sent by COPY where the role may
+ * write the tables itself (deferred_owner or a member), else in several statements of one
+ * transaction. Returns as deferred_defer(); a call that is refused before anything is sent is named in
+ * err->message by its number from 0. Source: sql/queries/job_enqueue_many.sql.
+ */
+DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n,
+				     int64_t *ids, struct deferred_error *err);
+
+/* deferred_defer_many_conn - the same on the caller's connection; in a failed call inside an open
+ * transaction that transaction is aborted, as after any failed statement. */
+DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct deferred_call_spec *calls, size_t n,
+					  int64_t *ids, struct deferred_error *err);
+
+/*
+ * deferred_cancel - take a job out of the queue. An attempt in progress is killed by its worker soon
+ * after, and cannot record another outcome. Returns 0, or DEFERRED_ENOTFOUND where the job is
+ * unknown, belongs to somebody else or has finished. Source: sql/queries/job_cancel.sql.
+ */
+DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
+
+/* How a job ended. */
+struct deferred_outcome {
+	char state[16];    /* done, dead, cancelled or expired */
+	char outcome[16];  /* of the last attempt: ok, failed, crashed, timeout, ... */
+	int attempt;       /* number of attempts made */
+	char error[512];   /* "" if none; cut at 511 bytes */
+};
+
+/*
+ * deferred_wait - wait until a job has ended for good.
+ *
+ * timeout_ms  how long to wait; 0 asks once, negative waits for ever.
+ * outcome     filled in on success; may be NULL.
+ *
+ * Returns 0, DEFERRED_ETIMEOUT while the job is hot, DEFERRED_ENOTFOUND. Needs the rights of
+ * deferred_worker or deferred_viewer (then `error` is ""). Source: sql/queries/job_outcome.sql.
+ */
+DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms,
+			       struct deferred_outcome *outcome, struct deferred_error *err);
+
+/*
+ * deferred_default_defer - deferred_defer() on a context the library opens at the first call, and
+ * opens again when its connection was lost. Returns the job id (> 0) or a negative code;
+ * deferred_last_error() then tells more.
+ */
+DEFERRED_API int64_t deferred_default_defer(const char *fn, const char *params, const struct deferred_opts *opts);
+
+/* deferred_last_error - the last failure of deferred_default_defer() in this thread. */
+DEFERRED_API const struct deferred_error *deferred_last_error(void);
+
+/* deferred_strerror - short text of a code; never NULL. */
+DEFERRED_API const char *deferred_strerror(int code);
+
+/* deferred_version - DEFERRED_VERSION of the library in use. */
+DEFERRED_API const char *deferred_version(void);
+
+/* ---- mail ------------------------------------------------------------------------------------- */
+
+/* A mailbox: `mail` is the address, `label` the name shown for it (UTF-8, may be NULL). */
+struct deferred_mailbox {
+	const char *mail;
+	const char *label;
+};
+
+struct deferred_attachment {
+	const char *path;         /* absolute path, read when the mail is sent */
+	const char *name;         /* name shown; NULL: last part of path */
+	const char *type;         /* MIME type; NULL: from the name, else application/octet-stream */
+	int delete_after_send;    /* remove the file, but only once the mail has gone out */
+};
+
+/* All text is UTF-8. */
+struct deferred_mail {
+	struct deferred_mailbox from;      /* mail NULL: [mail] from */
+	struct deferred_mailbox reply_to;  /* mail NULL: none */
+	const struct deferred_mailbox *to, *cc, *bcc;
+	size_t to_len, cc_len, bcc_len;    /* at least one recipient in all */
+	const char *subject;
+	const char *text, *html;           /* at least one; both: multipart/alternative */
+	const struct deferred_attachment *attachments;
+	size_t attachments_len;
+	const char *label;                 /* of the job; NULL: the subject */
+};
+
+/*
+ * deferred_send_mail - send a mail later or now.
+ *
+ * d     open context; may be NULL where the mail is sent now, or to use the default context.
+ * mail  what to send.
+ * opts  options of the job; opts->label, if set, wins over mail->label. NULL for defaults.
+ * id    receives the job id, or 0 when the mail was sent at once; may be NULL.
+ *
+ * With `defer = 1` in section [mail] of the config file the mail becomes a job of function
+ * send_mail; otherwise the plugin send_mail is loaded and sends it now. Addresses, names and the
+ * subject must not contain control characters: DEFERRED_EINVAL. Returns 0, any code of
+ * deferred_defer(), DEFERRED_EPLUGIN, or DEFERRED_EFAILED with the server's answer in err->message.
+ * Source: lib/mail.c.
+ */
+DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail,
+				    const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/*
+ * The word users type. Newer C libraries may take the name for themselves: define
+ * DEFERRED_NO_SHORT_NAMES and call deferred_default_defer().
+ */
+#ifndef DEFERRED_NO_SHORT_NAMES
+static inline int64_t defer(const char *fn, const char *params, const struct deferred_opts *opts)
+{
+	return deferred_default_defer(fn, params, opts);
+}
+#endif
+
+#endif

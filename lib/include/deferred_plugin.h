@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DEFERRED_PLUGIN_H
+#define DEFERRED_PLUGIN_H
+
+/*
+ * The plugin ABI: how a shared object offers functions to check_deferred.
+ *
+ * A plugin exports one object, `deferred_plugin`, a constant table of functions. The name of a job is
+ * looked up in these tables only, never with dlsym(): who may insert a job can call what is listed
+ * here and nothing else.
+ *
+ *     #include <deferred_plugin.h>
+ *
+ *     static int hello(const struct deferred_call *call)
+ *     {
+ *             call->host->result(call, "hello", 5);
+ *             return DEFERRED_OK;
+ *     }
+ *
+ *     static const struct deferred_function functions[] = {
+ *             { .name = "hello", .run = hello, .timeout_ms = 5000 },
+ *     };
+ *
+ *     DEFERRED_PLUGIN("greetings", "1.0", functions);
+ *
+ *     cc -shared -fPIC -o greetings.so greetings.c
+ *
+ * Rules.
+ * - Functions run in a runner, a child process of check_deferred that holds no database connection;
+ *   one function at a time, in one thread. The runner may be killed at any moment.
+ * - A job may run more than once; a function should be able to bear that (id is stable).
+ * - Text crosses as pointer and length and is borrowed for the call; nobody frees the other's memory.
+ * - Ending the process in a function (exit, a signal) is a failed attempt.
+ * - The file and its folder must belong to root or to the user of check_deferred, and be writable
+ *   by nobody else. Replace a plugin by rename, never in place.
+ *
+ * Compatibility. Members are only added at the end, and the size tells which are there. This header
+ * includes no other header of the project.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEFERRED_PLUGIN_ABI 1u
+
+/* What a function returns. Any other value counts as DEFERRED_FAILED. */
+enum deferred_result {
+	DEFERRED_OK = 0,       /* done */
+	DEFERRED_FAILED = 1,   /* failed; to be tried again after the usual delay */
+	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after */
+	DEFERRED_DEAD = 3      /* failed for good; not to be tried again */
+};
+
+enum deferred_log_level {
+	DEFERRED_LOG_ERROR = 1,
+	DEFERRED_LOG_WARNING = 2,
+	DEFERRED_LOG_INFO = 3,
+	DEFERRED_LOG_DEBUG = 4
+};
+
+struct deferred_host;
+
+/* The call, as a function sees it. Valid until the function returns. */
+struct deferred_call {
+	uint32_t size;               /* bytes of this struct */
+	int32_t attempt;             /* number of this attempt, from 1 */
+	int64_t id;                  /* job id; 0 outside a queue (deferred run) */
+	int64_t created_at_us;       /* when it was deferred: microseconds since 1970, database clock */
+	int64_t timeout_ms;          /* limit of this attempt; 0: none */
+	const char *fn;              /* name it was called by, NUL-terminated */
+	const char *params;          /* JSON text as deferred, NUL-terminated */
+	size_t params_len;           /* bytes, without the NUL */
+	const char *label;           /* "" if none */
+	const struct deferred_host *host; /* what the function may ask for */
+	void *host_data;             /* of the host; leave alone */
+};
+
+/* What the runner offers. Each callback takes the call it was given. */
+struct deferred_host {
+	uint32_t size; /* bytes of this struct */
+
+	/* Hand back a result, at most 8 KiB are kept. A second call replaces the first. */
+	void (*result)(const struct deferred_call *call, const char *text, size_t len);
+
+	/* Say what went wrong, for the log and the operator; at most 8 KiB. */
+	void (*error)(const struct deferred_call *call, const char *text, size_t len);
+
+	/* Delay to the next attempt after DEFERRED_LATER, milliseconds. */
+	void (*retry_after)(const struct deferred_call *call, int64_t delay_ms);
+
+	/* 1 when the function should come to an end soon: the worker stops, or the job was cancelled. */
+	int (*stop_asked)(const struct deferred_call *call);
+
+	/* Write a line to the worker's log. */
+	void (*log)(const struct deferred_call *call, int level, const char *text, size_t len);
+
+	/* Value of a setting ("mail.host", "settings.PLUGIN.NAME"), as text: a number in its base unit
+	 * (milliseconds, bytes), a flag as 1 or 0; NULL where there is none.
+	 * The database connection string is not among them. */
+	const char *(*setting)(const struct deferred_call *call, const char *name);
+
+	/* Have another call deferred in the very transaction that records the success of this attempt.
+	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred.
+	 * Returns 0, or -1 if the arguments cannot be taken. */
+	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
+
+	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
+	 * or -1 if path is not absolute or too long. */
+	int (*remove_after)(const struct deferred_call *call, const char *path);
+};
+
+enum deferred_function_flags {
+	DEFERRED_ISOLATE_JOB = 1 /* each attempt in a process of its own, forked for it */
+};
+
+/* A function. Zero means the worker's default. */
+struct deferred_function {
+	const char *name;      /* [A-Za-z_][A-Za-z0-9_.]*, at most 127 bytes; also reachable as PLUGIN.NAME */
+	int (*run)(const struct deferred_call *call); /* returns enum deferred_result */
+	int64_t timeout_ms;    /* limit of one attempt */
+	int32_t max_attempts;
+	uint32_t flags;        /* enum deferred_function_flags */
+	int64_t cpu_ms;        /* limit of processor time an attempt; implies DEFERRED_ISOLATE_JOB */
+	int64_t memory_bytes;  /* limit of address space; implies DEFERRED_ISOLATE_JOB */
+	int32_t files;         /* limit of open files; implies DEFERRED_ISOLATE_JOB */
+	int32_t reserved;
+	const char *const *aliases; /* further names, ended by NULL; NULL: none */
+};
+
+struct deferred_plugin {
+	uint32_t abi;                /* DEFERRED_PLUGIN_ABI */
+	uint32_t size;               /* sizeof(struct deferred_plugin) */
+	const char *name;            /* [A-Za-z_][A-Za-z0-9_]* */
+	const char *version;
+	const struct deferred_function *functions;
+	uint32_t functions_len;
+	uint32_t function_size;      /* sizeof(struct deferred_function) */
+};
+
+#if defined(__GNUC__)
+#define DEFERRED_PLUGIN_EXPORT __attribute__((visibility("default")))
+#else
+#define DEFERRED_PLUGIN_EXPORT
+#endif
+
+/* Defines the one exported object. `functions` is an array. */
+#ifdef __cplusplus
+#define DEFERRED_PLUGIN_LINKAGE extern "C"
+#else
+#define DEFERRED_PLUGIN_LINKAGE extern
+#endif
+#define DEFERRED_PLUGIN(plugin_name, plugin_version, functions_array)                            \
+	DEFERRED_PLUGIN_LINKAGE DEFERRED_PLUGIN_EXPORT const struct deferred_plugin deferred_plugin; \
+	const struct deferred_plugin deferred_plugin = {                                          \
+		DEFERRED_PLUGIN_ABI, (uint32_t)sizeof(struct deferred_plugin), plugin_name,       \
+		plugin_version, functions_array,                                                  \
+		(uint32_t)(sizeof(functions_array) / sizeof((functions_array)[0])),               \
+		(uint32_t)sizeof((functions_array)[0]) }
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

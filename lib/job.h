@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job - a job in memory, and the words for its states and outcomes.
+ *
+ * Life of a job. What stands in brackets is where it shows: due_at and receipt are columns of
+ * __deferred_hot, the outcomes are rows of __deferred_log.
+ *
+ *                     defer with delay                        defer
+ *                            |                                  |
+ *                            v            due                   v
+ *                        delayed ---------------------------> ready <-----------+
+ *                     [due_at set]                      [no due_at, no receipt] |
+ *                        ^   |                                  |               |
+ *   failed, crashed,     |   | cancelled, expired         claim |               | interrupted,
+ *   timeout: to be       |   +-------------+                    v               | superseded,
+ *   tried again          |                 |                 claimed -----------+ lost; given back
+ *                        +-----------------|--------- [receipt, lease running]    before it started
+ *                                          |                    |
+ *                      +-------------------+---------+----------+-----------+
+ *                      v                             v          v           v
+ *                  cancelled                      expired     done        dead
+ *                                        [no hot row; final row in the log]
+ *
+ * `deferred retry` takes dead, cancelled and expired back to ready. The attempt is counted at the
+ * claim. Moves are made in SQL only, each guarded by the receipt where there is one.
+ */
+#ifndef JOB_H
+#define JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name, text): outcomes of an attempt, as in __deferred_log.outcome. */
+#define JOB_OUTCOMES(X)                     \
+	X(OK, "ok")                         \
+	X(FAILED, "failed")                 \
+	X(CRASHED, "crashed")               \
+	X(TIMEOUT, "timeout")               \
+	X(INTERRUPTED, "interrupted")       \
+	X(SUPERSEDED, "superseded")         \
+	X(LOST, "lost")                     \
+	X(CANCELLED, "cancelled")           \
+	X(EXPIRED, "expired")
+
+enum job_outcome {
+#define X(name, text) JOB_##name,
+	JOB_OUTCOMES(X)
+#undef X
+};
+
+/* X(name, text): states of a job, as in the view deferred.job. */
+#define JOB_STATES(X)             \
+	X(DELAYED, "delayed")     \
+	X(READY, "ready")         \
+	X(CLAIMED, "claimed")     \
+	X(DONE, "done")           \
+	X(DEAD, "dead")           \
+	X(CANCELLED, "cancelled") \
+	X(EXPIRED, "expired")
+
+enum job_state {
+#define X(name, text) JOB_IS_##name,
+	JOB_STATES(X)
+#undef X
+};
+
+const char *job_outcome_text(enum job_outcome outcome);
+const char *job_state_text(enum job_state state);
+
+/* Longest error and result text kept, bytes; longer ones are cut and end in " [truncated]". */
+#define JOB_TEXT_MAX 8192
+
+/* A claimed job. Its texts lie in the same allocation, so free(job) releases all. */
+struct job {
+	struct job *next;
+	int64_t id;
+	int64_t receipt;
+	int32_t attempt;             /* of this claim, from 1 */
+	int32_t attempt_base;        /* attempts that do not count against max_attempts */
+	int32_t max_attempts;        /* 0: default of the function */
+	int64_t timeout_ms;          /* 0: default of the function */
+	int64_t backoff_floor_ms;    /* 0: default of the worker */
+	int64_t backoff_ceiling_ms;
+	double backoff_exponent;
+	int64_t created_at_us;       /* since 1970, database clock */
+	int64_t wait_us;             /* from ready to claimed */
+	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
+	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
+	const char *fn, *params, *label; /* NUL-terminated; label "" if none */
+	uint32_t params_len;
+	char text[];
+};
+
+/* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
+struct job *job_new(const char *fn, const char *label, const char *params, size_t params_len);
+
+/* Jobs are chained by `next`. */
+size_t job_list_len(const struct job *jobs);
+void job_list_push(struct job **list, struct job *job);
+void job_list_free(struct job *jobs);
+
+#endif

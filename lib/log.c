@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 8192
+
+static const struct {
+	const char *name;
+	int journal; /* syslog priority */
+} levels[] = {
+	[LOG_L_ERROR] = { "error", 3 },
+	[LOG_L_WARNING] = { "warning", 4 },
+	[LOG_L_INFO] = { "info", 6 },
+	[LOG_L_DEBUG] = { "debug", 7 },
+};
+
+static const char *program = "deferred";
+static enum log_level threshold = LOG_L_INFO;
+static bool to_journal;
+
+/* JOURNAL_STREAM is DEVICE:INODE of the stream systemd made; it is ours only if fd 2 still is that. */
+static bool stderr_is_journal(void)
+{
+	const char *s = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+
+	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+	       (unsigned long long)st.st_dev == dev && (unsigned long long)st.st_ino == ino;
+}
+
+void log_init(const char *name, enum log_level level)
+{
+	program = name;
+	threshold = level;
+	to_journal = stderr_is_journal();
+}
+
+bool log_enabled(enum log_level level)
+{
+	return level <= threshold;
+}
+
+void log_line(enum log_level level, const char *fmt, ...)
+{
+	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES / 2];
+	size_t n = 0;
+	va_list ap;
+
+	if (!log_enabled(level))
+		return;
+	if (to_journal) {
+		n = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].journal);
+	} else {
+		struct timespec now;
+		struct tm tm;
+
+		clock_gettime(CLOCK_REALTIME, &now);
+		gmtime_r(&now.tv_sec, &tm);
+		n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
+		n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ldZ %s[%d] ", now.tv_nsec / 1000000, program, (int)getpid());
+	}
+	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s: ", levels[level].name);
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (const char *p = text; *p && n < sizeof(line) - 6; p++) {
+		unsigned char c = (unsigned char)*p;
+
+		if (c == '\n')
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "\\n");
+		else if (c < 0x20 || c == 0x7f)
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "\\x%02x", c);
+		else
+			line[n++] = (char)c;
+	}
+	line[n++] = '\n';
+	if (write(STDERR_FILENO, line, n) < 0)
+		return; /* nowhere left to say it */
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * log - one line per event on standard error, made for 2>>/var/log/deferred.log:
+ *
+ *     2026-01-31T23:59:59.123Z check_deferred[4711] warning: job 17 send_mail attempt 2: failed: ...
+ *
+ * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and
+ * carries no time. A line is written by one write(2), control characters in it are escaped, so no text
+ * of a job can forge a line or split one.
+ */
+#ifndef LOG_H
+#define LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level { LOG_L_ERROR = 1, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
+
+/* program: name in the lines. */
+void log_init(const char *program, enum log_level level);
+bool log_enabled(enum log_level level);
+void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

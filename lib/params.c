@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "params.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Nesting is counted before any parser recurses into the text. */
+static size_t depth_of(const char *text, size_t len)
+{
+	size_t depth = 0, deepest = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (in_string) {
+			if (c == '\\')
+				i++;
+			else if (c == '"')
+				in_string = false;
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '[' || c == '{') {
+			if (++depth > deepest)
+				deepest = depth;
+		} else if ((c == ']' || c == '}') && depth > 0) {
+			depth--;
+		}
+	}
+	return deepest;
+}
+
+int params_check(const char *text, size_t len, struct deferred_error *err)
+{
+	json_error_t why;
+	json_t *json;
+
+	if (memchr(text, '\0', len))
+		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: NUL byte");
+	if (depth_of(text, len) > PARAMS_MAX_DEPTH)
+		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels", PARAMS_MAX_DEPTH);
+	json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+	if (!json && json_error_code(&why) != json_error_numeric_overflow) {
+		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d: %s", why.line, why.column, why.text);
+		return DEFERRED_EINVAL;
+	}
+	json_decref(json);
+	return 0;
+}
+
+/* Bytes of the UTF-8 character at p (RFC 3629: no surrogates, nothing overlong), 0 if there is none. */
+static size_t utf8_char(const unsigned char *p, size_t len)
+{
+	unsigned char lo = 0x80, hi = 0xbf;
+	size_t n;
+
+	if (p[0] == 0)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		n = 2;
+	else if (p[0] >= 0xe0 && p[0] <= 0xef)
+		n = 3;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+	if (p[0] == 0xe0)
+		lo = 0xa0;
+	else if (p[0] == 0xed)
+		hi = 0x9f;
+	else if (p[0] == 0xf0)
+		lo = 0x90;
+	else if (p[0] == 0xf4)
+		hi = 0x8f;
+	if (len < n || p[1] < lo || p[1] > hi)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if (p[i] < 0x80 || p[i] > 0xbf)
+			return 0;
+	return n;
+}
+
+size_t params_utf8_prefix(const char *text, size_t len)
+{
+	size_t i = 0, n;
+
+	while (i < len && (n = utf8_char((const unsigned char *)text + i, len - i)) > 0)
+		i += n;
+	return i;
+}
+
+static void put(struct params_text *t, const char *p, size_t len)
+{
+	if (t->len + len + 1 > t->cap) {
+		size_t cap = 2 * (t->len + len + 1);
+		char *q = t->no_memory ? NULL : realloc(t->p, cap);
+
+		if (!q) {
+			t->no_memory = true;
+			return;
+		}
+		t->p = q;
+		t->cap = cap;
+	}
+	memcpy(t->p + t->len, p, len);
+	t->len += len;
+	t->p[t->len] = '\0';
+}
+
+static void put_quoted(struct params_text *t, const char *s)
+{
+	char escape[8];
+
+	put(t, "\"", 1);
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			put(t, escape, (size_t)snprintf(escape, sizeof(escape), "\\%c", *s));
+		else if ((unsigned char)*s < 0x20)
+			put(t, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", (unsigned char)*s));
+		else
+			put(t, s, 1);
+	}
+	put(t, "\"", 1);
+}
+
+/* What stands before a value: a comma unless it is the first, and its key. */
+static void put_key(struct params_text *t, const char *key)
+{
+	if (t->len && t->p[t->len - 1] != '{' && t->p[t->len - 1] != '[')
+		put(t, ",", 1);
+	if (key) {
+		put_quoted(t, key);
+		put(t, ":", 1);
+	}
+}
+
+void params_open(struct params_text *t, const char *key, char bracket)
+{
+	put_key(t, key);
+	put(t, &bracket, 1);
+}
+
+void params_close(struct params_text *t, char bracket)
+{
+	put(t, &bracket, 1);
+}
+
+void params_string(struct params_text *t, const char *key, const char *value)
+{
+	if (params_utf8_prefix(value, strlen(value)) != strlen(value) && !t->invalid[0])
+		snprintf(t->invalid, sizeof(t->invalid), "%s", key ? key : "element");
+	put_key(t, key);
+	put_quoted(t, value);
+}
+
+void params_true(struct params_text *t, const char *key)
+{
+	put_key(t, key);
+	put(t, "true", 4);
+}
+
+int params_take(struct params_text *t, char **text, struct deferred_error *err)
+{
+	int rc = 0;
+
+	if (t->no_memory)
+		rc = error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
+	else if (t->invalid[0])
+		rc = error_set(err, DEFERRED_EINVAL, "params", "%s is no valid UTF-8", t->invalid);
+	if (rc < 0)
+		free(t->p);
+	*text = rc < 0 ? NULL : t->p;
+	*t = (struct params_text){ 0 };
+	return rc;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors keep their first cause, take context in front, and are classed by sqlstate alone. */
+#include "error.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void the_first_cause_is_kept(void **state)
+{
+	struct deferred_error err = { 0 };
+
+	(void)state;
+	assert_int_equal(error_set(&err, DEFERRED_EINVAL, "here", "queue \"%s\": bad", "q"), DEFERRED_EINVAL);
+	assert_int_equal(error_set(&err, DEFERRED_EDB, "there", "later"), DEFERRED_EDB);
+	error_hint(&err, "first");
+	error_hint(&err, "second");
+	assert_int_equal(err.code, DEFERRED_EINVAL);
+	assert_string_equal(err.where, "here");
+	assert_string_equal(err.message, "queue \"q\": bad");
+	assert_string_equal(err.hint, "first");
+	assert_string_equal(err.sqlstate, "");
+}
+
+static void context_goes_in_front(void **state)
+{
+	struct deferred_error err = { 0 };
+
+	(void)state;
+	error_set(&err, DEFERRED_EDB, NULL, "cause");
+	error_prefix(&err, "job %d", 7);
+	error_prefix(&err, "run");
+	assert_string_equal(err.message, "run: job 7: cause");
+	assert_int_equal(err.code, DEFERRED_EDB);
+}
+
+static void long_texts_are_cut_and_stay_terminated(void **state)
+{
+	struct deferred_error err = { 0 };
+	char text[2000];
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	error_set(&err, DEFERRED_EDB, text, "%s", text);
+	error_hint(&err, "%s", text);
+	assert_int_equal(strlen(err.message), sizeof(err.message) - 1);
+	assert_int_equal(strlen(err.where), sizeof(err.where) - 1);
+	assert_int_equal(strlen(err.hint), sizeof(err.hint) - 1);
+	error_prefix(&err, "context");
+	assert_int_equal(strncmp(err.message, "context: xxx", 12), 0);
+	assert_true(strlen(err.message) < sizeof(err.message));
+	error_prefix(&err, "%s", text); /* no room for it: the cause is worth more */
+	assert_int_equal(strncmp(err.message, "context: xxx", 12), 0);
+}
+
+static void errno_becomes_the_end_of_the_message(void **state)
+{
+	struct deferred_error err = { 0 };
+
+	(void)state;
+	errno = ENOENT;
+	assert_int_equal(error_errno(&err, DEFERRED_ESYSTEM, "open", "file \"%s\"", "x"), DEFERRED_ESYSTEM);
+	assert_string_equal(err.message, "file \"x\": No such file or directory");
+}
+
+static void nobody_has_to_pass_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(error_set(NULL, DEFERRED_EDB, "x", "y"), DEFERRED_EDB);
+	assert_int_equal(error_errno(NULL, DEFERRED_EDB, "x", "y"), DEFERRED_EDB);
+	error_hint(NULL, "x");
+	error_prefix(NULL, "x");
+	error_clear(NULL);
+}
+
+static void sqlstate_decides_the_class(void **state)
+{
+	static const struct { const char *sqlstate; enum error_class class; } cases[] = {
+		{ "08006", ERROR_CONNECTION }, { "57P01", ERROR_CONNECTION }, { "57P03", ERROR_CONNECTION }, { "25006", ERROR_READ_ONLY },
+		{ "26000", ERROR_PREPARED },   { "42P05", ERROR_PREPARED },   { "40001", ERROR_TRANSIENT },  { "40P01", ERROR_TRANSIENT },
+		{ "53100", ERROR_TRANSIENT },  { "53300", ERROR_TRANSIENT },  { "55P03", ERROR_TRANSIENT },  { "57014", ERROR_TRANSIENT },
+		{ "3F000", ERROR_SCHEMA },     { "42P01", ERROR_SCHEMA },     { "42703", ERROR_SCHEMA },     { "42883", ERROR_SCHEMA },
+		{ "23505", ERROR_PERMANENT },  { "22P02", ERROR_PERMANENT },  { "42501", ERROR_PERMANENT },  { "25P02", ERROR_PERMANENT },
+		{ "", ERROR_PERMANENT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(error_class(cases[i].sqlstate), cases[i].class);
+}
+
+static void each_code_has_its_number_and_text(void **state)
+{
+	(void)state;
+	/* These numbers are in programs out there. */
+	assert_int_equal(DEFERRED_EINVAL, -1);
+	assert_int_equal(DEFERRED_EDB, -3);
+	assert_int_equal(DEFERRED_ELOST, -5);
+	assert_int_equal(DEFERRED_ESYSTEM, -12);
+	assert_string_equal(deferred_strerror(0), "success");
+	assert_string_equal(deferred_strerror(DEFERRED_ELOST), "connection lost, outcome unknown");
+	assert_string_equal(deferred_strerror(-99), "unknown error");
+	assert_string_equal(deferred_version(), DEFERRED_VERSION);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_cause_is_kept),
+		cmocka_unit_test(context_goes_in_front),
+		cmocka_unit_test(long_texts_are_cut_and_stay_terminated),
+		cmocka_unit_test(errno_becomes_the_end_of_the_message),
+		cmocka_unit_test(nobody_has_to_pass_an_error),
+		cmocka_unit_test(sqlstate_decides_the_class),
+		cmocka_unit_test(each_code_has_its_number_and_text),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("error", tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* The words for states and outcomes are the same in C and SQL; a job owns its texts. */
+#include "job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_job_owns_copies_of_its_texts(void **state)
+{
+	char fn[] = "send_mail", label[] = "subject", params[] = "{\"a\":\"x\"}";
+	struct job *job = job_new(fn, label, params, strlen(params));
+
+	(void)state;
+	assert_non_null(job);
+	memset(fn, 0, sizeof(fn));
+	memset(label, 0, sizeof(label));
+	memset(params, 0, sizeof(params));
+	assert_string_equal(job->fn, "send_mail");
+	assert_string_equal(job->label, "subject");
+	assert_string_equal(job->params, "{\"a\":\"x\"}");
+	assert_int_equal(job->params_len, 9);
+	assert_int_equal(job->id, 0);
+	assert_null(job->next);
+	free(job);
+}
+
+static void params_keep_every_byte_and_are_terminated(void **state)
+{
+	struct job *job = job_new("f", "", "a\0b", 3);
+
+	(void)state;
+	assert_non_null(job);
+	assert_memory_equal(job->params, "a\0b\0", 4);
+	assert_int_equal(job->params_len, 3);
+	assert_string_equal(job->label, "");
+	free(job);
+}
+
+static char *slurp(const char *path)
+{
+	char *text = calloc(1, 262144);
+	FILE *fp = fopen(path, "r");
+
+	assert_non_null(fp);
+	assert_true(fread(text, 1, 262143, fp) > 0);
+	fclose(fp);
+	return text;
+}
+
+static void c_and_sql_have_the_same_outcomes(void **state)
+{
+	char *sql = slurp("sql/migrations/0001_initial.sql"), list[512] = "(", *check;
+	static const enum job_outcome all[] = {
+#define X(name, text) JOB_##name,
+		JOB_OUTCOMES(X)
+#undef X
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		sprintf(list + strlen(list), "%s'%s'", i ? ", " : "", job_outcome_text(all[i]));
+	strcat(list, ")");
+	check = strstr(sql, "check (outcome in");
+	assert_non_null(check);
+	assert_non_null(check = strchr(check + 17, '('));
+	assert_int_equal(strncmp(check, list, strlen(list)), 0);
+	free(sql);
+}
+
+static void every_state_is_a_word_of_the_view(void **state)
+{
+	char *sql = slurp("sql/migrations/0001_initial.sql");
+	static const enum job_state all[] = {
+#define X(name, text) JOB_IS_##name,
+		JOB_STATES(X)
+#undef X
+	};
+	char *begin = strstr(sql, "create function deferred.state("), *end = strstr(sql, "comment on view  deferred.job");
+
+	(void)state;
+	assert_non_null(begin);
+	end = end ? end : strstr(sql, "comment on view deferred.job");
+	assert_non_null(end);
+	*end = '\0';
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		char word[32];
+
+		snprintf(word, sizeof(word), "'%s'", job_state_text(all[i]));
+		if (!strstr(begin, word))
+			fail_msg("state %s is unknown to SQL", word);
+	}
+	free(sql);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_owns_copies_of_its_texts),
+		cmocka_unit_test(params_keep_every_byte_and_are_terminated),
+		cmocka_unit_test(c_and_sql_have_the_same_outcomes),
+		cmocka_unit_test(every_state_is_a_word_of_the_view),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("job", tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* A log line is one line and one write, whatever is in its text. Standard error is a pipe here. */
+#include "log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int saved_stderr, reader;
+static char line[16384];
+
+/* What was logged since the last call: a datagram socket keeps writes apart. */
+static const char *logged(void)
+{
+	ssize_t n = recv(reader, line, sizeof(line) - 1, MSG_DONTWAIT);
+
+	line[n > 0 ? n : 0] = '\0';
+	return line;
+}
+
+static void a_line_has_time_program_pid_and_level(void **state)
+{
+	int year, month, day, hour, minute, second, ms, pid, end = 0;
+
+	(void)state;
+	log_init("check_deferred", LOG_L_INFO);
+	log_line(LOG_L_WARNING, "job %d: %s", 17, "failed");
+	assert_int_equal(sscanf(logged(), "%d-%d-%dT%d:%d:%d.%3dZ check_deferred[%d] warning: job 17: failed%n", &year, &month, &day, &hour,
+				&minute, &second, &ms, &pid, &end), 8);
+	assert_int_equal(pid, getpid());
+	assert_string_equal(line + end, "\n");
+}
+
+static void control_characters_cannot_forge_or_split_a_line(void **state)
+{
+	const char *text;
+
+	(void)state;
+	log_line(LOG_L_INFO, "%s", "a\nb\r\033[31m\x7f\t\"\\ h\xc3\xa9");
+	text = strstr(logged(), "info: ");
+	assert_non_null(text);
+	assert_string_equal(text, "info: a\\nb\\x0d\\x1b[31m\\x7f\\x09\"\\ h\xc3\xa9\n");
+	assert_string_equal(logged(), "");
+}
+
+static void a_long_line_is_cut_and_still_ends(void **state)
+{
+	char *text = malloc(100001);
+	size_t len;
+
+	(void)state;
+	memset(text, '\n', 100000); /* each becomes two characters */
+	text[100000] = '\0';
+	log_line(LOG_L_ERROR, "%s", text);
+	len = strlen(logged());
+	assert_true(len > 4000 && len <= 8192);
+	assert_ptr_equal(strchr(line, '\n'), line + len - 1);
+	assert_string_equal(logged(), "");
+	free(text);
+}
+
+static void lines_below_the_level_are_not_written(void **state)
+{
+	(void)state;
+	log_init("x", LOG_L_WARNING);
+	assert_true(log_enabled(LOG_L_ERROR) && log_enabled(LOG_L_WARNING) && !log_enabled(LOG_L_INFO));
+	log_line(LOG_L_INFO, "quiet");
+	assert_string_equal(logged(), "");
+	log_init("x", LOG_L_INFO);
+}
+
+static void the_journal_gets_a_priority_and_no_time(void **state)
+{
+	struct stat st;
+	char stream[64];
+
+	(void)state;
+	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_init("x", LOG_L_INFO);
+	log_line(LOG_L_ERROR, "text");
+	assert_string_equal(logged(), "<3>error: text\n");
+	setenv("JOURNAL_STREAM", "1:1", 1); /* set for somebody else's stream */
+	log_init("x", LOG_L_INFO);
+	log_line(LOG_L_ERROR, "text");
+	assert_null(strchr(logged(), '<'));
+	unsetenv("JOURNAL_STREAM");
+	log_init("x", LOG_L_INFO);
+}
+
+static int set_up(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	if (socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) < 0)
+		return -1;
+	reader = fds[0];
+	saved_stderr = dup(STDERR_FILENO);
+	unsetenv("JOURNAL_STREAM");
+	return dup2(fds[1], STDERR_FILENO) < 0 || close(fds[1]) < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(reader);
+	return dup2(saved_stderr, STDERR_FILENO) < 0 ? -1 : close(saved_stderr);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_line_has_time_program_pid_and_level),
+		cmocka_unit_test(control_characters_cannot_forge_or_split_a_line),
+		cmocka_unit_test(a_long_line_is_cut_and_still_ends),
+		cmocka_unit_test(lines_below_the_level_are_not_written),
+		cmocka_unit_test(the_journal_gets_a_priority_and_no_time),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("log", tests, set_up, tear_down);
+}

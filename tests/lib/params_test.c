@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON is checked before it is sent, and UTF-8 is found out to the byte. */
+#include "params.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TEXT(s) { s, sizeof(s) - 1 }
+
+static void valid_texts_are_taken(void **state)
+{
+	static const struct { const char *text; size_t len; } good[] = {
+		TEXT("{}"), TEXT("[]"), TEXT("null"), TEXT("0"), TEXT("\"\""), TEXT(" { \"a\" : [ 1 , 2 ] } \n"),
+		TEXT("{\"a\":1,\"a\":2}"),              /* duplicate keys */
+		TEXT("18446744073709551615"),           /* 2^64-1 */
+		TEXT("[1e400, -1e400, 123456789012345678901234567890]"),
+		TEXT("1.10"), TEXT("-0"), TEXT("1E5"),
+		TEXT("\"\\u0000\""),                    /* NUL as an escape is the function's business */
+		TEXT("\"\\ud83d\\ude00\""), TEXT("\"\xf0\x9f\x98\x80 h\xc3\xa9\""),
+		TEXT("\"[[[[ \\\" ]]] {\""),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct deferred_error err = { 0 };
+
+		if (params_check(good[i].text, good[i].len, &err) < 0)
+			fail_msg("%s: %s", good[i].text, err.message);
+	}
+}
+
+static void invalid_texts_are_refused(void **state)
+{
+	static const struct { const char *text; size_t len; } bad[] = {
+		TEXT(""), TEXT(" "), TEXT("{"), TEXT("{}}"), TEXT("{} {}"), TEXT("nul"), TEXT("NaN"), TEXT("Infinity"), TEXT("'a'"),
+		TEXT("{a:1}"), TEXT("[1,]"), TEXT("01"), TEXT("1."), TEXT(".5"), TEXT("+1"), TEXT("0x10"), TEXT("// c\n1"),
+		TEXT("\"a\nb\""),                        /* control character */
+		TEXT("\"a\0b\""), TEXT("1\0"), TEXT("\0"), /* NUL */
+		TEXT("\"\\ud800\""), TEXT("\"\\udc00\\ud800\""), /* lone surrogates, escaped */
+		TEXT("\"\xed\xa0\x80\""),                /* and as bytes */
+		TEXT("\"\xff\""), TEXT("\"\xc0\x80\""), TEXT("\"\xf5\x80\x80\x80\""), TEXT("\"\xc3\""), TEXT("\"\\x41\""),
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct deferred_error err = { 0 };
+
+		if (params_check(bad[i].text, bad[i].len, &err) == 0)
+			fail_msg("case %zu is taken: %s", i, bad[i].text);
+		assert_int_equal(err.code, DEFERRED_EINVAL);
+		assert_int_equal(strncmp(err.message, "invalid JSON: ", 14), 0);
+	}
+}
+
+static void the_text_need_not_end_in_nul(void **state)
+{
+	(void)state;
+	assert_int_equal(params_check("{}garbage", 2, NULL), 0);
+}
+
+static int check_nested(int depth, const char *open, const char *close)
+{
+	size_t each = strlen(open), len = (size_t)depth * (each + 1) + 1;
+	char *text = malloc(len + 1), *p = text;
+	int rc;
+
+	for (int i = 0; i < depth; i++, p += each)
+		memcpy(p, open, each);
+	*p++ = '1';
+	for (int i = 0; i < depth; i++)
+		*p++ = *close;
+	rc = params_check(text, (size_t)(p - text), NULL);
+	free(text);
+	return rc;
+}
+
+static void nesting_is_limited_before_anything_recurses(void **state)
+{
+	(void)state;
+	assert_int_equal(check_nested(100, "[", "]"), 0);
+	assert_int_equal(check_nested(PARAMS_MAX_DEPTH, "[", "]"), 0);
+	assert_int_equal(check_nested(PARAMS_MAX_DEPTH, "{\"a\":", "}"), 0);
+	assert_int_equal(check_nested(PARAMS_MAX_DEPTH + 1, "[", "]"), DEFERRED_EINVAL);
+	assert_int_equal(check_nested(PARAMS_MAX_DEPTH + 1, "{\"a\":", "}"), DEFERRED_EINVAL);
+	assert_int_equal(check_nested(1000000, "[", "]"), DEFERRED_EINVAL);
+}
+
+static void the_valid_prefix_ends_before_the_first_wrong_byte(void **state)
+{
+	static const struct { const char *text; size_t len, prefix; } cases[] = {
+		{ "", 0, 0 }, { "abc", 3, 3 }, { "a\0b", 3, 1 }, { "h\xc3\xa9", 3, 3 }, { "h\xc3", 2, 1 }, { "\xc3(", 2, 0 },
+		{ "a\x80", 2, 1 }, { "a\xc0\x80", 3, 1 }, { "a\xc1\xbf", 3, 1 }, { "\xe0\xa0\x80", 3, 3 }, { "\xe0\x9f\xbf", 3, 0 },
+		{ "\xed\x9f\xbf", 3, 3 }, { "\xed\xa0\x80", 3, 0 }, { "\xef\xbf\xbf", 3, 3 }, { "\xf0\x90\x80\x80", 4, 4 },
+		{ "\xf0\x8f\xbf\xbf", 4, 0 }, { "\xf4\x8f\xbf\xbf", 4, 4 }, { "\xf4\x90\x80\x80", 4, 0 }, { "\xf5\x80\x80\x80", 4, 0 },
+		{ "ab\xf0\x9f\x98", 5, 2 }, { "ab\xf0\x9f\x98\x80", 6, 6 }, { "a\xff", 2, 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(params_utf8_prefix(cases[i].text, cases[i].len), cases[i].prefix);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(valid_texts_are_taken),
+		cmocka_unit_test(invalid_texts_are_refused),
+		cmocka_unit_test(the_text_need_not_end_in_nul),
+		cmocka_unit_test(nesting_is_limited_before_anything_recurses),
+		cmocka_unit_test(the_valid_prefix_ends_before_the_first_wrong_byte),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("params", tests, NULL, NULL);
+}
