@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pg - connections, parameters and results; the only file to include libpq. The store_*.c files above
+ * it send the statements of sql/queries through it; nothing else does.
+ *
+ * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
+ * of $1.., pg_exec(), read the result, pg_result_free(), pg_args_clear(); pg_close().
+ *
+ * A pipeline sends several statements in one transaction and one round trip without waiting:
+ * pg_pipeline_add() for each, pg_pipeline_send(), then pg_pipeline_poll() whenever pg_fd() has one of
+ * pg_events(), until it says done.
+ */
+#ifndef PG_H
+#define PG_H
+
+#include "error.h"
+#include "sql.h" /* made at build time from sql/: struct sql_statement { const char *name, *text; } and one object each */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pg;
+struct pg_result;
+
+/*
+ * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
+ * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
+ * UTF-8. Returns 0 or DEFERRED_ECONNECT.
+ */
+int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+
+/* The same without waiting: call pg_open_poll() whenever pg_fd() has one of pg_events(), until *done. */
+int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
+
+/* Use the caller's connection. pg_close() leaves it open. Statements go unnamed, its session is not changed. */
+int pg_borrow(struct pg **pg, struct pg_conn *conn, struct deferred_error *err);
+
+void pg_close(struct pg *pg);      /* NULL is accepted */
+bool pg_broken(const struct pg *pg);
+bool pg_in_transaction(const struct pg *pg);
+int pg_fd(const struct pg *pg);
+short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
+
+/* From now on send statements unnamed: a transaction pooler is in between. */
+void pg_set_unnamed(struct pg *pg);
+bool pg_is_unnamed(const struct pg *pg);
+
+/* Take in what the server sent of its own accord while the connection was idle. False: it has gone. */
+bool pg_alive(struct pg *pg);
+
+/* Ask the server to cancel what runs. Best effort. */
+void pg_cancel(struct pg *pg);
+
+/* Parameters. Grows as needed; an allocation failure is remembered and reported by pg_exec(). */
+struct pg_args {
+	int n;
+	bool failed;
+	char *buf;
+	size_t buf_len, buf_cap;
+	struct pg_arg {
+		unsigned int type; /* Oid */
+		bool null;
+		const char *borrowed; /* else in buf */
+		size_t at;
+		int len;
+	} arg[32];
+};
+void pg_args_init(struct pg_args *args);
+void pg_args_clear(struct pg_args *args);
+void pg_arg_int4(struct pg_args *args, int32_t v);
+void pg_arg_int8(struct pg_args *args, int64_t v);
+void pg_arg_float8(struct pg_args *args, double v);
+void pg_arg_bool(struct pg_args *args, bool v);
+void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */
+void pg_arg_text_len(struct pg_args *args, const char *s, size_t len);
+void pg_arg_json(struct pg_args *args, const char *s, size_t len);   /* Borrowed */
+void pg_arg_null(struct pg_args *args);                              /* type is left to the server */
+/* Arrays are copied. v NULL: SQL NULL. nulls NULL: none; else nulls[i] makes element i NULL. */
+void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
+void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
+void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n);
+void pg_arg_bool_array(struct pg_args *args, const bool *v, size_t n);
+/* An element NULL is SQL NULL. lens NULL: NUL-terminated. */
+void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
+void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
+
+enum pg_format { PG_TEXT = 0, PG_BINARY = 1 };
+
+/*
+ * Run one statement and wait. *res receives the result (free it) or NULL on failure. On failure:
+ * DEFERRED_EDB with sqlstate, message and hint of the server; DEFERRED_ELOST when the connection broke;
+ * DEFERRED_ENOMEM. Statements are prepared at their second use, unless the connection is unnamed or borrowed.
+ */
+int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
+	    struct pg_result **res, struct deferred_error *err);
+
+/* Run SQL without parameters, several statements allowed ("begin"; a migration). */
+int pg_command(struct pg *pg, const char *sql, struct deferred_error *err);
+
+/* COPY table (columns) FROM STDIN, binary: begin, then rows of fields as raw bytes, then end. */
+int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err);
+int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_error *err);
+int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err); /* reason NULL: complete */
+
+/* Results. Text columns are NUL-terminated in both formats. */
+size_t pg_rows(const struct pg_result *res);
+bool pg_null(const struct pg_result *res, size_t row, int col);
+const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len); /* len may be NULL; NULL value: "" */
+int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
+double pg_float(const struct pg_result *res, size_t row, int col);
+bool pg_bool(const struct pg_result *res, size_t row, int col);
+int pg_cols(const struct pg_result *res);
+const char *pg_col_name(const struct pg_result *res, int col);
+void pg_result_free(struct pg_result *res);
+
+/* Pipeline. tag comes back with the result. After a failed statement the rest of the pipeline and all
+ * its effects are rolled back, and poll reports that failure when done. */
+int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err);
+int pg_pipeline_send(struct pg *pg, struct deferred_error *err);
+int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     bool *done, struct deferred_error *err);
+
+/* Wait for the pipeline to be done, at most limit_ms: then DEFERRED_ELOST. */
+int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     int limit_ms, struct deferred_error *err);
+
+#endif

@@ -1,0 +1,1001 @@
+/* SPDX-License-Identifier: MIT */
+/* client.c and store_client.c against a real server: a migrated database named by DEFERRED_TEST_DB. */
+#include "deferred.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DEADLINE_MS 20000
+
+static const char *conninfo;
+static PGconn *db; /* to look at what was stored */
+
+/* ---- looking at the database ------------------------------------------------------------------ */
+
+static PGconn *connect_to(const char *info)
+{
+	PGconn *conn = PQconnectdb(info);
+
+	if (PQstatus(conn) != CONNECTION_OK)
+		fail_msg("%s", PQerrorMessage(conn));
+	return conn;
+}
+
+static void run_on(PGconn *conn, const char *text)
+{
+	PGresult *res = PQexec(conn, text);
+
+	if (PQresultStatus(res) != PGRES_COMMAND_OK && PQresultStatus(res) != PGRES_TUPLES_OK)
+		fail_msg("%s: %s", text, PQresultErrorMessage(res));
+	PQclear(res);
+}
+
+/* First value of the result; "NULL" for none. One of four buffers in turn, so that a few can be compared. */
+static const char *value_on(PGconn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static const char *value_on(PGconn *conn, const char *format, ...)
+{
+	static char values[4][4096];
+	static int next;
+	char *value = values[next++ % 4], text[2048];
+	PGresult *res;
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	res = PQexec(conn, text);
+	if (PQresultStatus(res) != PGRES_TUPLES_OK)
+		fail_msg("%s: %s", text, PQresultErrorMessage(res));
+	snprintf(value, sizeof(values[0]), "%s", PQntuples(res) == 0 || PQgetisnull(res, 0, 0) ? "NULL" : PQgetvalue(res, 0, 0));
+	PQclear(res);
+	return value;
+}
+#define value(...) value_on(db, __VA_ARGS__)
+
+static long jobs(void)
+{
+	return atol(value("select count(*) from deferred.__deferred"));
+}
+
+static long hot_jobs(void)
+{
+	return atol(value("select count(*) from deferred.__deferred_hot"));
+}
+
+static void assert_ledger_clean(void)
+{
+	assert_string_equal(value("select string_agg(invariant || ' ' || job_id, ', ') from deferred.check_ledger()"), "NULL");
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The query is repeated until its value is `wanted`. */
+static void wait_until(const char *wanted, const char *query)
+{
+	int64_t end = now_ms() + DEADLINE_MS;
+
+	while (strcmp(value("%s", query), wanted) != 0)
+		if (now_ms() > end)
+			fail_msg("%s did not become %s", query, wanted);
+}
+
+static struct deferred *open_at(const char *info)
+{
+	struct deferred *d = NULL;
+	struct deferred_error err;
+
+	if (deferred_open(&d, info, &err) < 0)
+		fail_msg("%s", err.message);
+	return d;
+}
+
+/* The same server and database under another role. */
+static struct deferred *open_as(const char *role)
+{
+	char info[1024];
+
+	snprintf(info, sizeof(info), "%s options='-c role=%s'", conninfo, role);
+	return open_at(info);
+}
+
+static void assert_ok(int rc, const struct deferred_error *err)
+{
+	if (rc < 0)
+		fail_msg("%d: %s", rc, err->message);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_grant;"
+		   "delete from deferred.__deferred_queue where name <> 'default'");
+	return 0;
+}
+
+/* ---- one call --------------------------------------------------------------------------------- */
+
+static void a_call_is_stored(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "noop", NULL, NULL, &id, &err), &err);
+	assert_true(id > 0);
+	assert_string_equal(value("select queue || ' ' || fn || ' ' || params from deferred.__deferred where id = %lld", (long long)id),
+			    "default noop {}");
+	assert_string_equal(value("select created_by = session_user from deferred.__deferred where id = %lld", (long long)id), "t");
+	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)id), "ready");
+	assert_ok(deferred_defer(d, "noop", "[1]", NULL, NULL, NULL), &err);
+	assert_int_equal(jobs(), 2);
+	deferred_close(d);
+	deferred_close(NULL);
+}
+
+static void every_option_lands_in_the_row(void **state)
+{
+	const struct deferred_opts o = {
+		.queue = "opt.q-1", .label = "f\xc3\xbcr Leute", .priority = -7, .delay_ms = 60000, .expires_ms = 120000, .key = "k 1",
+		.max_attempts = 3, .timeout_ms = 1500, .backoff_floor_ms = 10, .backoff_ceiling_ms = 20, .backoff_exponent = 1.5,
+	};
+	const struct deferred_opts at = { .run_at = "2031-02-03 04:05:06+00", .expires_at = "2032-02-03 04:05:06.5+00" };
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", "{}", &o, &id, &err), &err);
+	assert_string_equal(value("select concat_ws('|', queue, label, priority, run_at - created_at, expires_at - created_at, key, max_attempts,"
+				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent) from deferred.__deferred where id = %lld",
+				  (long long)id),
+			    "opt.q-1|f\xc3\xbcr Leute|-7|00:01:00|00:02:00|k 1|3|1500|10|20|1.5");
+	assert_string_equal(value("select concat_ws('|', h.queue, h.priority, h.due_at = d.run_at, h.visible_at = d.run_at,"
+				  " h.expires_at = d.expires_at, h.key, h.attempt)"
+				  " from deferred.__deferred_hot h join deferred.__deferred d using (id) where id = %lld", (long long)id),
+			    "opt.q-1|-7|t|t|t|k 1|0");
+	assert_string_equal(value("select name from deferred.__deferred_queue where name <> 'default'"), "opt.q-1");
+	assert_ok(deferred_defer(d, "f", "{}", &at, &id, &err), &err);
+	assert_string_equal(value("select concat_ws('|', run_at at time zone 'UTC', expires_at at time zone 'UTC')"
+				  " from deferred.__deferred where id = %lld", (long long)id),
+			    "2031-02-03 04:05:06|2032-02-03 04:05:06.5");
+	deferred_close(d);
+}
+
+static void params_are_kept_byte_for_byte(void **state)
+{
+	static const char *const texts[] = {
+		"{\"n\": 18446744073709551616, \"n\":1.10,  \"e\":1e400}", "{\"b\":1,\"a\":2,\"b\":3}", "\"\\u0000 \\ud83d\\ude00\"",
+		" [ 0.1, -0, 9007199254740993 ]\n", "null", "\"\xf0\x9f\x98\x80\"", "123456789012345678901234567890.5",
+	};
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		int64_t id = 0;
+
+		assert_ok(deferred_defer(d, "f", texts[i], NULL, &id, &err), &err);
+		assert_string_equal(value("select params from deferred.__deferred where id = %lld", (long long)id), texts[i]);
+	}
+	deferred_close(d);
+}
+
+static void bad_arguments_are_refused_before_anything_is_sent(void **state)
+{
+	static const struct {
+		const char *fn, *params;
+		struct deferred_opts opts;
+		const char *says;
+	} bad[] = {
+		{ NULL, "{}", { 0 }, "invalid function name NULL" },
+		{ "", "{}", { 0 }, "invalid function name ''" },
+		{ "1x", "{}", { 0 }, "invalid function name '1x'" },
+		{ "a b", "{}", { 0 }, "invalid function name 'a b'" },
+		{ "f", "{", { 0 }, "invalid JSON" },
+		{ "f", "", { 0 }, "invalid JSON" },
+		{ "f", "{} x", { 0 }, "invalid JSON" },
+		{ "f", "\"\xff\"", { 0 }, "invalid JSON" },
+		{ "f", "\"\xed\xa0\x80\"", { 0 }, "invalid JSON" },
+		{ "f", NULL, { .queue = "" }, "invalid queue name ''" },
+		{ "f", NULL, { .queue = "a b" }, "invalid queue name 'a b'" },
+		{ "f", NULL, { .queue = "-a" }, "invalid queue name '-a'" },
+		{ "f", NULL, { .label = "\xc3" }, "option label is no valid UTF-8" },
+		{ "f", NULL, { .key = "\xff" }, "option key is no valid UTF-8" },
+		{ "f", NULL, { .key = "" }, "option key is empty" },
+		{ "f", NULL, { .priority = 32768 }, "priority 32768 is out of range" },
+		{ "f", NULL, { .delay_ms = -1 }, "option delay_ms is out of range" },
+		{ "f", NULL, { .delay_ms = INT64_MAX }, "option delay_ms is out of range" },
+		{ "f", NULL, { .expires_ms = -5 }, "option expires_ms is out of range" },
+		{ "f", NULL, { .timeout_ms = -5 }, "option timeout_ms is out of range" },
+		{ "f", NULL, { .backoff_floor_ms = -5 }, "option backoff_floor_ms is out of range" },
+		{ "f", NULL, { .backoff_ceiling_ms = -5 }, "option backoff_ceiling_ms is out of range" },
+		{ "f", NULL, { .backoff_exponent = 0.5 }, "backoff_exponent 0.5 is out of range" },
+		{ "f", NULL, { .backoff_exponent = NAN }, "is out of range: 1 to 100" },
+		{ "f", NULL, { .max_attempts = -1 }, "max_attempts is negative" },
+		{ "f", NULL, { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 }, "unknown on_duplicate 3" },
+		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
+	};
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		int64_t id = -42;
+
+		assert_int_equal(deferred_defer(d, bad[i].fn, bad[i].params, &bad[i].opts, &id, &err), DEFERRED_EINVAL);
+		if (!strstr(err.message, bad[i].says))
+			fail_msg("'%s' does not say '%s'", err.message, bad[i].says);
+		assert_int_equal(id, -42);
+		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err), DEFERRED_EINVAL);
+	}
+	assert_int_equal(jobs(), 0);
+	deferred_close(d);
+}
+
+static char *big_params(size_t len)
+{
+	char *text = malloc(len + 1);
+
+	assert_non_null(text);
+	memset(text, 'x', len);
+	text[0] = text[len - 1] = '"';
+	text[len] = '\0';
+	return text;
+}
+
+static void params_of_10_mb_or_600_levels_are_refused(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	char *big = big_params(10 << 20), *deep = malloc(1201);
+
+	(void)state;
+	assert_int_equal(deferred_defer(d, "f", big, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "params_max_bytes"));
+	/* On a connection of the caller the limit of the queue counts. */
+	assert_int_equal(deferred_defer_conn(db, "f", big, NULL, NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "54000");
+	memset(deep, '[', 600);
+	memset(deep + 600, ']', 600);
+	deep[1200] = '\0';
+	assert_int_equal(deferred_defer(d, "f", deep, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "512"));
+	assert_int_equal(jobs(), 0);
+	/* Just what fits is taken. */
+	memset(deep, '[', 512);
+	memset(deep + 512, ']', 512);
+	deep[1024] = '\0';
+	assert_ok(deferred_defer(d, "f", deep, NULL, NULL, &err), &err);
+	free(big);
+	big = big_params(1 << 20);
+	assert_ok(deferred_defer(d, "f", big, NULL, NULL, &err), &err);
+	free(big);
+	free(deep);
+	deferred_close(d);
+}
+
+/* ---- the caller's connection ------------------------------------------------------------------ */
+
+static void the_job_shares_the_fate_of_the_callers_transaction(void **state)
+{
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	run_on(conn, "begin");
+	assert_ok(deferred_defer_conn(conn, "f", NULL, NULL, &id, &err), &err);
+	assert_int_equal(jobs(), 0);
+	run_on(conn, "rollback");
+	assert_int_equal(jobs() + hot_jobs(), 0);
+	run_on(conn, "begin");
+	assert_ok(deferred_defer_conn(conn, "f", NULL, NULL, &id, &err), &err);
+	run_on(conn, "commit");
+	assert_int_equal(jobs(), 1);
+	assert_ok(deferred_defer_conn(conn, "f", NULL, NULL, NULL, NULL), &err);
+	assert_int_equal(jobs(), 2);
+	PQfinish(conn);
+}
+
+static void the_callers_session_is_left_as_it_was(void **state)
+{
+	static const char settings[] =
+		"select md5(string_agg(name || setting, ',' order by name)) || (select count(*) from pg_prepared_statements)"
+		" from pg_settings where name !~ '^plpgsql'"; /* which appear when the language is loaded */
+	struct deferred_call_spec calls[3] = { { .fn = "a" }, { .fn = "b" }, { .fn = "c" } };
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	char before[256];
+
+	(void)state;
+	snprintf(before, sizeof(before), "%s", value_on(conn, settings));
+	assert_ok(deferred_defer_conn(conn, "f", NULL, NULL, NULL, &err), &err);
+	assert_ok(deferred_defer_many_conn(conn, calls, 3, NULL, &err), &err);
+	assert_string_equal(value_on(conn, settings), before);
+	assert_int_equal(PQtransactionStatus(conn), PQTRANS_IDLE);
+	PQfinish(conn);
+}
+
+static void an_aborted_transaction_and_a_busy_connection_are_named(void **state)
+{
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	PGresult *res;
+
+	(void)state;
+	run_on(conn, "begin");
+	PQclear(PQexec(conn, "select 1/0"));
+	assert_int_equal(deferred_defer_conn(conn, "f", NULL, NULL, NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "25P02");
+	assert_non_null(strstr(err.hint, "roll it back"));
+	run_on(conn, "rollback");
+
+	assert_int_equal(PQsendQuery(conn, "select 1"), 1);
+	assert_int_equal(deferred_defer_conn(conn, "f", NULL, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "busy"));
+	while ((res = PQgetResult(conn)) != NULL)
+		PQclear(res);
+
+	PQsetClientEncoding(conn, "LATIN1");
+	assert_int_equal(deferred_defer_conn(conn, "f", NULL, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "client_encoding LATIN1"));
+	PQfinish(conn);
+	assert_int_equal(deferred_defer_conn(NULL, "f", NULL, NULL, NULL, &err), DEFERRED_ECONNECT);
+	assert_int_equal(jobs(), 0);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------- */
+
+static void a_key_in_use_skips_refuses_or_replaces(void **state)
+{
+	struct deferred_opts o = { .key = "once" };
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t first = 0, second = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", "1", &o, &first, &err), &err);
+	assert_ok(deferred_defer(d, "f", "2", &o, &second, &err), &err);
+	assert_int_equal(second, first);
+	o.on_duplicate = DEFERRED_DUPLICATE_ERROR;
+	assert_int_equal(deferred_defer(d, "f", "3", &o, &second, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "23505");
+	o.on_duplicate = DEFERRED_DUPLICATE_REPLACE;
+	assert_ok(deferred_defer(d, "f", "4", &o, &second, &err), &err);
+	assert_int_not_equal(second, first);
+	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)first), "cancelled");
+	run_on(db, "update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 h'");
+	assert_int_equal(deferred_defer(d, "f", "5", &o, &second, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "55006");
+	o.queue = "other";
+	assert_ok(deferred_defer(d, "f", "6", &o, &second, &err), &err);
+	assert_int_equal(hot_jobs(), 2);
+	deferred_close(d);
+}
+
+/* ---- many calls ------------------------------------------------------------------------------- */
+
+/* n calls, each with its number as params; released with free(). */
+struct batch {
+	struct deferred_call_spec *calls;
+	int64_t *ids;
+	char (*params)[24];
+};
+
+static struct batch batch_new(size_t n)
+{
+	struct batch b = { calloc(n, sizeof(*b.calls)), calloc(n, sizeof(*b.ids)), calloc(n, sizeof(*b.params)) };
+
+	assert_true(b.calls && b.ids && b.params);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(b.params[i], sizeof(b.params[i]), "%zu", i);
+		b.calls[i] = (struct deferred_call_spec){ .fn = "f", .params = b.params[i] };
+	}
+	return b;
+}
+
+static void batch_free(struct batch *b)
+{
+	free(b->calls);
+	free(b->ids);
+	free(b->params);
+}
+
+/* Every job is there once, under the id handed out for it. */
+static void assert_stored(const struct batch *b, size_t n)
+{
+	PGresult *res = PQexec(db, "select d.id, d.params from deferred.__deferred d join deferred.__deferred_hot h using (id, queue, fn)"
+				   " order by d.params::text::int");
+
+	assert_int_equal(PQntuples(res), n);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(atoll(PQgetvalue(res, (int)i, 0)), b->ids[i]);
+		assert_string_equal(PQgetvalue(res, (int)i, 1), b->params[i]);
+	}
+	PQclear(res);
+	assert_int_equal(jobs(), n);
+	assert_int_equal(hot_jobs(), n);
+	assert_ledger_clean();
+}
+
+static const struct deferred_opts many_opts = {
+	.queue = "bulk", .label = "b\xc3\xa4tch", .priority = 9, .delay_ms = 60000, .expires_ms = 120000, .max_attempts = 3,
+	.timeout_ms = 1500, .backoff_floor_ms = 10, .backoff_ceiling_ms = 20, .backoff_exponent = 2.5,
+};
+
+static void assert_many_opts(int64_t id)
+{
+	assert_string_equal(value("select concat_ws('|', d.queue, label, d.priority, run_at - created_at, d.expires_at - created_at, max_attempts,"
+				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, due_at = run_at, visible_at = run_at,"
+				  " h.expires_at = d.expires_at, h.priority) from deferred.__deferred d"
+				  " join deferred.__deferred_hot h using (id) where id = %lld", (long long)id),
+			    "bulk|b\xc3\xa4tch|9|00:01:00|00:02:00|3|1500|10|20|2.5|t|t|t|9");
+}
+
+/* A batch of n, with options on one in the middle, through `d`. */
+static void defer_batch(struct deferred *d, size_t n)
+{
+	struct batch b = batch_new(n);
+	struct deferred_error err;
+
+	b.calls[n / 2].opts = &many_opts;
+	assert_ok(deferred_defer_many(d, b.calls, n, b.ids, &err), &err);
+	assert_stored(&b, n);
+	assert_many_opts(b.ids[n / 2]);
+	assert_string_equal(value("select string_agg(distinct created_by, ',') from deferred.__deferred"),
+			    value("select created_by from deferred.__deferred where id = %lld", (long long)b.ids[0]));
+	assert_ok(deferred_defer_many(d, b.calls, 0, NULL, &err), &err);
+	batch_free(&b);
+}
+
+static void many_calls_go_in_one_statement(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+
+	(void)state;
+	defer_batch(d, 3000);
+	deferred_close(d);
+}
+
+static void very_many_calls_go_by_copy_for_the_owner(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+
+	(void)state;
+	defer_batch(d, 12000);
+	/* The trace COPY leaves: one moment for all. */
+	assert_string_equal(value("select count(distinct created_at) from deferred.__deferred"), "1");
+	deferred_close(d);
+}
+
+static void very_many_calls_go_in_several_statements_for_a_producer(void **state)
+{
+	struct deferred *d = open_as("deferred_producer");
+
+	(void)state;
+	run_on(db, "insert into deferred.__deferred_queue (name) values ('bulk')");
+	defer_batch(d, 12000);
+	assert_string_equal(value("select count(distinct created_at) from deferred.__deferred"), "3");
+	assert_string_equal(value("select distinct created_by from deferred.__deferred"), "deferred_producer");
+	deferred_close(d);
+}
+
+static void one_bad_call_in_the_middle_stores_none(void **state)
+{
+	static const size_t sizes[] = { 1000, 8000 };
+	static const char *const roles[] = { "none", "deferred_producer" };
+	struct deferred_error err;
+
+	(void)state;
+	run_on(db, "insert into deferred.__deferred_queue (name, params_max_bytes) values ('narrow', 10)");
+	for (size_t r = 0; r < 2; r++) {
+		struct deferred *d = open_as(roles[r]);
+
+		for (size_t s = 0; s < 2; s++) {
+			const struct deferred_opts narrow = { .queue = "narrow" };
+			struct batch b = batch_new(sizes[s]);
+			size_t bad = sizes[s] - 7;
+			char number[32];
+
+			snprintf(number, sizeof(number), "call %zu: ", bad);
+			b.calls[bad].params = "{";
+			assert_int_equal(deferred_defer_many(d, b.calls, sizes[s], b.ids, &err), DEFERRED_EINVAL);
+			assert_non_null(strstr(err.message, number));
+			b.calls[bad].params = "\"longer than ten bytes\"";
+			b.calls[bad].opts = &narrow;
+			assert_int_equal(deferred_defer_many(d, b.calls, sizes[s], b.ids, &err), DEFERRED_EDB);
+			assert_string_equal(err.sqlstate, "54000");
+			assert_int_equal(deferred_defer_many_conn(db, b.calls, sizes[s], b.ids, &err), DEFERRED_EDB);
+			assert_int_equal(PQtransactionStatus(db), PQTRANS_IDLE);
+			assert_int_equal(jobs() + hot_jobs(), 0);
+			/* The connection is of use afterwards. */
+			assert_ok(deferred_defer(d, "f", NULL, NULL, NULL, &err), &err);
+			set_up(NULL);
+			run_on(db, "insert into deferred.__deferred_queue (name, params_max_bytes) values ('narrow', 10)");
+			batch_free(&b);
+		}
+		deferred_close(d);
+	}
+}
+
+static void many_calls_share_the_fate_of_the_callers_transaction(void **state)
+{
+	static const size_t sizes[] = { 10, 6000 };
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+
+	(void)state;
+	for (size_t s = 0; s < 2; s++) {
+		struct batch b = batch_new(sizes[s]);
+
+		run_on(conn, "begin");
+		assert_ok(deferred_defer_many_conn(conn, b.calls, sizes[s], b.ids, &err), &err);
+		assert_int_equal(PQtransactionStatus(conn), PQTRANS_INTRANS);
+		run_on(conn, "rollback");
+		assert_int_equal(jobs() + hot_jobs(), 0);
+		run_on(conn, "begin");
+		assert_ok(deferred_defer_many_conn(conn, b.calls, sizes[s], b.ids, &err), &err);
+		run_on(conn, "commit");
+		assert_stored(&b, sizes[s]);
+		set_up(NULL);
+		assert_ok(deferred_defer_many_conn(conn, b.calls, sizes[s], b.ids, &err), &err);
+		assert_stored(&b, sizes[s]);
+		set_up(NULL);
+		batch_free(&b);
+	}
+	PQfinish(conn);
+}
+
+static void keys_among_many_are_honoured(void **state)
+{
+	const struct deferred_opts same = { .key = "same" }, strict = { .key = "same", .on_duplicate = DEFERRED_DUPLICATE_ERROR };
+	struct deferred *d = open_at(conninfo);
+	struct batch b = batch_new(6000);
+	struct deferred_error err;
+
+	(void)state;
+	b.calls[5].opts = b.calls[5800].opts = &same;
+	assert_ok(deferred_defer_many(d, b.calls, 6000, b.ids, &err), &err);
+	assert_int_equal(b.ids[5], b.ids[5800]);
+	assert_int_equal(jobs(), 5999);
+	b.calls[5800].opts = &strict;
+	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "23505");
+	assert_int_equal(jobs(), 5999);
+	batch_free(&b);
+	deferred_close(d);
+}
+
+static void a_limited_role_stays_limited_in_bulk(void **state)
+{
+	struct deferred *d = open_as("deferred_owner");
+	struct batch b = batch_new(6000);
+	struct deferred_error err;
+
+	(void)state;
+	run_on(db, "insert into deferred.__deferred_grant (role, fn) values ('deferred_owner', 'f')");
+	assert_ok(deferred_defer_many(d, b.calls, 6000, b.ids, &err), &err);
+	b.calls[5999].fn = "g";
+	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "42501");
+	assert_int_equal(jobs(), 6000);
+	batch_free(&b);
+	deferred_close(d);
+}
+
+/* ---- rights ----------------------------------------------------------------------------------- */
+
+static void the_producer_role_alone_suffices(void **state)
+{
+	const struct deferred_opts o = { .key = "k", .queue = "fresh", .on_duplicate = DEFERRED_DUPLICATE_REPLACE };
+	struct deferred *d = open_as("deferred_producer");
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, &o, &id, &err), &err);
+	assert_ok(deferred_defer(d, "f", NULL, &o, &id, &err), &err);
+	assert_ok(deferred_cancel(d, id, &err), &err);
+	assert_int_equal(deferred_cancel(d, id, &err), DEFERRED_ENOTFOUND);
+	assert_ok(deferred_defer_conn(db, "f", NULL, NULL, &id, &err), &err);
+	assert_int_equal(deferred_cancel(d, id, &err), DEFERRED_ENOTFOUND); /* somebody else's */
+	assert_int_equal(deferred_wait(d, id, 0, NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "42501");
+	deferred_close(d);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static void opening_says_what_is_wrong(void **state)
+{
+	struct deferred_error err;
+	struct deferred *d = NULL;
+	char info[1024];
+
+	(void)state;
+	assert_int_equal(deferred_open(&d, "host=/nonexistent dbname=x", &err), DEFERRED_ECONNECT);
+	assert_null(d);
+	assert_int_equal(deferred_open(&d, "nonsense", &err), DEFERRED_ECONNECT);
+	assert_non_null(strstr(err.message, "invalid connection string"));
+	snprintf(info, sizeof(info), "%s dbname=template1", conninfo);
+	assert_int_equal(deferred_open(&d, info, &err), DEFERRED_ESCHEMA);
+	assert_int_equal(setenv("DEFERRED_CONFIG", "/nonexistent.conf", 1), 0);
+	assert_int_equal(deferred_open(&d, conninfo, &err), DEFERRED_ECONFIG);
+	assert_int_equal(setenv("DEFERRED_CONFIG", "/dev/null", 1), 0);
+	/* Without a string DEFERRED_DB counts. */
+	assert_int_equal(setenv("DEFERRED_DB", "host=/nonexistent", 1), 0);
+	assert_int_equal(deferred_open(&d, NULL, &err), DEFERRED_ECONNECT);
+	assert_int_equal(setenv("DEFERRED_DB", conninfo, 1), 0);
+	assert_ok(deferred_open(&d, NULL, &err), &err);
+	deferred_close(d);
+}
+
+/* ---- lost connections ------------------------------------------------------------------------- */
+
+static void a_connection_lost_before_sending_is_opened_again(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_call_spec call = { .fn = "f" };
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+	for (int i = 0; i < 3; i++) {
+		run_on(db, "select pg_terminate_backend(pid) from pg_stat_activity"
+			   " where application_name = 'libdeferred' and datname = current_database()");
+		wait_until("0", "select count(*) from pg_stat_activity where application_name = 'libdeferred'"
+				" and datname = current_database()");
+		if (i == 0)
+			assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+		else if (i == 1)
+			assert_ok(deferred_defer_many(d, &call, 1, &id, &err), &err);
+		else
+			assert_ok(deferred_cancel(d, id, &err), &err);
+	}
+	assert_int_equal(jobs(), 3);
+	deferred_close(d);
+}
+
+/* A proxy in front of the server: passes everything on, until it is told to drop the next answer. */
+struct proxy {
+	char dir[64];
+	struct sockaddr_un server, own;
+	int listener;
+	atomic_bool drop_answer, stop;
+	pthread_t thread;
+};
+
+static int proxy_dial(const struct sockaddr_un *to)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)to, sizeof(*to)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Move what is there. Returns false when the connection is at its end. */
+static bool proxy_move(struct proxy *p, int from, int to, bool is_answer)
+{
+	char buf[65536];
+	ssize_t n = read(from, buf, sizeof(buf));
+
+	if (n <= 0 || (is_answer && atomic_exchange(&p->drop_answer, false)))
+		return false;
+	for (ssize_t at = 0; at < n;) {
+		ssize_t w = write(to, buf + at, (size_t)(n - at));
+
+		if (w <= 0)
+			return false;
+		at += w;
+	}
+	return true;
+}
+
+/* One connection at a time is enough here. */
+static void *proxy_main(void *data)
+{
+	struct proxy *p = data;
+
+	while (!atomic_load(&p->stop)) {
+		struct pollfd l = { .fd = p->listener, .events = POLLIN };
+		int client, server;
+		bool open = true;
+
+		if (poll(&l, 1, 50) <= 0)
+			continue;
+		client = accept(p->listener, NULL, NULL);
+		server = proxy_dial(&p->server);
+		while (open && client >= 0 && server >= 0 && !atomic_load(&p->stop)) {
+			struct pollfd f[2] = { { .fd = client, .events = POLLIN }, { .fd = server, .events = POLLIN } };
+
+			if (poll(f, 2, 50) <= 0)
+				continue;
+			if (f[0].revents)
+				open = proxy_move(p, client, server, false);
+			if (open && f[1].revents)
+				open = proxy_move(p, server, client, true);
+		}
+		close(client);
+		close(server);
+	}
+	return NULL;
+}
+
+static void proxy_start(struct proxy *p)
+{
+	memset(p, 0, sizeof(*p));
+	snprintf(p->dir, sizeof(p->dir), "/tmp/deferred-proxy.XXXXXX");
+	assert_non_null(mkdtemp(p->dir));
+	p->server.sun_family = p->own.sun_family = AF_UNIX;
+	snprintf(p->server.sun_path, sizeof(p->server.sun_path), "%.80s/.s.PGSQL.%.10s", PQhost(db), PQport(db));
+	snprintf(p->own.sun_path, sizeof(p->own.sun_path), "%s/.s.PGSQL.5432", p->dir);
+	p->listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(p->listener, (struct sockaddr *)&p->own, sizeof(p->own)), 0);
+	assert_int_equal(listen(p->listener, 5), 0);
+	assert_int_equal(pthread_create(&p->thread, NULL, proxy_main, p), 0);
+}
+
+static void proxy_stop(struct proxy *p)
+{
+	atomic_store(&p->stop, true);
+	pthread_join(p->thread, NULL);
+	close(p->listener);
+	unlink(p->own.sun_path);
+	rmdir(p->dir);
+}
+
+static void a_lost_answer_is_an_unknown_outcome_and_a_key_makes_it_safe(void **state)
+{
+	const struct deferred_opts o = { .key = "answer" };
+	struct deferred_error err;
+	struct deferred *d;
+	struct proxy p;
+	char info[1024];
+	int64_t id = 0;
+
+	(void)state;
+	proxy_start(&p);
+	snprintf(info, sizeof(info), "%s host=%s port=5432", conninfo, p.dir);
+	d = open_at(info);
+	/* The second time the statement is prepared, which has an answer too. */
+	assert_ok(deferred_defer(d, "warm_up", NULL, NULL, NULL, &err), &err);
+	assert_ok(deferred_defer(d, "warm_up", NULL, NULL, NULL, &err), &err);
+	atomic_store(&p.drop_answer, true);
+	assert_int_equal(deferred_defer(d, "f", NULL, &o, &id, &err), DEFERRED_ELOST);
+	assert_int_equal(id, 0);
+	wait_until("1", "select count(*) from deferred.__deferred where key = 'answer'");
+	assert_ok(deferred_defer(d, "f", NULL, &o, &id, &err), &err);
+	assert_int_equal(atoll(value("select id from deferred.__deferred where key = 'answer'")), id);
+	assert_int_equal(jobs(), 3);
+	/* A question is asked again by the library. */
+	atomic_store(&p.drop_answer, true);
+	assert_int_equal(deferred_wait(d, id, 0, NULL, &err), DEFERRED_ETIMEOUT);
+	deferred_close(d);
+	proxy_stop(&p);
+}
+
+/* ---- default context -------------------------------------------------------------------------- */
+
+static void defer_works_on_both_sides_of_a_fork(void **state)
+{
+	int64_t first = defer("f", "1", NULL), child_id = 0, last;
+	char before[32];
+	int fds[2], status;
+	pid_t child;
+
+	(void)state;
+	assert_true(first > 0);
+	snprintf(before, sizeof(before), "%s", value("select pid from pg_stat_activity where application_name = 'libdeferred'"
+						     " and datname = current_database()"));
+	assert_int_equal(pipe(fds), 0);
+	child = fork();
+	if (child == 0) {
+		child_id = defer("f", "2", NULL);
+		status = write(fds[1], &child_id, sizeof(child_id)) != sizeof(child_id);
+		_exit(status);
+	}
+	assert_int_equal(read(fds[0], &child_id, sizeof(child_id)), sizeof(child_id));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(child_id > first);
+	last = defer("f", "3", NULL);
+	assert_true(last > child_id);
+	/* The parent goes on with the session it had. */
+	wait_until("1", "select count(*) from pg_stat_activity where application_name = 'libdeferred' and datname = current_database()");
+	assert_string_equal(value("select pid from pg_stat_activity where application_name = 'libdeferred' and datname = current_database()"),
+			    before);
+	assert_int_equal(jobs(), 3);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+#define THREADS 4
+#define CALLS 100
+
+static void *defer_some(void *data)
+{
+	int64_t *ids = data;
+
+	for (int i = 0; i < CALLS; i++)
+		ids[i] = defer("f", NULL, NULL);
+	return NULL;
+}
+
+static void threads_take_turns_on_defer(void **state)
+{
+	static int64_t ids[THREADS][CALLS];
+	pthread_t threads[THREADS];
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, defer_some, ids[i]), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < THREADS; i++)
+		for (int j = 0; j < CALLS; j++)
+			assert_true(ids[i][j] > 0);
+	assert_int_equal(jobs(), THREADS * CALLS);
+	assert_ledger_clean();
+}
+
+static void *defer_badly(void *data)
+{
+	(void)data;
+	assert_int_equal(defer("not a name", NULL, NULL), DEFERRED_EINVAL);
+	assert_int_equal(deferred_last_error()->code, DEFERRED_EINVAL);
+	return NULL;
+}
+
+static void the_last_error_belongs_to_its_thread(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_true(defer("f", NULL, NULL) > 0);
+	assert_int_equal(deferred_last_error()->code, 0);
+	assert_int_equal(pthread_create(&thread, NULL, defer_badly, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(deferred_last_error()->code, 0);
+	assert_int_equal(defer("f", "{", NULL), DEFERRED_EINVAL);
+	assert_non_null(strstr(deferred_last_error()->message, "invalid JSON"));
+}
+
+/* ---- cancel, wait ----------------------------------------------------------------------------- */
+
+static void *finish_job(void *data)
+{
+	PGconn *conn = connect_to(conninfo);
+	const int64_t *id = data;
+
+	value_on(conn, "with gone as (delete from deferred.__deferred_hot where id = %lld returning id)"
+		       " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)"
+		       " select id, 1, 'crashed', true, repeat('\xc3\xa9', 400) from gone returning job_id", (long long)*id);
+	PQfinish(conn);
+	return NULL;
+}
+
+static void waiting_ends_with_the_job(void **state)
+{
+	struct deferred *d = open_at(conninfo), *viewer = open_as("deferred_viewer");
+	struct deferred_outcome outcome;
+	struct deferred_error err;
+	pthread_t thread;
+	int64_t id = 0;
+
+	(void)state;
+	assert_int_equal(deferred_wait(d, 4711, -1, NULL, &err), DEFERRED_ENOTFOUND);
+	assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+	assert_int_equal(deferred_wait(d, id, 0, &outcome, &err), DEFERRED_ETIMEOUT);
+	assert_int_equal(deferred_wait(d, id, 30, &outcome, &err), DEFERRED_ETIMEOUT);
+	assert_int_equal(pthread_create(&thread, NULL, finish_job, &id), 0);
+	assert_ok(deferred_wait(d, id, DEADLINE_MS, &outcome, &err), &err);
+	pthread_join(thread, NULL);
+	assert_string_equal(outcome.state, "dead");
+	assert_string_equal(outcome.outcome, "crashed");
+	assert_int_equal(outcome.attempt, 1);
+	assert_int_equal(strlen(outcome.error), 510); /* 255 characters of two bytes: none is cut in two */
+	assert_ok(deferred_wait(d, id, -1, NULL, &err), &err);
+	assert_ok(deferred_wait(viewer, id, 0, &outcome, &err), &err);
+	assert_string_equal(outcome.outcome, "crashed");
+	assert_string_equal(outcome.error, "");
+	deferred_close(d);
+	deferred_close(viewer);
+}
+
+static void a_cancelled_job_is_gone_for_good(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_outcome outcome;
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+	assert_ok(deferred_cancel(d, id, &err), &err);
+	assert_int_equal(hot_jobs(), 0);
+	assert_ok(deferred_wait(d, id, 0, &outcome, &err), &err);
+	assert_string_equal(outcome.state, "cancelled");
+	assert_int_equal(outcome.attempt, 0);
+	assert_int_equal(deferred_cancel(d, id, &err), DEFERRED_ENOTFOUND);
+	assert_int_equal(deferred_cancel(d, id + 1000, &err), DEFERRED_ENOTFOUND);
+	assert_ledger_clean();
+	deferred_close(d);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup(f, set_up)
+	const struct CMUnitTest tests[] = {
+		TEST(a_call_is_stored),
+		TEST(every_option_lands_in_the_row),
+		TEST(params_are_kept_byte_for_byte),
+		TEST(bad_arguments_are_refused_before_anything_is_sent),
+		TEST(params_of_10_mb_or_600_levels_are_refused),
+		TEST(the_job_shares_the_fate_of_the_callers_transaction),
+		TEST(the_callers_session_is_left_as_it_was),
+		TEST(an_aborted_transaction_and_a_busy_connection_are_named),
+		TEST(a_key_in_use_skips_refuses_or_replaces),
+		TEST(many_calls_go_in_one_statement),
+		TEST(very_many_calls_go_by_copy_for_the_owner),
+		TEST(very_many_calls_go_in_several_statements_for_a_producer),
+		TEST(one_bad_call_in_the_middle_stores_none),
+		TEST(many_calls_share_the_fate_of_the_callers_transaction),
+		TEST(keys_among_many_are_honoured),
+		TEST(a_limited_role_stays_limited_in_bulk),
+		TEST(the_producer_role_alone_suffices),
+		TEST(opening_says_what_is_wrong),
+		TEST(a_connection_lost_before_sending_is_opened_again),
+		TEST(a_lost_answer_is_an_unknown_outcome_and_a_key_makes_it_safe),
+		TEST(defer_works_on_both_sides_of_a_fork),
+		TEST(threads_take_turns_on_defer),
+		TEST(the_last_error_belongs_to_its_thread),
+		TEST(waiting_ends_with_the_job),
+		TEST(a_cancelled_job_is_gone_for_good),
+	};
+
+	int rc;
+
+	conninfo = getenv("DEFERRED_TEST_DB");
+	if (!conninfo) {
+		fprintf(stderr, "DEFERRED_TEST_DB names no database\n");
+		return 1;
+	}
+	setenv("DEFERRED_DB", conninfo, 1);
+	db = PQconnectdb(conninfo);
+	if (PQstatus(db) != CONNECTION_OK) {
+		fprintf(stderr, "%s", PQerrorMessage(db));
+		return 1;
+	}
+	run_on(db, "set client_min_messages = warning; set timezone = 'UTC'");
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	PQfinish(db);
+	return rc;
+}
