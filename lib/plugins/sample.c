@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sample - functions to try things with.
+ *
+ *     noop                                         does nothing
+ *     echo    any params                           its result is its params, byte for byte
+ *     sleep   {"ms": 100}                          ends early, as failed, when it is asked to stop
+ *     fail    {"error": TEXT, "dead": true, "retry_after_ms": N}
+ *     crash   {"signal": 11}                       ends its process by that signal
+ *     append  {"file": PATH, "text": TEXT}         adds one line; PATH lies below the folder of the
+ *                                                  setting sample.dir, else below the current one
+ */
+#include <deferred_plugin.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A crash on purpose must reach the kernel, in a sanitizer build as well. */
+#if defined(__GNUC__)
+#define REAL_CRASH __attribute__((noinline, no_sanitize("undefined"), no_sanitize("address")))
+#else
+#define REAL_CRASH
+#endif
+
+static int refuse(const struct deferred_call *call, int result, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static int refuse(const struct deferred_call *call, int result, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	call->host->error(call, text, strlen(text));
+	return result;
+}
+
+/* The params as an object, which the caller releases; NULL after an error was reported. */
+static json_t *params_object(const struct deferred_call *call)
+{
+	json_error_t why;
+	json_t *params = json_loadb(call->params, call->params_len, 0, &why);
+
+	if (params && json_is_object(params))
+		return params;
+	refuse(call, 0, "params are no object: %s", params ? "another JSON value" : why.text);
+	json_decref(params);
+	return NULL;
+}
+
+static int noop(const struct deferred_call *call)
+{
+	(void)call;
+	return DEFERRED_OK;
+}
+
+static int echo(const struct deferred_call *call)
+{
+	call->host->result(call, call->params, call->params_len);
+	return DEFERRED_OK;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+static int sleep_ms(const struct deferred_call *call)
+{
+	json_t *params = params_object(call), *ms = params ? json_object_get(params, "ms") : NULL;
+	int64_t end = now_ms() + (ms ? (int64_t)json_number_value(ms) : 100);
+
+	if (!params)
+		return DEFERRED_DEAD;
+	json_decref(params);
+	for (int64_t left; (left = end - now_ms()) > 0;) {
+		struct timespec step = { 0, (left < 20 ? left : 20) * 1000000 };
+
+		if (call->host->stop_asked(call))
+			return refuse(call, DEFERRED_FAILED, "stopped");
+		nanosleep(&step, NULL);
+	}
+	return DEFERRED_OK;
+}
+
+static int fail(const struct deferred_call *call)
+{
+	json_t *params = params_object(call), *after;
+	const char *text;
+	int result = DEFERRED_FAILED;
+
+	if (!params)
+		return DEFERRED_DEAD;
+	text = json_string_value(json_object_get(params, "error"));
+	after = json_object_get(params, "retry_after_ms");
+	if (json_is_integer(after)) {
+		call->host->retry_after(call, json_integer_value(after));
+		result = DEFERRED_LATER;
+	}
+	if (json_is_true(json_object_get(params, "dead")))
+		result = DEFERRED_DEAD;
+	if (!text)
+		text = "failed on request";
+	call->host->error(call, text, strlen(text));
+	json_decref(params);
+	return result;
+}
+
+REAL_CRASH static void write_through_null(void)
+{
+	volatile int *volatile p = NULL;
+
+	*p = 1;
+}
+
+REAL_CRASH static void divide_by_zero(void)
+{
+	volatile int zero = 0, one = 1;
+
+	one = one / zero;
+}
+
+static int crash(const struct deferred_call *call)
+{
+	json_t *params = params_object(call), *value;
+	sigset_t set;
+	int sig;
+
+	if (!params)
+		return DEFERRED_DEAD;
+	value = json_object_get(params, "signal");
+	sig = value ? (int)json_integer_value(value) : SIGSEGV;
+	json_decref(params);
+	if (sig < 1 || sig > SIGRTMAX)
+		return refuse(call, DEFERRED_DEAD, "there is no signal %d", sig);
+	if (sig == SIGSEGV)
+		write_through_null();
+	else if (sig == SIGABRT)
+		abort();
+	else if (sig == SIGFPE)
+		divide_by_zero(); /* not every processor traps */
+	signal(sig, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(sig);
+	return refuse(call, DEFERRED_FAILED, "signal %d does not end a process", sig);
+}
+
+/*
+ * Open a file for appending, walking down from the folder. No link is followed and no ".." accepted, so
+ * the file lies below it. path: relative, or absolute and beginning with the folder.
+ */
+static int open_below(const char *dir, const char *path, const char **why)
+{
+	char base[PATH_MAX], name[NAME_MAX + 1];
+	int fd, next;
+
+	*why = NULL;
+	if (!realpath(dir, base))
+		return -1;
+	if (path[0] == '/') {
+		size_t len = strlen(base);
+
+		if (strncmp(path, base, len) != 0 || path[len] != '/') {
+			*why = "it lies outside of the folder";
+			return -1;
+		}
+		path += len;
+	}
+	if ((fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+		return -1;
+	for (;;) {
+		size_t n;
+
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (n == 0 || n > NAME_MAX || (n == 2 && memcmp(path, "..", 2) == 0)) {
+			*why = n == 2 ? "\"..\" is not accepted" : "it is no file name";
+			close(fd);
+			return -1;
+		}
+		memcpy(name, path, n);
+		name[n] = '\0';
+		path += n;
+		if (*path)
+			next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		else
+			next = openat(fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+		close(fd);
+		if (next < 0 || *path == '\0')
+			return next;
+		fd = next;
+	}
+}
+
+static int append(const struct deferred_call *call)
+{
+	const char *dir = call->host->setting(call, "sample.dir"), *file, *text, *why;
+	json_t *params = params_object(call);
+	char *line = NULL;
+	int fd = -1, len, result = DEFERRED_DEAD;
+
+	if (!params)
+		return DEFERRED_DEAD;
+	file = json_string_value(json_object_get(params, "file"));
+	text = json_string_value(json_object_get(params, "text"));
+	if (!file || !text || strchr(text, '\n')) {
+		refuse(call, 0, "params need \"file\" and \"text\", a text of one line");
+		goto out;
+	}
+	if ((fd = open_below(dir && *dir ? dir : ".", file, &why)) < 0) {
+		refuse(call, 0, "cannot append to \"%.300s\": %s", file, why ? why : strerror(errno));
+		goto out;
+	}
+	result = DEFERRED_FAILED;
+	if ((len = asprintf(&line, "%s\n", text)) < 0) {
+		line = NULL;
+		refuse(call, 0, "out of memory");
+		goto out;
+	}
+	/* One write, so that lines of several runners do not mix. */
+	if (write(fd, line, (size_t)len) != len) {
+		refuse(call, 0, "cannot append to \"%.300s\": %s", file, strerror(errno));
+		goto out;
+	}
+	result = DEFERRED_OK;
+out:
+	if (fd >= 0)
+		close(fd);
+	free(line);
+	json_decref(params);
+	return result;
+}
+
+static const struct deferred_function functions[] = {
+	{ .name = "noop", .run = noop },
+	{ .name = "echo", .run = echo },
+	{ .name = "sleep", .run = sleep_ms },
+	{ .name = "fail", .run = fail },
+	{ .name = "crash", .run = crash },
+	{ .name = "append", .run = append },
+};
+
+DEFERRED_PLUGIN("sample", "1.0", functions);

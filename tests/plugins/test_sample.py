@@ -1,0 +1,78 @@
+"""The plugin `sample`: each function does what its head says."""
+
+import os
+import signal
+
+import pytest
+
+import harness
+
+CALL = os.path.join(harness.BUILD, "tests", "harness", "plugin_call")
+STOCK = os.path.join(harness.BUILD, "plugins")
+
+
+@pytest.mark.parametrize("text", ["{}", "[1, 2]", "null", '{"b": 1.10, "a": 18446744073709551616, "a": 1e400}', '"\\u0000 ü"'])
+def test_echo_returns_its_params_byte_for_byte(call, text):
+    outcome = call("echo", text)
+    assert (outcome.returned, outcome.result) == ("ok", text)
+
+
+def test_sleep_ends_early_when_asked_to_stop(call):
+    outcome = call("sleep", {"ms": 60000}, env={"STOP_ASKED": "1"}, timeout=20)
+    assert (outcome.returned, outcome.error) == ("failed", "stopped")
+    assert call("sleep", {"ms": 30}).returned == "ok"
+
+
+def test_fail_fails_as_told(call):
+    assert [(o.returned, o.error, o.retry_after_ms) for o in call(
+        "fail", {}, {"error": "no luck"}, {"error": "never", "dead": True}, {"retry_after_ms": 1500})] == [
+            ("failed", "failed on request", None), ("failed", "no luck", None), ("dead", "never", None),
+            ("later", "failed on request", 1500)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGTERM])
+def test_crash_ends_the_process_by_that_signal(number, tmp_path):
+    done = harness.run([CALL, STOCK, "crash", '{"signal": %d}' % number], cwd=tmp_path)
+    assert done.returncode == -number
+
+
+@pytest.mark.parametrize("fn,params", [("fail", "[]"), ("fail", "x"), ("sleep", "1"), ("crash", '{"signal": 999}'), ("append", "{}")])
+def test_wrong_params_are_an_error_for_good(call, fn, params):
+    outcome = call(fn, params)
+    assert outcome.returned == "dead" and outcome.error
+
+
+def test_append_adds_a_line_below_the_current_folder(call, tmp_path):
+    (tmp_path / "sub").mkdir()
+    for outcome in call("append", {"file": "a.txt", "text": "one"}, {"file": "./sub//b.txt", "text": "ü"},
+                        {"file": str(tmp_path / "a.txt"), "text": "two"}):
+        assert outcome.returned == "ok", outcome.error
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
+    assert (tmp_path / "sub" / "b.txt").read_text() == "ü\n"
+
+
+def test_append_writes_below_the_folder_of_the_setting(call, tmp_path):
+    (tmp_path / "allowed").mkdir()
+    settings = {"sample.dir": tmp_path / "allowed"}
+    assert call("append", {"file": "a.txt", "text": "x"}, settings=settings).returned == "ok"
+    assert (tmp_path / "allowed" / "a.txt").read_text() == "x\n"
+    assert call("append", {"file": str(tmp_path / "b.txt"), "text": "x"}, settings=settings).returned == "dead"
+
+
+@pytest.mark.parametrize("path", ["../out.txt", "sub/../../out.txt", "sub/..", "link.txt", "linked/out.txt", "/etc/out.txt", "", "/", "sub",
+                                  "missing/out.txt", "fifo", "x" * 300])
+def test_append_writes_nowhere_else(call, tmp_path, path):
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "sub").mkdir()
+    (below / "link.txt").symlink_to(tmp_path / "out.txt")
+    (below / "linked").symlink_to(tmp_path)
+    os.mkfifo(below / "fifo")
+    outcome = call("append", {"file": path, "text": "x"}, settings={"sample.dir": below})
+    assert outcome.returned == "dead" and "append" in outcome.error
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_append_adds_one_line_only(call, tmp_path):
+    assert call("append", {"file": "a.txt", "text": "one\ntwo"}).returned == "dead"
+    assert not (tmp_path / "a.txt").exists()
