@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "runner.h"
+
+#include "clock.h"
+#include "job.h"
+#include "params.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOT_REPORTED (-2) /* result of a call whose process has not come to its end */
+
+/* Text handed back, kept until the function returns: the last one counts. */
+struct text {
+	char data[JOB_TEXT_MAX];
+	size_t len;
+	bool set;
+};
+
+static struct current {
+	unsigned int slot;
+	struct text result, error;
+} current;
+
+static void keep(struct text *text, const char *data, size_t len)
+{
+	static const char mark[] = " [truncated]";
+
+	text->set = true;
+	text->len = len;
+	if (len > sizeof(text->data)) {
+		text->len = sizeof(text->data);
+		memcpy(text->data, data, text->len - (sizeof(mark) - 1));
+		memcpy(text->data + text->len - (sizeof(mark) - 1), mark, sizeof(mark) - 1);
+	} else if (len > 0) {
+		memcpy(text->data, data, len);
+	}
+}
+
+/* ---- what a function may ask for -------------------------------------------------------------- */
+
+static void host_result(const struct deferred_call *call, const char *text, size_t len)
+{
+	(void)call;
+	keep(&current.result, text, len);
+}
+
+static void host_error(const struct deferred_call *call, const char *text, size_t len)
+{
+	(void)call;
+	keep(&current.error, text, len);
+}
+
+static void host_retry_after(const struct deferred_call *call, int64_t delay_ms)
+{
+	(void)call;
+	state.board->slot[current.slot].retry_after_ms = delay_ms < 0 ? 0 : delay_ms;
+}
+
+static int host_stop_asked(const struct deferred_call *call)
+{
+	(void)call;
+	return atomic_load_explicit(&state.board->stop, memory_order_relaxed) != 0;
+}
+
+static void host_log(const struct deferred_call *call, int level, const char *text, size_t len)
+{
+	int32_t level32 = level;
+	struct frame_part parts[] = { { &level32, sizeof(level32) }, { text, len < JOB_TEXT_MAX ? len : JOB_TEXT_MAX } };
+
+	(void)call;
+	send_frame(FRAME_LOG, current.slot, parts, 2);
+	flush_frames();
+}
+
+static const char *host_setting(const struct deferred_call *call, const char *name)
+{
+	(void)call;
+	for (size_t i = 0; i + 1 < state.settings_len; i += 2)
+		if (strcmp(state.settings[i], name) == 0)
+			return state.settings[i + 1];
+	return NULL;
+}
+
+static int host_defer(const struct deferred_call *call, const char *fn, const char *params, const char *opts)
+{
+	struct frame_part parts[3];
+
+	(void)call;
+	if (!params)
+		params = "{}";
+	if (!opts)
+		opts = "";
+	if (!fn || strlen(fn) > 127 || strlen(params) + strlen(opts) + 1024 > FRAME_FROM_RUNNER_MAX ||
+	    params_check(params, strlen(params), NULL) < 0 || (*opts && params_check(opts, strlen(opts), NULL) < 0))
+		return -1;
+	parts[0] = (struct frame_part){ fn, strlen(fn) + 1 };
+	parts[1] = (struct frame_part){ params, strlen(params) + 1 };
+	parts[2] = (struct frame_part){ opts, strlen(opts) + 1 };
+	send_frame(FRAME_FOLLOW, current.slot, parts, 3);
+	return 0;
+}
+
+static int host_remove_after(const struct deferred_call *call, const char *path)
+{
+	struct frame_part part;
+
+	(void)call;
+	if (!path || path[0] != '/' || strlen(path) > 4095)
+		return -1;
+	part = (struct frame_part){ path, strlen(path) + 1 };
+	send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
+	return 0;
+}
+
+static const struct deferred_host host = {
+	.size = sizeof(host),
+	.result = host_result,
+	.error = host_error,
+	.retry_after = host_retry_after,
+	.stop_asked = host_stop_asked,
+	.log = host_log,
+	.setting = host_setting,
+	.defer = host_defer,
+	.remove_after = host_remove_after,
+};
+
+/* ---- one call --------------------------------------------------------------------------------- */
+
+static uint64_t tv_us(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * 1000000u + (uint64_t)tv.tv_usec;
+}
+
+static void send_text(enum frame_type type, unsigned int slot, const struct text *text)
+{
+	struct frame_part part = { text->data, text->len };
+
+	if (text->set)
+		send_frame(type, slot, &part, 1);
+}
+
+/* Run the function and send its texts. */
+static int run_function(const struct plugin_function *fn, const struct command *command, const struct deferred_call *call)
+{
+	pid_t self = getpid();
+	int result = command ? command_run(command, call, &state.board->slot[current.slot % BOARD_SLOTS]) : fn->fn.run(call);
+
+	if (getpid() != self)
+		_exit(0); /* a copy the function forked and let return: only the original speaks for the job */
+
+	send_text(FRAME_RESULT, current.slot, &current.result);
+	send_text(FRAME_ERROR, current.slot, &current.error);
+	if (state.out.len > state.out.at)
+		flush_frames();
+	return result;
+}
+
+static void set_limit(int resource, int64_t soft, int64_t hard)
+{
+	struct rlimit rl = { (rlim_t)soft, (rlim_t)hard };
+
+	setrlimit((__rlimit_resource_t)resource, &rl);
+}
+
+/* The tighter of two limits, 0 being none. */
+static int64_t tighter(int64_t a, int64_t b)
+{
+	return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+/* In a process of its own, forked from this one with the plugins loaded and nothing else done. */
+static void run_forked(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
+		       const struct deferred_call *call)
+{
+	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
+	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
+	int64_t files = tighter(fn ? fn->fn.files : 0, state.start.files);
+	struct rusage ru;
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		char text[128];
+		struct frame_part part = { text, (size_t)snprintf(text, sizeof(text), "cannot fork: %s", strerror(errno)) };
+
+		send_frame(FRAME_ERROR, current.slot, &part, 1);
+		flush_frames();
+		slot->result = DEFERRED_FAILED;
+		return;
+	}
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (cpu_ms > 0)
+			set_limit(RLIMIT_CPU, (cpu_ms + 999) / 1000, (cpu_ms + 999) / 1000 + 1);
+#if !defined(__SANITIZE_ADDRESS__)
+		if (memory > 0)
+			set_limit(RLIMIT_AS, memory, memory);
+#endif
+		if (files > 0)
+			set_limit(RLIMIT_NOFILE, files, files);
+		slot->result = run_function(fn, command, call);
+		slot->bytes_sent = state.bytes_sent;
+		_exit(0);
+	}
+	(void)memory;
+	while (wait4(pid, &status, 0, &ru) < 0 && errno == EINTR)
+		;
+	if (slot->bytes_sent > state.bytes_sent)
+		state.bytes_sent = slot->bytes_sent;
+	slot->user_us = tv_us(ru.ru_utime);
+	slot->sys_us = tv_us(ru.ru_stime);
+	slot->max_rss_kb = (uint64_t)ru.ru_maxrss;
+	if (WIFSIGNALED(status)) {
+		slot->result = -1;
+		slot->signal = WTERMSIG(status);
+	} else if (WEXITSTATUS(status) != 0 || slot->result == NOT_REPORTED) {
+		slot->result = -1;
+		slot->exit_code = WEXITSTATUS(status);
+	}
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < state.commands_len; i++)
+		if (strcmp(state.commands[i].name, name) == 0)
+			return &state.commands[i];
+	return NULL;
+}
+
+void call_run(unsigned int slot_no, const char *payload, size_t len)
+{
+	static struct rusage before;
+	struct board_slot *slot = &state.board->slot[slot_no % BOARD_SLOTS];
+	uint32_t expected = BOARD_QUEUED;
+	const struct plugin_function *fn;
+	const struct command *command;
+	struct frame_call fixed;
+	struct deferred_call call;
+	struct rusage after;
+	size_t at = sizeof(fixed);
+
+	slot->result = NOT_REPORTED;
+	slot->exit_code = -1;
+	slot->signal = 0;
+	slot->retry_after_ms = -1;
+	slot->bytes_sent = 0;
+	slot->user_us = slot->sys_us = slot->max_rss_kb = 0;
+	slot->started_ns = clock_ns();
+	if (!atomic_compare_exchange_strong(&slot->state, &expected, BOARD_RUNNING)) {
+		atomic_store(&slot->state, BOARD_FREE); /* recalled before we came to it */
+		return;
+	}
+	atomic_store_explicit(&state.board->crashing, 0, memory_order_relaxed);
+	current.slot = slot_no;
+	current.result.set = current.error.set = false;
+	memcpy(&fixed, payload, sizeof(fixed));
+	memset(&call, 0, sizeof(call));
+	call.size = sizeof(call);
+	call.id = fixed.id;
+	call.attempt = fixed.attempt;
+	call.created_at_us = fixed.created_at_us;
+	call.timeout_ms = fixed.timeout_ms;
+	call.fn = frame_text(payload, len, &at);
+	call.label = frame_text(payload, len, &at);
+	call.params = frame_text(payload, len, &at);
+	call.params_len = fixed.params_len;
+	call.host = &host;
+
+	command = find_command(call.fn);
+	fn = command || !state.plugins ? NULL : plugin_find(state.plugins, call.fn);
+	if (!command && !fn) {
+		static const char text[] = "function not in this runner";
+
+		keep(&current.error, text, sizeof(text) - 1);
+		send_text(FRAME_ERROR, slot_no, &current.error);
+		flush_frames();
+		slot->result = DEFERRED_FAILED;
+	} else if (state.start.isolate_job || state.start.cpu_ms > 0 ||
+		   (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files))) {
+		run_forked(slot, fn, command, &call);
+	} else {
+		if (before.ru_maxrss == 0)
+			getrusage(RUSAGE_SELF, &before);
+		slot->result = run_function(fn, command, &call);
+		getrusage(RUSAGE_SELF, &after);
+		slot->user_us = tv_us(after.ru_utime) - tv_us(before.ru_utime);
+		slot->sys_us = tv_us(after.ru_stime) - tv_us(before.ru_stime);
+		slot->max_rss_kb = (uint64_t)after.ru_maxrss;
+		before = after;
+	}
+	slot->finished_ns = clock_ns();
+	slot->bytes_sent = state.bytes_sent;
+	atomic_store_explicit(&slot->state, BOARD_DONE, memory_order_release);
+}

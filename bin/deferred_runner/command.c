@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "runner.h"
+
+#include "job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* What a command wrote: the first bytes of its output, the last of its complaints. */
+struct output {
+	int fd;
+	bool keep_last;
+	size_t len;
+	char data[JOB_TEXT_MAX];
+};
+
+/* Returns 0 at the end, or when nothing more is there. */
+static bool read_output(struct output *out)
+{
+	char buf[4096];
+	ssize_t n = read(out->fd, buf, sizeof(buf));
+	size_t room;
+
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	if (out->keep_last && (size_t)n > sizeof(out->data) - out->len) {
+		size_t drop = out->len + (size_t)n - sizeof(out->data);
+
+		memmove(out->data, out->data + drop, out->len - drop);
+		out->len -= drop;
+	}
+	room = sizeof(out->data) - out->len;
+	if ((size_t)n < room)
+		room = (size_t)n;
+	memcpy(out->data + out->len, buf, room);
+	out->len += room;
+	return true;
+}
+
+static void exec_command(const struct command *command, const struct deferred_call *call, int in, int out, int err)
+{
+	char number[32];
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	snprintf(number, sizeof(number), "%lld", (long long)call->id);
+	setenv("DEFERRED_JOB_ID", number, 1);
+	snprintf(number, sizeof(number), "%d", call->attempt);
+	setenv("DEFERRED_JOB_ATTEMPT", number, 1);
+	setenv("DEFERRED_JOB_FN", call->fn, 1);
+	setenv("DEFERRED_JOB_LABEL", call->label, 1);
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
+		_exit(EX_OSERR);
+	syscall(SYS_close_range, 3u, ~0u, 0u);
+	execv(command->argv[0], command->argv);
+	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
+	_exit(127);
+}
+
+/* The params as standard input: a file in memory, so that a command which never reads it blocks nobody. */
+static int params_file(const struct deferred_call *call)
+{
+	int fd = memfd_create("params", MFD_CLOEXEC);
+	size_t at = 0;
+
+	while (fd >= 0 && at < call->params_len) {
+		ssize_t n = write(fd, call->params + at, call->params_len - at);
+
+		if (n < 0 && errno != EINTR) {
+			close(fd);
+			return -1;
+		}
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+static size_t trimmed(const struct output *out)
+{
+	size_t len = out->len;
+
+	while (len > 0 && (out->data[len - 1] == '\n' || out->data[len - 1] == '\r'))
+		len--;
+	return len;
+}
+
+static int failed(const struct deferred_call *call, const char *what)
+{
+	char text[256];
+	int n = snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
+
+	call->host->error(call, text, (size_t)n);
+	return DEFERRED_FAILED;
+}
+
+/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, anything else to be tried again. */
+static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
+		   const struct output *err)
+{
+	char text[64];
+	int n;
+
+	if (trimmed(out) > 0)
+		call->host->result(call, out->data, trimmed(out));
+	if (WIFSIGNALED(status))
+		slot->signal = WTERMSIG(status);
+	else
+		slot->exit_code = WEXITSTATUS(status);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		if (trimmed(err) > 0)
+			call->host->log(call, DEFERRED_LOG_INFO, err->data, trimmed(err));
+		return DEFERRED_OK;
+	}
+	if (trimmed(err) > 0) {
+		call->host->error(call, err->data, trimmed(err));
+	} else {
+		n = WIFSIGNALED(status) ? snprintf(text, sizeof(text), "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)))
+					: snprintf(text, sizeof(text), "exit status %d", WEXITSTATUS(status));
+		call->host->error(call, text, (size_t)n);
+	}
+	if (WIFSIGNALED(status))
+		return -1;
+	return WEXITSTATUS(status) == EX_DATAERR ? DEFERRED_DEAD : DEFERRED_FAILED;
+}
+
+int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot)
+{
+	static struct output out, err; /* static: one call at a time, and large */
+	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 };
+	int in = params_file(call), exited = -1, status = 0, rc;
+	pid_t pid = -1;
+
+	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
+		rc = failed(call, "cannot start the command");
+		goto done;
+	}
+	if (pid == 0)
+		exec_command(command, call, in, out_pipe[1], err_pipe[1]);
+	exited = (int)syscall(SYS_pidfd_open, pid, 0);
+	close(out_pipe[1]);
+	close(err_pipe[1]);
+	out_pipe[1] = err_pipe[1] = -1;
+	out = (struct output){ .fd = out_pipe[0] };
+	err = (struct output){ .fd = err_pipe[0], .keep_last = true };
+
+	/* Until the command is gone; what its own children still write then is not waited for. */
+	for (;;) {
+		struct pollfd fds[] = { { out.fd, POLLIN, 0 }, { err.fd, POLLIN, 0 }, { exited, POLLIN, 0 } };
+
+		if (poll(fds, 3, -1) < 0)
+			continue;
+		if (fds[0].revents && !read_output(&out))
+			out.fd = -1;
+		if (fds[1].revents && !read_output(&err))
+			err.fd = -1;
+		if ((fds[2].revents && !fds[0].revents && !fds[1].revents) || (out.fd < 0 && err.fd < 0))
+			break;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	rc = outcome(call, slot, status, &out, &err);
+done:
+	for (size_t i = 0; i < 2; i++) {
+		if (out_pipe[i] >= 0)
+			close(out_pipe[i]);
+		if (err_pipe[i] >= 0)
+			close(err_pipe[i]);
+	}
+	if (in >= 0)
+		close(in);
+	if (exited >= 0)
+		close(exited);
+	return rc;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+#include "runner.h"
+
+#include "clock.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct runner_state state;
+
+#if defined(__SANITIZE_ADDRESS__)
+/* A crashing plugin must look like a crash, not like a report of the sanitizer. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"), used)) const char *__asan_default_options(void)
+{
+	return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0";
+}
+#endif
+
+void flush_frames(void)
+{
+	if (frame_flush(&state.out, FRAME_SOCKET_FD, 0) < 0)
+		_exit(EX_OSERR); /* the parent is gone, or a plugin closed the socket: nobody to talk to */
+}
+
+void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n)
+{
+	size_t before = state.out.len - state.out.at;
+
+	if (frame_put(&state.out, type, slot, parts, n) < 0)
+		_exit(EX_OSERR);
+	state.bytes_sent += state.out.len - state.out.at - before;
+}
+
+static void send_texts(enum frame_type type, const char *a, const char *b)
+{
+	struct frame_part parts[] = { { a, strlen(a) + 1 }, { b, strlen(b) + 1 } };
+
+	send_frame(type, 0, parts, 2);
+}
+
+/* The plugins as a whole cannot be used: the run is over. */
+static void send_fatal(const struct deferred_error *err)
+{
+	struct frame_part parts[] = { { err->message, strlen(err->message) + 1 }, { err->hint, strlen(err->hint) + 1 } };
+
+	send_frame(FRAME_FATAL, err->code == DEFERRED_ECONFIG, parts, 2);
+	flush_frames();
+	_exit(EX_CONFIG);
+}
+
+static void *grow(void *array, size_t *len, size_t size)
+{
+	void *bigger = realloc(array, (*len + 1) * size);
+
+	if (!bigger)
+		_exit(EX_OSERR);
+	++*len;
+	return bigger;
+}
+
+static char *copy(const char *text)
+{
+	char *s = strdup(text ? text : "");
+
+	if (!s)
+		_exit(EX_OSERR);
+	return s;
+}
+
+static void take_setting(const char *payload, size_t len)
+{
+	size_t at = 0;
+	const char *name = frame_text(payload, len, &at), *value = frame_text(payload, len, &at);
+
+	state.settings = grow(state.settings, &state.settings_len, sizeof(*state.settings));
+	state.settings[state.settings_len - 1] = copy(name);
+	state.settings = grow(state.settings, &state.settings_len, sizeof(*state.settings));
+	state.settings[state.settings_len - 1] = copy(value);
+}
+
+static void take_command(const char *payload, size_t len)
+{
+	struct frame_function fixed;
+	struct command *c;
+	const char *text;
+	size_t at = sizeof(fixed), n = 0;
+
+	memcpy(&fixed, payload, sizeof(fixed));
+	state.commands = grow(state.commands, &state.commands_len, sizeof(*state.commands));
+	c = &state.commands[state.commands_len - 1];
+	c->timeout_ms = fixed.timeout_ms;
+	c->max_attempts = fixed.max_attempts;
+	c->name = copy(frame_text(payload, len, &at));
+	c->argv = NULL;
+	while ((text = frame_text(payload, len, &at))) {
+		c->argv = grow(c->argv, &n, sizeof(*c->argv));
+		c->argv[n - 1] = copy(text);
+	}
+	c->argv = grow(c->argv, &n, sizeof(*c->argv));
+	c->argv[n - 1] = NULL;
+}
+
+static bool on_loading(void *data, const char *file)
+{
+	(void)data;
+	for (size_t i = 0; i < state.passed_over_len; i++)
+		if (strcmp(state.passed_over[i], file) == 0)
+			return false;
+	snprintf(state.board->loading_file, sizeof(state.board->loading_file), "%s", file);
+	atomic_store(&state.board->loading, 1);
+	return true;
+}
+
+static void on_refused(void *data, const char *file, const char *text)
+{
+	(void)data;
+	send_texts(FRAME_REFUSED, file, text);
+}
+
+static void send_function(const char *name, const char *plugin, const struct frame_function *fixed)
+{
+	struct frame_part parts[] = {
+		{ fixed, sizeof(*fixed) },
+		{ name, strlen(name) + 1 },
+		{ plugin, strlen(plugin) + 1 },
+	};
+
+	send_frame(FRAME_FUNCTION, 0, parts, 3);
+}
+
+static void on_function(void *data, const char *name, const struct plugin_function *fn)
+{
+	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags };
+
+	(void)data;
+	send_function(name, fn->plugin, &fixed);
+}
+
+static void limit(int resource, int64_t value)
+{
+	struct rlimit rl = { (rlim_t)value, (rlim_t)value };
+
+	if (value > 0)
+		setrlimit((__rlimit_resource_t)resource, &rl);
+}
+
+/* Load the plugins and tell the parent which functions there are. */
+static void take_start(const char *payload, size_t len)
+{
+	struct deferred_error err = { 0 };
+	const char *dir;
+	size_t at = sizeof(state.start);
+
+	memcpy(&state.start, payload, sizeof(state.start));
+	dir = frame_text(payload, len, &at);
+	limit(RLIMIT_NOFILE, state.start.files);
+#if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
+	limit(RLIMIT_AS, state.start.memory_bytes);
+#endif
+	if (dir && *dir && plugin_load_dir(&state.plugins, dir, state.start.owner_uid, on_loading, on_refused, NULL, &err) < 0)
+		send_fatal(&err);
+	for (size_t i = 0; i < state.commands_len; i++) {
+		struct frame_function fixed = { state.commands[i].timeout_ms, state.commands[i].max_attempts, 0 };
+
+		if (state.plugins && plugin_find(state.plugins, state.commands[i].name)) {
+			error_set(&err, DEFERRED_ECONFIG, "plugin", "function \"%s\" is both a command of the config file and in a plugin",
+				  state.commands[i].name);
+			error_hint(&err, "rename one of the two");
+			send_fatal(&err);
+		}
+		send_function(state.commands[i].name, "command", &fixed);
+	}
+	if (state.plugins)
+		plugin_each(state.plugins, on_function, NULL);
+	atomic_store(&state.board->loading, 0);
+	send_frame(FRAME_READY, 0, NULL, 0);
+	flush_frames();
+}
+
+static void take_frame(const struct frame_head *head, const char *payload)
+{
+	switch (head->type) {
+	case FRAME_SETTING:
+		take_setting(payload, head->len);
+		break;
+	case FRAME_COMMAND:
+		take_command(payload, head->len);
+		break;
+	case FRAME_PASS_OVER:
+		state.passed_over = grow(state.passed_over, &state.passed_over_len, sizeof(*state.passed_over));
+		state.passed_over[state.passed_over_len - 1] = copy(payload);
+		break;
+	case FRAME_START:
+		take_start(payload, head->len);
+		break;
+	case FRAME_CALL:
+		call_run(head->slot, payload, head->len);
+		break;
+	case FRAME_REMOVE:
+		if (unlink(payload) < 0 && errno != ENOENT)
+			fprintf(stderr, "cannot remove '%s': %s\n", payload, strerror(errno));
+		break;
+	}
+}
+
+/* A plugin that forgets to close files is no reason for the next job to fail: leave, and let the parent
+ * start a fresh runner. */
+static bool leaks_files(void)
+{
+	static int at_start = -1;
+	int fd = fcntl(FRAME_SOCKET_FD, F_DUPFD, 0); /* the lowest free one */
+
+	if (fd < 0)
+		return errno == EMFILE;
+	close(fd);
+	if (at_start < 0)
+		at_start = fd;
+	return fd > at_start + (state.start.files > 0 && state.start.files < 128 ? (int)state.start.files / 2 : 64);
+}
+
+int main(int argc, char **argv)
+{
+	struct frame_head head;
+	char *payload;
+	uint64_t bell_ns = 0;
+	bool unrung = false;
+	char build[64];
+
+	if (argc != 3 || getppid() != (pid_t)atoi(argv[1])) {
+		fprintf(stderr, "deferred_runner is started by check_deferred, not by hand\n");
+		return EX_USAGE;
+	}
+	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
+	if (strcmp(build, argv[2]) != 0) {
+		fprintf(stderr, "deferred_runner is of another build (%s) than check_deferred (%s): install both together\n", build, argv[2]);
+		return EX_CONFIG;
+	}
+	state.board = mmap(NULL, sizeof(*state.board), PROT_READ | PROT_WRITE, MAP_SHARED, FRAME_BOARD_FD, 0);
+	if (state.board == MAP_FAILED)
+		return EX_OSERR;
+	close(FRAME_BOARD_FD);
+	signal(SIGPIPE, SIG_IGN);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	limit(RLIMIT_CORE, 0);
+	crash_init();
+
+	for (;;) {
+		int rc = frame_take(&state.in, &head, &payload, SIZE_MAX);
+
+		if (rc == 1) {
+			take_frame(&head, payload);
+			if (head.type != FRAME_CALL)
+				continue;
+			if (leaks_files())
+				return 0;
+			/* The bell wakes the parent, which costs more than a short job: ring for many at a
+			 * time, at once when there is nothing left to do, and never later than 1 ms. */
+			if (!unrung)
+				bell_ns = clock_ns();
+			unrung = true;
+			if (clock_ns() - bell_ns < NS_PER_MS)
+				continue;
+		} else {
+			rc = frame_fill(&state.in, FRAME_SOCKET_FD, unrung ? MSG_DONTWAIT : 0);
+			if (rc == 1)
+				continue;
+			if (rc == 0 || errno != EAGAIN)
+				return 0; /* the parent needs us no longer */
+		}
+		send_frame(FRAME_BELL, 0, NULL, 0);
+		flush_frames();
+		unrung = false;
+	}
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deferred_runner - the child process of check_deferred in which functions run. It is exec'd, so its
+ * memory never held a database secret; it gets a socket (frame.h), a board (board.h) and, as standard
+ * output and error, a pipe to the parent's log.
+ *
+ *     main.c     settings and plugins come in, then calls, one after the other
+ *     call.c     one call: what the function is offered, in this process or a fork of it
+ *     command.c  functions that are commands of the config file
+ *     crash.c    a backtrace before dying
+ */
+#ifndef DEFERRED_RUNNER_H
+#define DEFERRED_RUNNER_H
+
+#include "board.h"
+#include "frame.h"
+#include "plugin.h"
+
+/* A function that is a command. */
+struct command {
+	char *name;
+	char **argv; /* ends with NULL */
+	int64_t timeout_ms;
+	int32_t max_attempts;
+};
+
+/* The state of the process. */
+struct runner_state {
+	struct board *board;
+	struct frame_buf in, out;
+	uint64_t bytes_sent;       /* frames handed to the socket, in all */
+	struct plugin_set *plugins;
+	struct command *commands;
+	size_t commands_len;
+	char **settings;           /* name, value, name, value, ... */
+	size_t settings_len;
+	char **passed_over;        /* plugin files not to load */
+	size_t passed_over_len;
+	struct frame_start start;
+};
+extern struct runner_state state;
+
+/* Append a frame and account for it; an unusable socket ends the process. */
+void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
+void flush_frames(void);
+
+/* Make one call: payload of FRAME_CALL. */
+void call_run(unsigned int slot, const char *payload, size_t len);
+
+/* Run a command for a call, through the callbacks of its host; its exit status or signal goes to the slot.
+ * Returns enum deferred_result, or -1 when a signal ended it. */
+int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
+
+void crash_init(void);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * frame - messages between check_deferred and a runner: a head, then that many bytes. Both run on one
+ * machine from one build, so numbers go as they lie in memory. What comes from a runner is not trusted.
+ */
+#ifndef FRAME_H
+#define FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What parent and runner must agree on, lest one of them be of another build: argument 2 of the runner. */
+#define FRAME_BUILD_FORMAT "%s:%zu"
+#define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board)
+
+/* Descriptors a runner is started with. */
+#define FRAME_SOCKET_FD 3
+#define FRAME_BOARD_FD 4
+
+enum frame_type {
+	/* to the runner, in this order before the first call */
+	FRAME_SETTING = 1, /* name\0 value\0 */
+	FRAME_COMMAND,     /* struct frame_function, name\0, then the arguments, each ended by \0 */
+	FRAME_PASS_OVER,   /* file\0: a plugin that must not be loaded */
+	FRAME_START,       /* struct frame_start, plugin_dir\0: load the plugins, then take calls */
+	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 */
+	FRAME_REMOVE,      /* path\0: remove this file */
+	/* from the runner */
+	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
+	FRAME_REFUSED,     /* file\0 text\0: a plugin that was not loaded */
+	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: names clash, 0: not to be trusted */
+	FRAME_READY,
+	FRAME_RESULT,      /* text */
+	FRAME_ERROR,       /* text */
+	FRAME_LOG,         /* int32_t level, text */
+	FRAME_FOLLOW,      /* fn\0 params\0 opts\0 ("" if none) */
+	FRAME_REMOVE_AFTER,/* path\0 */
+	FRAME_BELL,        /* look at the board */
+};
+
+struct frame_head {
+	uint32_t len;  /* bytes that follow */
+	uint16_t type;
+	uint16_t slot; /* of the board, where it is about a call */
+};
+
+#define FRAME_FROM_RUNNER_MAX (4u << 20)
+
+struct frame_start {
+	uint32_t owner_uid;
+	uint32_t isolate_job;
+	int64_t cpu_ms, memory_bytes, files; /* limits; 0: none */
+};
+
+struct frame_function {
+	int64_t timeout_ms;
+	int32_t max_attempts;
+	uint32_t flags;
+};
+
+struct frame_call {
+	int64_t id, created_at_us, timeout_ms;
+	int32_t attempt;
+	uint32_t params_len;
+};
+
+/* Bytes waiting to be sent, or received and not yet taken. */
+struct frame_buf {
+	char *data;
+	size_t at, len, cap; /* data[at .. len) is live */
+};
+
+void frame_buf_clear(struct frame_buf *buf);
+
+/* Append one frame made of up to n parts. Returns 0, or -1 when out of memory. */
+struct frame_part {
+	const void *data;
+	size_t len;
+};
+int frame_put(struct frame_buf *buf, enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
+
+/* Take the next whole frame. payload points into buf until the next frame_fill(); it is moved over its head,
+ * which makes room for a NUL of ours behind it, so that text can be read as a string.
+ * Returns 1; 0: not all there yet; -1: longer than max. */
+int frame_take(struct frame_buf *buf, struct frame_head *head, char **payload, size_t max);
+
+/* Read what is there. Returns 1; 0 at the end of the stream; -1 on failure (errno; EAGAIN: nothing there). */
+int frame_fill(struct frame_buf *buf, int fd, int flags);
+
+/* Write what fits. Returns 0 when all is out or the socket is full, -1 on failure (errno). */
+int frame_flush(struct frame_buf *buf, int fd, int flags);
+
+/* Next NUL-terminated text of a payload; moves *at behind it. NULL: the payload ends before. */
+const char *frame_text(const char *payload, size_t len, size_t *at);
+
+#endif

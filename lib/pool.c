@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: MIT */
+#include "pool.h"
+
+#include "clock.h"
+#include "log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define PORTION_US 5000            /* a runner is given so much work at a time */
+#define LOAD_LIMIT_NS (10 * NS_PER_S) /* plugins must have been loaded by then */
+#define STALL_LIMIT_NS (10 * NS_PER_S) /* a runner with calls that is at none of them is broken */
+#define SWEEP_NS NS_PER_S
+#define FAILED_STARTS_MAX 5
+
+int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err)
+{
+	memset(pool, 0, sizeof(*pool));
+	pool->setup = *setup;
+	pool->runners_max = (size_t)config_int(setup->config, "runners");
+	pool->default_timeout_ms = config_int(setup->config, "timeout");
+	pool->kill_after_ms = config_int(setup->config, "kill_after");
+	pool->pending_tail = &pool->pending;
+	pool->ended_tail = &pool->ended;
+	pool->run_us = -1;
+	pool->member = calloc(pool->runners_max, sizeof(*pool->member));
+	if (pool->member)
+		return 0;
+	pool->runners_max = 0;
+	return error_set(err, DEFERRED_ENOMEM, "pool", "out of memory");
+}
+
+/* ---- functions -------------------------------------------------------------------------------- */
+
+static int compare_functions(const void *a, const void *b)
+{
+	return strcmp(((const struct runner_function *)a)->name, ((const struct runner_function *)b)->name);
+}
+
+static bool same_functions(const struct pool *pool, const struct runner_function *f, size_t n)
+{
+	if (n != pool->functions_len)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(f[i].name, pool->functions[i].name) != 0 || strcmp(f[i].plugin, pool->functions[i].plugin) != 0)
+			return false;
+	return true;
+}
+
+static void free_functions(struct runner_function *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(f[i].name);
+		free(f[i].plugin);
+	}
+	free(f);
+}
+
+/* What a runner that has just become ready has loaded. */
+static void learn_functions(struct pool *pool, struct runner *runner)
+{
+	struct functions_old *old;
+	size_t n;
+	struct runner_function *f = runner_take_functions(runner, &n);
+
+	if (n > 1)
+		qsort(f, n, sizeof(*f), compare_functions);
+	if (pool->functions_known && same_functions(pool, f, n)) {
+		free_functions(f, n);
+		return;
+	}
+	old = pool->functions_known ? malloc(sizeof(*old)) : NULL;
+	if (old) {
+		*old = (struct functions_old){ pool->functions_old, pool->functions, pool->functions_len };
+		pool->functions_old = old;
+	}
+	pool->functions = f;
+	pool->functions_len = n;
+	pool->functions_known = true;
+}
+
+const struct runner_function *pool_function(const struct pool *pool, const char *name)
+{
+	struct runner_function key = { .name = (char *)name };
+
+	return pool->functions_len == 0 ? NULL : bsearch(&key, pool->functions, pool->functions_len, sizeof(key), compare_functions);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------- */
+
+void pool_add(struct pool *pool, struct job *jobs)
+{
+	while (jobs) {
+		struct job *job = jobs;
+
+		jobs = job->next;
+		job->next = NULL;
+		*pool->pending_tail = job;
+		pool->pending_tail = &job->next;
+		pool->pending_len++;
+	}
+}
+
+static struct job *take_pending(struct pool *pool)
+{
+	struct job *job = pool->pending;
+
+	if (job) {
+		pool->pending = job->next;
+		if (!pool->pending)
+			pool->pending_tail = &pool->pending;
+		pool->pending_len--;
+		job->next = NULL;
+	}
+	return job;
+}
+
+static void put_back(struct pool *pool, struct job *jobs)
+{
+	struct job *last = jobs;
+	size_t n = 1;
+
+	if (!jobs)
+		return;
+	for (; last->next; last = last->next)
+		n++;
+	last->next = pool->pending;
+	if (!pool->pending)
+		pool->pending_tail = &last->next;
+	pool->pending = jobs;
+	pool->pending_len += n;
+}
+
+struct job *pool_take_pending(struct pool *pool)
+{
+	struct job *list = pool->pending;
+
+	pool->pending = NULL;
+	pool->pending_tail = &pool->pending;
+	pool->pending_len = 0;
+	return list;
+}
+
+struct job *pool_recall(struct pool *pool)
+{
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			put_back(pool, runner_recall(pool->member[i].runner));
+	return pool_take_pending(pool);
+}
+
+/* It has been at one job for so long that others should not wait behind it. */
+static bool is_stuck(const struct runner *runner, uint64_t now)
+{
+	uint64_t started;
+	int64_t timeout;
+
+	return runner_running(runner, &started, &timeout) && now > started + POOL_STUCK_NS;
+}
+
+void pool_recall_stuck(struct pool *pool, uint64_t now)
+{
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		struct runner *r = pool->member[i].runner;
+
+		if (r && runner_load(r) > 1 && is_stuck(r, now))
+			put_back(pool, runner_recall(r));
+	}
+}
+
+struct job *pool_take_unknown(struct pool *pool)
+{
+	struct job *job = pool->unknown;
+
+	if (job) {
+		pool->unknown = job->next;
+		job->next = NULL;
+	}
+	return job;
+}
+
+void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *job), void *data)
+{
+	for (struct job *job = pool->pending, *next; job; job = next) {
+		next = job->next;
+		f(data, job);
+	}
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			runner_each_job(pool->member[i].runner, f, data);
+}
+
+static bool is_running(const struct runner *runner)
+{
+	uint64_t started;
+	int64_t timeout;
+
+	return runner_running(runner, &started, &timeout) != NULL;
+}
+
+size_t pool_load(const struct pool *pool)
+{
+	size_t n = pool->pending_len;
+
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			n += runner_load(pool->member[i].runner);
+	return n;
+}
+
+size_t pool_running(const struct pool *pool)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			n += is_running(pool->member[i].runner);
+	return n;
+}
+
+size_t pool_unstarted(const struct pool *pool)
+{
+	return pool_load(pool) - pool_running(pool);
+}
+
+double pool_run_us(const struct pool *pool, uint64_t now)
+{
+	double us = pool->run_us;
+
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		uint64_t started;
+		int64_t timeout;
+
+		if (pool->member[i].runner && runner_running(pool->member[i].runner, &started, &timeout) && now > started &&
+		    (double)(now - started) / 1000 > us)
+			us = (double)(now - started) / 1000;
+	}
+	return us;
+}
+
+/* ---- handing out ------------------------------------------------------------------------------ */
+
+static void spawn(struct pool *pool, struct pool_member *m)
+{
+	struct deferred_error err = { 0 };
+
+	if (runner_spawn(&m->runner, &pool->setup, &err) < 0) {
+		if (!pool->fatal.code)
+			pool->fatal = err;
+		return;
+	}
+	m->spawned_ns = clock_ns();
+	m->kill_ns = 0;
+	m->load_failed = false;
+	pool->alive++;
+}
+
+/* As many jobs as a runner should have in hand, so that it never waits for us and no job waits long for it. */
+static size_t portion(const struct pool *pool)
+{
+	double n;
+
+	if (pool->run_us < 0)
+		return 1;
+	n = PORTION_US / (pool->run_us < 1 ? 1 : pool->run_us);
+	return n < 1 ? 1 : n > BOARD_SLOTS / 2 ? BOARD_SLOTS / 2 : (size_t)n;
+}
+
+static void add_ended(struct pool *pool, struct attempt *a)
+{
+	a->next = NULL;
+	*pool->ended_tail = a;
+	pool->ended_tail = &a->next;
+}
+
+/* The claim does not know the limit a function sets itself: a job whose attempts were cut off, and not failed, comes
+ * here once too often. */
+static void end_unrun(struct pool *pool, struct job *job, const char *plugin)
+{
+	struct attempt *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		free(job); /* its lease runs out, and it comes here again */
+		return;
+	}
+	a->job = job;
+	a->plugin = plugin;
+	a->outcome = JOB_FAILED;
+	a->dead = true;
+	a->retry_after_ms = -1;
+	a->exit_code = -1;
+	a->started_ns = a->finished_ns = clock_ns();
+	attempt_set_error(a, "not run: earlier attempts, interrupted or lost, have used up those the function allows");
+	add_ended(pool, a);
+}
+
+/* Returns false when the runner takes no more. */
+static bool give_one(struct pool *pool, struct runner *runner)
+{
+	struct job *job = take_pending(pool);
+	const struct runner_function *f = pool_function(pool, job->fn);
+	int64_t timeout_ms;
+
+	if (!f) {
+		job->next = pool->unknown;
+		pool->unknown = job;
+		return true;
+	}
+	timeout_ms = job->timeout_ms > 0 ? job->timeout_ms : f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
+	if (job->max_attempts == 0)
+		job->max_attempts = f->max_attempts;
+	if (job->max_attempts > 0 && job->attempt - job->attempt_base > job->max_attempts) {
+		end_unrun(pool, job, f->plugin);
+		return true;
+	}
+	if (runner_send(runner, job, timeout_ms, f->plugin))
+		return true;
+	put_back(pool, job);
+	return false;
+}
+
+void pool_dispatch(struct pool *pool)
+{
+	size_t each = portion(pool), idle = 0;
+	uint64_t now = clock_ns();
+
+	if (pool->stopping || pool->fatal.code || pool->pending_len == 0)
+		return;
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		struct runner *r = pool->member[i].runner;
+
+		if (r && !runner_killed(r) && runner_load(r) == 0)
+			idle++;
+	}
+	for (size_t i = 0; i < pool->runners_max && pool->pending_len > 0; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner) {
+			/* One more runner only for a job that the idle ones will not take. */
+			if (idle < pool->pending_len) {
+				spawn(pool, m);
+				idle++;
+			}
+			continue;
+		}
+		if (!runner_ready(m->runner))
+			continue;
+		if (is_stuck(m->runner, now))
+			continue;
+		/* Topping up one by one would cost a message a job: wait until half is done. */
+		if (runner_load(m->runner) > each / 2)
+			continue;
+		while (pool->pending_len > 0 && runner_load(m->runner) < each && give_one(pool, m->runner))
+			;
+		runner_flush(m->runner);
+		m->alive_ns = now;
+	}
+}
+
+/* Nobody but the one it is at dies with a runner. */
+static void kill_runner(struct pool *pool, struct pool_member *m, int sig, enum job_outcome why, const char *text)
+{
+	put_back(pool, runner_recall(m->runner));
+	runner_kill(m->runner, sig, why, text);
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->runners_max && n + 2 <= max; i++)
+		if (pool->member[i].runner) {
+			runner_pollfds(pool->member[i].runner, fds + n);
+			n += 2;
+		}
+	return n;
+}
+
+static void sooner(uint64_t *deadline, uint64_t at)
+{
+	if (at < *deadline)
+		*deadline = at;
+}
+
+int pool_wait_ms(const struct pool *pool, uint64_t now)
+{
+	uint64_t deadline = UINT64_MAX;
+
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		const struct pool_member *m = &pool->member[i];
+		uint64_t started;
+		int64_t timeout_ms;
+
+		if (!m->runner)
+			continue;
+		sooner(&deadline, pool->sweep_ns + SWEEP_NS);
+		if (m->kill_ns)
+			sooner(&deadline, m->kill_ns);
+		else if (!runner_ready(m->runner))
+			sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
+		else if (runner_running(m->runner, &started, &timeout_ms) && timeout_ms > 0)
+			sooner(&deadline, started + (uint64_t)timeout_ms * NS_PER_MS);
+	}
+	if (deadline == UINT64_MAX)
+		return -1;
+	return deadline <= now ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
+}
+
+static void collect(struct pool *pool, struct runner *runner)
+{
+	struct attempt *a;
+
+	while ((a = runner_take(runner))) {
+		double us = (double)(a->finished_ns - a->started_ns) / 1000;
+
+		/* Follows a change within some ten attempts; what takes longer counts at once. */
+		pool->run_us = pool->run_us < 0 || us > pool->run_us * 10 ? us : pool->run_us + (us - pool->run_us) / 8;
+		add_ended(pool, a);
+	}
+}
+
+struct attempt *pool_take(struct pool *pool)
+{
+	struct attempt *a = pool->ended;
+
+	if (a) {
+		pool->ended = a->next;
+		if (!pool->ended)
+			pool->ended_tail = &pool->ended;
+		a->next = NULL;
+	}
+	return a;
+}
+
+void pool_read(struct pool *pool)
+{
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		struct runner *r = pool->member[i].runner;
+		struct deferred_error err = { 0 };
+		bool was_ready;
+		int rc;
+
+		if (!r)
+			continue;
+		was_ready = runner_ready(r);
+		rc = runner_read(r, &err);
+		if ((rc == DEFERRED_EPLUGIN || rc == DEFERRED_ECONFIG) && !pool->fatal.code)
+			pool->fatal = err;
+		else if (rc < 0 && !runner_killed(r))
+			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED, "wrote nonsense to the socket of its runner");
+		else
+			runner_flush(r);
+		if (runner_deaf(r) && !is_running(r) && !runner_killed(r))
+			kill_runner(pool, &pool->member[i], SIGKILL, JOB_INTERRUPTED, "a function closed the socket of its runner");
+		if (!was_ready && runner_ready(r)) {
+			pool->failed_starts = 0;
+			learn_functions(pool, r);
+		}
+		collect(pool, r);
+	}
+}
+
+static void pass_over(struct pool *pool, const char *file)
+{
+	char **bigger = realloc(pool->setup.passed_over, (pool->setup.passed_over_len + 1) * sizeof(*bigger));
+
+	if (!bigger)
+		return;
+	pool->setup.passed_over = bigger;
+	bigger[pool->setup.passed_over_len] = strdup(file);
+	if (bigger[pool->setup.passed_over_len])
+		pool->setup.passed_over_len++;
+}
+
+static void bury(struct pool *pool, struct pool_member *m, int status)
+{
+	struct deferred_error err = { 0 };
+	bool was_ready;
+	const char *loading;
+	int rc;
+
+	/* Why it refused its plugins may still be in the socket. */
+	rc = runner_read(m->runner, &err);
+	if ((rc == DEFERRED_EPLUGIN || rc == DEFERRED_ECONFIG) && !pool->fatal.code)
+		pool->fatal = err;
+	was_ready = runner_ready(m->runner) || (runner_killed(m->runner) && !m->load_failed);
+	loading = runner_reaped(m->runner, status);
+	if (loading && !pool->fatal.code) {
+		log_line(LOG_L_ERROR, "plugin '%s' not loaded: it %s while being loaded", loading,
+			 runner_killed(m->runner) ? "hung" : "crashed");
+		pass_over(pool, loading);
+	} else if (!was_ready && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
+		error_set(&pool->fatal, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
+			  WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		error_hint(&pool->fatal, "is '%s' there and executable?", pool->setup.program);
+	}
+	collect(pool, m->runner);
+	put_back(pool, runner_recall(m->runner));
+	runner_free(m->runner);
+	m->runner = NULL;
+	pool->alive--;
+}
+
+static size_t known_pids(const struct pool *pool, pid_t *pids, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->runners_max && n < max; i++)
+		if (pool->member[i].runner)
+			pids[n++] = runner_pid(pool->member[i].runner);
+	return n;
+}
+
+static void sweep(struct pool *pool)
+{
+	pid_t pids[256];
+
+	runner_sweep_orphans(pids, known_pids(pool, pids, sizeof(pids) / sizeof(pids[0])));
+	pool->sweep_ns = clock_ns();
+}
+
+void pool_reap(struct pool *pool)
+{
+	bool died = false;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (size_t i = 0; i < pool->runners_max; i++)
+			if (pool->member[i].runner && runner_pid(pool->member[i].runner) == pid) {
+				bury(pool, &pool->member[i], status);
+				died = true;
+			}
+	if (died)
+		sweep(pool); /* its children have just become ours */
+}
+
+static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
+{
+	uint64_t started;
+	int64_t timeout_ms;
+	const struct job *job;
+	char text[128];
+
+	if (m->kill_ns) {
+		if (now >= m->kill_ns) {
+			kill_runner(pool, m, SIGKILL, JOB_TIMEOUT, "");
+			m->kill_ns = now + NS_PER_S;
+		}
+		return;
+	}
+	if (runner_killed(m->runner))
+		return;
+	if (!runner_ready(m->runner)) {
+		if (now - m->spawned_ns >= LOAD_LIMIT_NS) {
+			m->load_failed = true;
+			kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "plugins took too long to load");
+		}
+		return;
+	}
+	job = runner_running(m->runner, &started, &timeout_ms);
+	if (!job && runner_load(m->runner) > 0 && now > m->alive_ns + STALL_LIMIT_NS) {
+		log_line(LOG_L_ERROR, "runner %d does not begin what it was given: killed", (int)runner_pid(m->runner));
+		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner stalled");
+		return;
+	}
+	if (job)
+		m->alive_ns = now;
+	if (!job || timeout_ms <= 0 || now < started + (uint64_t)timeout_ms * NS_PER_MS)
+		return;
+	snprintf(text, sizeof(text), "time limit of %lld ms exceeded", (long long)timeout_ms);
+	kill_runner(pool, m, SIGTERM, JOB_TIMEOUT, text);
+	m->kill_ns = now + (uint64_t)pool->kill_after_ms * NS_PER_MS;
+}
+
+void pool_tick(struct pool *pool, uint64_t now)
+{
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			check_limits(pool, &pool->member[i], now);
+	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)
+		sweep(pool);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+void pool_stop(struct pool *pool)
+{
+	pool->stopping = true;
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			runner_ask_stop(pool->member[i].runner);
+}
+
+void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text)
+{
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		struct pool_member *m = &pool->member[i];
+		const struct job *job;
+		uint64_t started;
+		int64_t timeout;
+
+		if (!m->runner)
+			continue;
+		job = runner_running(m->runner, &started, &timeout);
+		if (id != 0 && (!job || job->id != id))
+			continue;
+		kill_runner(pool, m, sig, why, text);
+		if (sig != SIGKILL && !m->kill_ns)
+			m->kill_ns = clock_ns() + (uint64_t)pool->kill_after_ms * NS_PER_MS;
+	}
+}
+
+bool pool_remove_file(struct pool *pool, const char *path)
+{
+	for (size_t i = 0; i < pool->runners_max; i++) {
+		struct runner *r = pool->member[i].runner;
+
+		if (r && runner_ready(r)) {
+			runner_remove_file(r, path);
+			return runner_flush(r) == 0;
+		}
+	}
+	return false;
+}
+
+void pool_clear(struct pool *pool)
+{
+	struct attempt *a;
+
+	job_list_free(pool_recall(pool));
+	/* Idle runners leave when their socket closes and have a moment for it; the others are killed. */
+	for (size_t i = 0; i < pool->runners_max; i++)
+		if (pool->member[i].runner)
+			runner_quit(pool->member[i].runner);
+	for (int round = 0; pool->alive > 0; round++) {
+		if (round == 50)
+			pool_kill(pool, 0, SIGKILL, JOB_INTERRUPTED, "the run ended");
+		pool_reap(pool);
+		if (pool->alive > 0)
+			poll(NULL, 0, 2);
+	}
+	sweep(pool);
+	while ((a = pool_take(pool)))
+		attempt_free(a);
+	job_list_free(pool_recall(pool));
+	job_list_free(pool->unknown);
+	free_functions(pool->functions, pool->functions_len);
+	while (pool->functions_old) {
+		struct functions_old *old = pool->functions_old;
+
+		pool->functions_old = old->next;
+		free_functions(old->functions, old->len);
+		free(old);
+	}
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		free(pool->setup.passed_over[i]);
+	free(pool->setup.passed_over);
+	free(pool->member);
+	memset(pool, 0, sizeof(*pool));
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool - the runners of one run: started when there is work, given jobs in small portions, held to the time
+ * limits, replaced when they die. Knows nothing of the database.
+ *
+ * Order of calls: pool_init(); pool_add() with claimed jobs; then round the event loop: pool_dispatch(),
+ * poll on pool_pollfds() no longer than pool_wait_ms(), pool_read(), pool_reap() after SIGCHLD, pool_tick();
+ * pool_take() for attempts that ended, pool_take_unknown() for jobs whose function nobody here has.
+ */
+#ifndef POOL_H
+#define POOL_H
+
+#include "clock.h"
+#include "runner.h"
+
+struct pool {
+	struct runner_setup setup;
+	size_t runners_max;
+	int64_t default_timeout_ms, kill_after_ms;
+
+	/* jobs claimed and not yet given to a runner, in the order to start them */
+	struct job *pending, **pending_tail;
+	size_t pending_len;
+	struct job *unknown; /* of no function here */
+
+	struct pool_member {
+		struct runner *runner; /* NULL: place is free */
+		uint64_t spawned_ns;
+		uint64_t alive_ns;     /* it was last given something, or gave something */
+		uint64_t kill_ns;      /* SIGKILL is due; 0: not */
+		bool load_failed;      /* it was killed for not getting ready */
+	} *member;
+	size_t alive;
+
+	struct attempt *ended, **ended_tail;
+	struct runner_function *functions; /* sorted by name */
+	size_t functions_len;
+	struct functions_old {             /* replaced ones: attempts may still name their plugins */
+		struct functions_old *next;
+		struct runner_function *functions;
+		size_t len;
+	} *functions_old;
+	bool functions_known;
+
+	double run_us;       /* moving average of what an attempt takes; < 0: unknown */
+	size_t failed_starts; /* runners in a row that died before they were ready */
+	uint64_t sweep_ns;
+	bool stopping;
+	struct deferred_error fatal; /* code != 0: runners cannot work; the run must end */
+};
+
+int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err);
+void pool_clear(struct pool *pool); /* kills and reaps what is left */
+
+void pool_add(struct pool *pool, struct job *jobs);
+void pool_dispatch(struct pool *pool);
+
+size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max); /* how many were filled in */
+int pool_wait_ms(const struct pool *pool, uint64_t now);                       /* -1: for ever */
+void pool_read(struct pool *pool);
+void pool_reap(struct pool *pool);
+void pool_tick(struct pool *pool, uint64_t now);
+
+struct attempt *pool_take(struct pool *pool);
+struct job *pool_take_unknown(struct pool *pool);
+const struct runner_function *pool_function(const struct pool *pool, const char *name);
+
+/* All jobs not yet started, as a list. */
+struct job *pool_recall(struct pool *pool);
+/* Those of them that no runner has been given yet. */
+struct job *pool_take_pending(struct pool *pool);
+
+/* Take back, into the pool, what waits in a runner that has been at one job for longer than this. */
+#define POOL_STUCK_NS (250 * NS_PER_MS)
+void pool_recall_stuck(struct pool *pool, uint64_t now);
+
+/* For each job not yet ended. */
+void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *job), void *data);
+
+size_t pool_unstarted(const struct pool *pool);  /* pending, or waiting in a runner */
+size_t pool_running(const struct pool *pool);    /* being run now */
+size_t pool_load(const struct pool *pool);       /* both */
+
+/* What an attempt takes at the moment, microseconds; < 0: not known yet. Counts what is running. */
+double pool_run_us(const struct pool *pool, uint64_t now);
+
+/* No more jobs are started; functions are asked to end. */
+void pool_stop(struct pool *pool);
+
+/* Kill the runner that is at this job, or all of them with id 0. */
+void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text);
+
+/* Have a file removed by a runner, under its user. False: there is none to do it. */
+bool pool_remove_file(struct pool *pool, const char *path);
+
+#endif

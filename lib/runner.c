@@ -1,0 +1,939 @@
+/* SPDX-License-Identifier: MIT */
+#include "runner.h"
+
+#include "clock.h"
+#include "deferred_plugin.h"
+#include "frame.h"
+#include "log.h"
+#include "params.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OUTPUT_LINE_MAX 1024
+#define TAIL_MAX 2048
+#define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
+
+/* What came in for a call so far. */
+struct call_state {
+	struct job *job; /* NULL: the slot is not in use, or only waits for its recalled frame to be read */
+	int64_t timeout_ms;
+	const char *plugin;
+	char *error, *result;
+	size_t error_len, result_len;
+	struct runner_call *follow;
+	struct runner_path *remove;
+};
+
+struct runner {
+	pid_t pid;
+	int socket, output;
+	bool ready, broken, reaped;
+	struct board *board;
+	struct frame_buf in, out;
+	uint64_t bytes_received;   /* of whole frames */
+	struct call_state call[BOARD_SLOTS];
+	unsigned int next_slot;    /* calls go round the board, so they are started in the order of slots */
+	size_t load;
+	struct attempt *ended, **ended_tail;
+	struct runner_function *functions;
+	size_t functions_len;
+	char line[OUTPUT_LINE_MAX]; /* of output, not yet ended */
+	size_t line_len;
+	char tail[TAIL_MAX];       /* the last it printed */
+	size_t tail_len;
+	bool killed;
+	int64_t killed_id;          /* the job it was at */
+	enum job_outcome killed_as;
+	char killed_text[256];
+};
+
+void runner_init_process(void)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	/* Runners of the same user must not read our memory, where the connection string is. */
+	prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* ---- starting --------------------------------------------------------------------------------- */
+
+static int put_texts(struct runner *r, enum frame_type type, const char *a, const char *b)
+{
+	struct frame_part parts[] = { { a, strlen(a) + 1 }, { b ? b : "", b ? strlen(b) + 1 : 0 } };
+
+	return frame_put(&r->out, type, 0, parts, 2);
+}
+
+static int put_setting(void *data, const char *name, const char *value)
+{
+	return put_texts(data, FRAME_SETTING, name, value ? value : "");
+}
+
+static int put_command(struct runner *r, const struct config_command *c)
+{
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, 0 };
+	struct frame_part parts[66] = { { &fixed, sizeof(fixed) }, { c->name, strlen(c->name) + 1 } };
+	size_t n = 2;
+
+	for (size_t i = 0; c->argv[i]; i++) {
+		if (n == sizeof(parts) / sizeof(parts[0]))
+			return -1;
+		parts[n++] = (struct frame_part){ c->argv[i], strlen(c->argv[i]) + 1 };
+	}
+	return frame_put(&r->out, FRAME_COMMAND, 0, parts, n);
+}
+
+/* All a runner has to know before its first call. */
+static int put_start(struct runner *r, const struct runner_setup *setup)
+{
+	const struct config *config = setup->config;
+	struct frame_start start = {
+		.owner_uid = (uint32_t)(setup->switch_user ? setup->uid : geteuid()),
+		.isolate_job = strcmp(config_text(config, "isolate"), "job") == 0,
+		.cpu_ms = config_int(config, "cpu_limit"),
+		.memory_bytes = config_int(config, "memory_limit"),
+		.files = config_int(config, "files_limit"),
+	};
+	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
+	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };
+	const struct config_command *commands;
+	size_t n;
+
+	if (config_each_public(config, put_setting, r) < 0)
+		return -1;
+	commands = config_commands(config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (put_command(r, &commands[i]) < 0)
+			return -1;
+	for (size_t i = 0; i < setup->passed_over_len; i++)
+		if (put_texts(r, FRAME_PASS_OVER, setup->passed_over[i], NULL) < 0)
+			return -1;
+	return frame_put(&r->out, FRAME_START, 0, parts, 2);
+}
+
+/* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
+static char **environment(const struct runner_setup *setup, char instance[static 4200])
+{
+	static const char *const kept[] = { "HOME=", "LANG=", "LC_ALL=", "LC_CTYPE=", "LOGNAME=", "PATH=", "TZ=", "USER=",
+#if defined(__SANITIZE_ADDRESS__)
+					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
+#endif
+	};
+	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	size_t n = 0;
+	bool has_path = false;
+
+	for (char **e = environ; *e; e++)
+		for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0])) {
+				env[n++] = *e;
+				has_path |= strcmp(kept[i], "PATH=") == 0;
+			}
+	if (!has_path)
+		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	snprintf(instance, 4200, "DEFERRED_INSTANCE=%s", setup->instance);
+	env[n++] = instance;
+	env[n] = NULL;
+	return env;
+}
+
+/* In the child, before exec. Only calls that are safe after fork. Ends in exec or _exit. */
+static void become_runner(const struct runner_setup *setup, char **env, pid_t parent, int sock, int board, int output)
+{
+	char ppid[16], build[64];
+	char *argv[] = { (char *)"deferred_runner", ppid, build, NULL };
+	int null_fd, oom;
+	sigset_t none;
+
+	setpgid(0, 0);
+	if (setup->switch_user &&
+	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
+		_exit(126);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid, which clears it */
+	if (getppid() != parent)
+		_exit(126);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (oom >= 0 && write(oom, "500", 3) < 0)
+		oom = -1; /* a wish only */
+	null_fd = open("/dev/null", O_RDONLY);
+	/* Above the target numbers first: one of them may lie on another's place. */
+	sock = fcntl(sock, F_DUPFD, 10);
+	board = fcntl(board, F_DUPFD, 10);
+	output = fcntl(output, F_DUPFD, 10);
+	null_fd = fcntl(null_fd, F_DUPFD, 10);
+	if (dup2(null_fd, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 || dup2(sock, FRAME_SOCKET_FD) < 0 ||
+	    dup2(board, FRAME_BOARD_FD) < 0)
+		_exit(126);
+	syscall(SYS_close_range, (unsigned int)FRAME_BOARD_FD + 1, ~0u, 0u);
+	snprintf(ppid, sizeof(ppid), "%d", (int)parent);
+	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
+	execve(setup->program, argv, env);
+	dprintf(2, "cannot execute '%s': %s\n", setup->program, strerror(errno));
+	_exit(127);
+}
+
+const char *runner_program(char path[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 32);
+	char *slash;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		strcpy(slash + 1, "deferred_runner");
+		if (access(path, X_OK) == 0)
+			return path;
+	}
+	snprintf(path, PATH_MAX, "%s/deferred_runner", DEFERRED_LIBEXECDIR);
+	return path;
+}
+
+int runner_spawn(struct runner **out, const struct runner_setup *setup, struct deferred_error *err)
+{
+	struct runner *r = calloc(1, sizeof(*r));
+	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
+	pid_t parent = getpid();
+	char instance[4200], **env = environment(setup, instance);
+
+	*out = NULL;
+	if (!r)
+		return error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
+	r->socket = r->output = -1;
+	r->board = MAP_FAILED;
+	r->ended_tail = &r->ended;
+	board = memfd_create("board", MFD_CLOEXEC);
+	if (board < 0 || ftruncate(board, sizeof(*r->board)) < 0 ||
+	    (r->board = mmap(NULL, sizeof(*r->board), PROT_READ | PROT_WRITE, MAP_SHARED, board, 0)) == MAP_FAILED ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(output, O_CLOEXEC) < 0) {
+		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot start a runner");
+		goto done;
+	}
+	if (put_start(r, setup) < 0) {
+		rc = error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
+		goto done;
+	}
+	r->pid = fork();
+	if (r->pid < 0) {
+		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner");
+		goto done;
+	}
+	if (r->pid == 0)
+		become_runner(setup, env, parent, sock[1], board, output[1]);
+	setpgid(r->pid, r->pid); /* the child does the same: whoever comes first */
+	r->socket = sock[0];
+	r->output = output[0];
+	sock[0] = output[0] = -1;
+	fcntl(r->socket, F_SETFL, O_NONBLOCK);
+	fcntl(r->output, F_SETFL, O_NONBLOCK);
+	*out = r;
+	runner_flush(r);
+done:
+	if (board >= 0)
+		close(board);
+	for (int i = 0; i < 2; i++) {
+		if (sock[i] >= 0)
+			close(sock[i]);
+		if (output[i] >= 0)
+			close(output[i]);
+	}
+	if (rc < 0)
+		runner_free(r);
+	return rc;
+}
+
+static void clear_call(struct call_state *c)
+{
+	struct attempt rest = { .error = c->error, .result = c->result, .follow = c->follow, .remove = c->remove };
+	struct attempt *a = malloc(sizeof(*a));
+
+	if (a) {
+		*a = rest;
+		attempt_free(a);
+	}
+	memset(c, 0, sizeof(*c));
+}
+
+static void free_functions(struct runner *r)
+{
+	for (size_t i = 0; i < r->functions_len; i++) {
+		free(r->functions[i].name);
+		free(r->functions[i].plugin);
+	}
+	free(r->functions);
+	r->functions = NULL;
+	r->functions_len = 0;
+}
+
+void runner_free(struct runner *r)
+{
+	struct attempt *a;
+
+	if (!r)
+		return;
+	for (size_t i = 0; i < BOARD_SLOTS; i++) {
+		free(r->call[i].job);
+		clear_call(&r->call[i]);
+	}
+	while ((a = runner_take(r)))
+		attempt_free(a);
+	free_functions(r);
+	if (r->socket >= 0)
+		close(r->socket);
+	if (r->output >= 0)
+		close(r->output);
+	if (r->board != MAP_FAILED)
+		munmap(r->board, sizeof(*r->board));
+	frame_buf_clear(&r->in);
+	frame_buf_clear(&r->out);
+	free(r);
+}
+
+pid_t runner_pid(const struct runner *r)
+{
+	return r->pid;
+}
+
+bool runner_ready(const struct runner *r)
+{
+	return r->ready && !r->broken && !r->killed;
+}
+
+void runner_pollfds(const struct runner *r, struct pollfd fds[2])
+{
+	fds[0] = (struct pollfd){ r->socket, (short)(POLLIN | (r->out.at < r->out.len ? POLLOUT : 0)), 0 };
+	fds[1] = (struct pollfd){ r->output, POLLIN, 0 };
+}
+
+size_t runner_load(const struct runner *r)
+{
+	return r->load;
+}
+
+/* ---- what it prints --------------------------------------------------------------------------- */
+
+static int running_slot(const struct runner *r)
+{
+	for (unsigned int i = 0; i < BOARD_SLOTS; i++)
+		if (r->call[i].job && atomic_load_explicit(&r->board->slot[i].state, memory_order_acquire) == BOARD_RUNNING)
+			return (int)i;
+	return -1;
+}
+
+static void log_output_line(struct runner *r)
+{
+	int slot;
+
+	if (r->line_len == 0)
+		return;
+	if (atomic_load(&r->board->crashing)) {
+		r->line_len = 0;
+		return;
+	}
+	slot = running_slot(r);
+	if (slot >= 0)
+		log_line(LOG_L_INFO, "job %lld %s: %.*s", (long long)r->call[slot].job->id, r->call[slot].job->fn, (int)r->line_len, r->line);
+	else
+		log_line(LOG_L_INFO, "runner %d: %.*s", (int)r->pid, (int)r->line_len, r->line);
+	r->line_len = 0;
+}
+
+static void read_output(struct runner *r)
+{
+	char buf[4096];
+	ssize_t n;
+
+	if (r->output < 0)
+		return;
+	while ((n = read(r->output, buf, sizeof(buf))) > 0) {
+		size_t keep = (size_t)n < TAIL_MAX ? (size_t)n : TAIL_MAX;
+
+		if (r->tail_len + keep > TAIL_MAX) {
+			size_t drop = r->tail_len + keep - TAIL_MAX;
+
+			memmove(r->tail, r->tail + drop, r->tail_len - drop);
+			r->tail_len -= drop;
+		}
+		memcpy(r->tail + r->tail_len, buf + (size_t)n - keep, keep);
+		r->tail_len += keep;
+		for (ssize_t i = 0; i < n; i++) {
+			if (buf[i] == '\n' || r->line_len == sizeof(r->line))
+				log_output_line(r);
+			if (buf[i] != '\n')
+				r->line[r->line_len++] = buf[i];
+		}
+	}
+	if (n == 0 || errno != EAGAIN) {
+		close(r->output);
+		r->output = -1;
+		log_output_line(r);
+	}
+}
+
+/* ---- what it sends ---------------------------------------------------------------------------- */
+
+static int take_function(struct runner *r, const char *payload, size_t len)
+{
+	struct frame_function fixed;
+	struct runner_function *bigger, *f;
+	size_t at = sizeof(fixed);
+	const char *name, *plugin;
+
+	if (len < sizeof(fixed))
+		return -1;
+	memcpy(&fixed, payload, sizeof(fixed));
+	name = frame_text(payload, len, &at);
+	plugin = name ? frame_text(payload, len, &at) : NULL;
+	if (!plugin)
+		return -1;
+	bigger = realloc(r->functions, (r->functions_len + 1) * sizeof(*bigger));
+	if (!bigger)
+		return -1;
+	r->functions = bigger;
+	f = &r->functions[r->functions_len++];
+	f->name = strdup(name);
+	f->plugin = strdup(plugin);
+	f->timeout_ms = fixed.timeout_ms;
+	f->max_attempts = fixed.max_attempts;
+	f->flags = fixed.flags;
+	return f->name && f->plugin ? 0 : -1;
+}
+
+static int take_follow(struct call_state *c, const char *payload, size_t len)
+{
+	struct runner_call *call = malloc(sizeof(*call) + len + 1), **tail = &c->follow;
+	size_t at = 0;
+
+	if (!call)
+		return -1;
+	memcpy(call->text, payload, len + 1);
+	call->next = NULL;
+	call->fn = frame_text(call->text, len, &at);
+	call->params = call->fn ? frame_text(call->text, len, &at) : NULL;
+	call->opts = call->params ? frame_text(call->text, len, &at) : NULL;
+	if (!call->opts) {
+		free(call);
+		return -1;
+	}
+	if (!*call->opts)
+		call->opts = NULL;
+	while (*tail)
+		tail = &(*tail)->next;
+	*tail = call;
+	return 0;
+}
+
+static int take_path(struct call_state *c, const char *payload, size_t len)
+{
+	struct runner_path *path;
+
+	if (len < 2 || payload[0] != '/' || payload[len - 1] != '\0')
+		return -1;
+	path = malloc(sizeof(*path) + len);
+	if (!path)
+		return -1;
+	memcpy(path->path, payload, len);
+	path->next = c->remove;
+	c->remove = path;
+	return 0;
+}
+
+static void take_log(const struct job *job, const char *payload, size_t len)
+{
+	int32_t level;
+
+	if (len < sizeof(level))
+		return;
+	memcpy(&level, payload, sizeof(level));
+	if (level < LOG_L_ERROR || level > LOG_L_DEBUG)
+		level = LOG_L_INFO;
+	log_line((enum log_level)level, "job %lld %s: %.*s", (long long)job->id, job->fn, (int)(len - sizeof(level)), payload + sizeof(level));
+}
+
+/* One frame. Returns 0, -1 for nonsense, or DEFERRED_EPLUGIN or DEFERRED_ECONFIG with err. */
+static int take_frame(struct runner *r, const struct frame_head *head, const char *payload, struct deferred_error *err)
+{
+	struct call_state *c = head->slot < BOARD_SLOTS ? &r->call[head->slot] : NULL;
+	size_t at = 0;
+	const char *a, *b;
+
+	switch (head->type) {
+	case FRAME_FUNCTION:
+		return take_function(r, payload, head->len);
+	case FRAME_REFUSED:
+	case FRAME_FATAL:
+		a = frame_text(payload, head->len, &at);
+		b = a ? frame_text(payload, head->len, &at) : NULL;
+		if (!b)
+			return -1;
+		if (head->type == FRAME_REFUSED) {
+			log_line(LOG_L_WARNING, "plugin '%s' not loaded: %s", a, b);
+			return 0;
+		}
+		error_set(err, head->slot ? DEFERRED_ECONFIG : DEFERRED_EPLUGIN, "plugin", "%s", a);
+		error_hint(err, "%s", b);
+		return head->slot ? DEFERRED_ECONFIG : DEFERRED_EPLUGIN;
+	case FRAME_READY:
+		r->ready = true;
+		return 0;
+	case FRAME_BELL:
+		return 0;
+	}
+	if (!c || !c->job)
+		return -1;
+	switch (head->type) {
+	case FRAME_RESULT:
+		attempt_set_text(&c->result, &c->result_len, payload, head->len);
+		return 0;
+	case FRAME_ERROR:
+		attempt_set_text(&c->error, &c->error_len, payload, head->len);
+		return 0;
+	case FRAME_LOG:
+		take_log(c->job, payload, head->len);
+		return 0;
+	case FRAME_FOLLOW:
+		return take_follow(c, payload, head->len);
+	case FRAME_REMOVE_AFTER:
+		return take_path(c, payload, head->len);
+	}
+	return -1;
+}
+
+static int drain_socket(struct runner *r, struct deferred_error *err)
+{
+	struct frame_head head;
+	char *payload;
+	int rc;
+
+	while (r->socket >= 0 && !r->broken && (rc = frame_fill(&r->in, r->socket, MSG_DONTWAIT)) != -1) {
+		if (rc == 0) {
+			close(r->socket);
+			r->socket = -1;
+			break;
+		}
+		while ((rc = frame_take(&r->in, &head, &payload, FRAME_FROM_RUNNER_MAX)) == 1) {
+			int what = take_frame(r, &head, payload, err);
+
+			if (what == DEFERRED_EPLUGIN || what == DEFERRED_ECONFIG)
+				return what;
+			if (what < 0) {
+				rc = -1;
+				break;
+			}
+			r->bytes_received += sizeof(head) + head.len;
+		}
+		if (rc < 0) {
+			r->broken = true;
+			close(r->socket);
+			r->socket = -1;
+		}
+	}
+	if (r->broken)
+		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket", (int)r->pid);
+	return 0;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const char *plugin)
+{
+	unsigned int slot = r->next_slot;
+	struct call_state *c = &r->call[slot];
+	struct board_slot *s = &r->board->slot[slot];
+	struct frame_call fixed = {
+		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms, .attempt = job->attempt, .params_len = job->params_len,
+	};
+	struct frame_part parts[] = {
+		{ &fixed, sizeof(fixed) },
+		{ job->fn, strlen(job->fn) + 1 },
+		{ job->label, strlen(job->label) + 1 },
+		{ job->params, (size_t)job->params_len + 1 },
+	};
+
+	if (r->socket < 0 || c->job || atomic_load_explicit(&s->state, memory_order_acquire) != BOARD_FREE)
+		return false;
+	if (frame_put(&r->out, FRAME_CALL, slot, parts, 4) < 0)
+		return false;
+	atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
+	c->job = job;
+	c->timeout_ms = timeout_ms;
+	c->plugin = plugin;
+	r->next_slot = (slot + 1) % BOARD_SLOTS;
+	r->load++;
+	return true;
+}
+
+void runner_remove_file(struct runner *r, const char *path)
+{
+	put_texts(r, FRAME_REMOVE, path, NULL);
+}
+
+int runner_flush(struct runner *r)
+{
+	if (r->socket < 0 || r->out.at == r->out.len)
+		return 0;
+	return frame_flush(&r->out, r->socket, MSG_DONTWAIT);
+}
+
+static struct attempt *end_call(struct runner *r, unsigned int slot, enum job_outcome outcome)
+{
+	struct call_state *c = &r->call[slot];
+	const struct board_slot *s = &r->board->slot[slot];
+	struct attempt *a = calloc(1, sizeof(*a));
+	uint64_t now = clock_ns();
+
+	if (!a)
+		abort(); /* an attempt that cannot be noted down must not be lost in silence */
+	a->job = c->job;
+	a->outcome = outcome;
+	a->plugin = c->plugin;
+	a->retry_after_ms = -1;
+	a->exit_code = -1;
+	/* The board lies in memory of the plugin: times are taken within what is possible. */
+	a->finished_ns = s->finished_ns <= now && s->finished_ns >= c->job->claimed_ns ? s->finished_ns : now;
+	a->started_ns = s->started_ns <= a->finished_ns && s->started_ns >= c->job->claimed_ns ? s->started_ns : a->finished_ns;
+	a->user_us = s->user_us;
+	a->sys_us = s->sys_us;
+	a->max_rss_kb = s->max_rss_kb;
+	a->error = c->error;
+	a->error_len = c->error_len;
+	a->result = c->result;
+	a->result_len = c->result_len;
+	a->follow = c->follow;
+	a->remove = c->remove;
+	memset(c, 0, sizeof(*c));
+	r->load--;
+	*r->ended_tail = a;
+	r->ended_tail = &a->next;
+	return a;
+}
+
+static void __attribute__((format(printf, 2, 3))) attempt_error(struct attempt *a, const char *fmt, ...)
+{
+	char text[JOB_TEXT_MAX];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	attempt_set_text(&a->error, &a->error_len, text, n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+static void describe_signal(struct runner *r, struct attempt *a, int sig)
+{
+	a->outcome = JOB_CRASHED;
+	a->signal = sig;
+	attempt_error(a, "killed by signal %d (%s)%s%.*s", sig, strsignal(sig), r->tail_len ? "\n" : "", (int)r->tail_len, r->tail);
+}
+
+static void describe_exit(struct runner *r, struct attempt *a, int exit_code)
+{
+	a->outcome = JOB_FAILED;
+	a->exit_code = exit_code;
+	attempt_error(a, "the function ended its process with status %d%s%.*s", exit_code, r->tail_len ? "\n" : "", (int)r->tail_len, r->tail);
+}
+
+/* A call that the board says is done. */
+static void take_done(struct runner *r, unsigned int slot)
+{
+	struct board_slot copy = r->board->slot[slot];
+	struct attempt *a;
+
+	atomic_store_explicit(&r->board->slot[slot].state, BOARD_FREE, memory_order_relaxed);
+	a = end_call(r, slot, JOB_FAILED);
+	a->exit_code = copy.exit_code;
+	if (copy.bytes_sent > r->bytes_received) {
+		attempt_error(a, "the answer of the function did not arrive whole");
+		return;
+	}
+	if (copy.result == -1 && copy.signal > 0 && copy.signal < NSIG) {
+		describe_signal(r, a, copy.signal);
+	} else if (copy.result == -1) {
+		describe_exit(r, a, copy.exit_code);
+	} else if (copy.result == DEFERRED_OK) {
+		a->outcome = JOB_OK;
+	} else {
+		a->dead = copy.result == DEFERRED_DEAD;
+		if (copy.result == DEFERRED_LATER)
+			a->retry_after_ms = copy.retry_after_ms < 0 ? 0 : copy.retry_after_ms < RETRY_AFTER_MAX_MS ? copy.retry_after_ms : RETRY_AFTER_MAX_MS;
+	}
+}
+
+/* Calls end in the order of their slots, so the first that is not done ends the walk. */
+static void take_all_done(struct runner *r)
+{
+	unsigned int slot = (r->next_slot + BOARD_SLOTS - (unsigned int)r->load) % BOARD_SLOTS;
+
+	for (unsigned int i = 0; i < BOARD_SLOTS && r->load > 0; i++, slot = (slot + 1) % BOARD_SLOTS)
+		if (r->call[slot].job && atomic_load_explicit(&r->board->slot[slot].state, memory_order_acquire) == BOARD_DONE)
+			take_done(r, slot);
+}
+
+int runner_read(struct runner *r, struct deferred_error *err)
+{
+	bool done[BOARD_SLOTS];
+	size_t n = 0;
+	int rc;
+
+	/* First the board, then the socket: the texts of a call that is done on the board have been sent. */
+	for (unsigned int i = 0; i < BOARD_SLOTS; i++) {
+		done[i] = r->call[i].job && atomic_load_explicit(&r->board->slot[i].state, memory_order_acquire) == BOARD_DONE;
+		n += done[i];
+	}
+	read_output(r);
+	rc = drain_socket(r, err);
+	for (unsigned int i = 0, slot = r->next_slot; i < BOARD_SLOTS && n > 0; i++, slot = (slot + 1) % BOARD_SLOTS)
+		if (done[slot])
+			take_done(r, slot);
+	return rc;
+}
+
+struct attempt *runner_take(struct runner *r)
+{
+	struct attempt *a = r->ended;
+
+	if (a) {
+		r->ended = a->next;
+		if (!r->ended)
+			r->ended_tail = &r->ended;
+		a->next = NULL;
+	}
+	return a;
+}
+
+struct runner_function *runner_take_functions(struct runner *r, size_t *len)
+{
+	struct runner_function *f = r->functions;
+
+	*len = r->functions_len;
+	r->functions = NULL;
+	r->functions_len = 0;
+	return f;
+}
+
+struct job *runner_recall(struct runner *r)
+{
+	struct job *list = NULL, **tail = &list;
+
+	for (unsigned int i = 0, slot = r->next_slot; i < BOARD_SLOTS; i++, slot = (slot + 1) % BOARD_SLOTS) {
+		struct call_state *c = &r->call[slot];
+		uint32_t expected = BOARD_QUEUED;
+
+		if (!c->job || !atomic_compare_exchange_strong(&r->board->slot[slot].state, &expected, BOARD_RECALLED))
+			continue;
+		if (r->reaped)
+			atomic_store(&r->board->slot[slot].state, BOARD_FREE);
+		*tail = c->job;
+		tail = &c->job->next;
+		c->job = NULL;
+		clear_call(c);
+		r->load--;
+	}
+	*tail = NULL;
+	return list;
+}
+
+const struct job *runner_running(const struct runner *r, uint64_t *started_ns, int64_t *timeout_ms)
+{
+	int slot = r->load > 0 ? running_slot(r) : -1;
+
+	if (slot < 0)
+		return NULL;
+	*started_ns = r->board->slot[slot].started_ns;
+	*timeout_ms = r->call[slot].timeout_ms;
+	return r->call[slot].job;
+}
+
+void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *job), void *data)
+{
+	for (unsigned int i = 0; i < BOARD_SLOTS; i++)
+		if (r->call[i].job)
+			f(data, r->call[i].job);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+void runner_ask_stop(struct runner *r)
+{
+	atomic_store(&r->board->stop, 1);
+}
+
+void runner_kill(struct runner *r, int sig, enum job_outcome why, const char *text)
+{
+	if (!r->killed) {
+		int slot = running_slot(r);
+
+		r->killed = true;
+		r->killed_id = slot >= 0 ? r->call[slot].job->id : 0;
+		r->killed_as = why;
+		snprintf(r->killed_text, sizeof(r->killed_text), "%s", text);
+	}
+	if (!r->reaped && r->pid > 0 && kill(-r->pid, sig) < 0)
+		kill(r->pid, sig); /* not yet the leader of its group */
+}
+
+bool runner_deaf(const struct runner *r)
+{
+	return r->socket < 0 && !r->reaped;
+}
+
+bool runner_killed(const struct runner *r)
+{
+	return r->killed;
+}
+
+void runner_quit(struct runner *r)
+{
+	if (r->socket >= 0)
+		shutdown(r->socket, SHUT_WR);
+}
+
+const char *runner_reaped(struct runner *r, int status)
+{
+	bool loading = !r->ready && atomic_load(&r->board->loading);
+	int slot;
+
+	/* Its group may have members left: they must not outlive it. */
+	kill(-r->pid, SIGKILL);
+	r->reaped = true;
+	runner_read(r, NULL);
+	take_all_done(r);
+	slot = running_slot(r);
+	if (slot >= 0) {
+		struct attempt *a;
+
+		atomic_store(&r->board->slot[slot].state, BOARD_FREE);
+		r->board->slot[slot].finished_ns = 0;
+		a = end_call(r, (unsigned int)slot, JOB_FAILED);
+		if (r->killed && r->killed_id != a->job->id) {
+			a->outcome = JOB_INTERRUPTED; /* it began when the one that was meant had just ended */
+			attempt_error(a, "its runner was killed for another job");
+		} else if (r->killed) {
+			a->outcome = r->killed_as;
+			a->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+			attempt_error(a, "%s", r->killed_text);
+		} else if (WIFSIGNALED(status)) {
+			describe_signal(r, a, WTERMSIG(status));
+		} else {
+			describe_exit(r, a, WEXITSTATUS(status));
+		}
+	}
+	if (r->socket >= 0)
+		close(r->socket);
+	r->socket = -1;
+	r->board->loading_file[BOARD_NAME_MAX - 1] = '\0';
+	return loading ? r->board->loading_file : NULL;
+}
+
+static bool is_known(pid_t pid, const pid_t *known, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (known[i] == pid)
+			return true;
+	return false;
+}
+
+/* The children of this (single-threaded) process, as the kernel lists them. */
+static size_t list_children(pid_t *pids, size_t max)
+{
+	char path[64];
+	FILE *f;
+	size_t n = 0;
+	int pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (n < max && fscanf(f, "%d", &pid) == 1)
+		pids[n++] = (pid_t)pid;
+	fclose(f);
+	return n;
+}
+
+void runner_sweep_orphans(const pid_t *known, size_t known_len)
+{
+	pid_t pids[1024];
+
+	/* A process that forks while it is killed hands its child to us: look again until none is left. */
+	for (int round = 0; round < 100; round++) {
+		size_t n = list_children(pids, sizeof(pids) / sizeof(pids[0])), killed = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			if (is_known(pids[i], known, known_len))
+				continue;
+			kill(pids[i], SIGKILL); /* a child of ours: its pid is not reused before we reap it */
+			waitpid(pids[i], NULL, 0);
+			killed++;
+		}
+		if (killed == 0)
+			return;
+	}
+}
+
+static bool has_cookie(const char *pid, const char *cookie)
+{
+	char path[64], buf[65536];
+	size_t cookie_len = strlen(cookie) + 1;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, buf, sizeof(buf));
+	close(fd);
+	for (ssize_t at = 0; n - at >= (ssize_t)cookie_len;) {
+		char *end = memchr(buf + at, '\0', (size_t)(n - at));
+
+		if (memcmp(buf + at, cookie, cookie_len) == 0)
+			return true;
+		if (!end)
+			break;
+		at = end - buf + 1;
+	}
+	return false;
+}
+
+void runner_sweep_instance(const char *instance)
+{
+	char cookie[4200];
+	struct dirent *e;
+	DIR *proc = opendir("/proc");
+
+	snprintf(cookie, sizeof(cookie), "DEFERRED_INSTANCE=%s", instance);
+	while (proc && (e = readdir(proc))) {
+		int pid = atoi(e->d_name), fd;
+
+		if (!isdigit((unsigned char)e->d_name[0]) || pid == getpid())
+			continue;
+		/* The descriptor pins the process: what is read and what is killed are the same. */
+		fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		if (fd < 0)
+			continue;
+		if (has_cookie(e->d_name, cookie))
+			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+		close(fd);
+	}
+	if (proc)
+		closedir(proc);
+}
