@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_deferred - what cron starts: take the pidfile, ask whether there is work, and if so do it.
+ *
+ * The way through the code: main -> worker_run (lib/worker.c) -> store_cycle_claim (lib/store_worker.c,
+ * sql/queries/job_claim.sql) -> pool_dispatch (lib/pool.c) -> runner_send (lib/runner.c) -> call_run
+ * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/job_finish.sql).
+ */
+#include "config.h"
+#include "log.h"
+#include "migrate.h"
+#include "pidfile.h"
+#include "plugin.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* Options that are settings. */
+static const struct {
+	const char *option, *setting, *arg, *what;
+} options[] = {
+	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1)" },
+	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
+	{ "if-running", "if_running", "WHAT", "replace a copy that runs, or skip this start (replace)" },
+	{ "queue", "queue", "NAME", "serve this queue; may be repeated (all queues)" },
+	{ "runners", "runners", "N", "child processes that run functions (1)" },
+	{ "plugin-dir", "plugin_dir", "DIR", "where plugins are" },
+	{ "isolate", "isolate", "WHAT", "child, or job: each attempt in a process of its own (child)" },
+	{ "user", "user", "NAME", "started as root: run functions as this user" },
+	{ "timeout", "timeout", "SPAN", "limit of one attempt, unless job or function say (10min)" },
+	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
+	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
+	{ "window", "window", "N", "draw among the first N ready jobs (1000 or more)" },
+	{ "batch", "batch", "N", "claim at most N jobs at once (500)" },
+	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
+	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+};
+#define OPTIONS_LEN (sizeof(options) / sizeof(options[0]))
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: check_deferred [options]\nRuns deferred jobs that are due. Options (default):\n");
+	for (size_t i = 0; i < OPTIONS_LEN; i++)
+		fprintf(f, "  --%-11s %-9s %s\n", options[i].option, options[i].arg, options[i].what);
+	fprintf(f, "  --%-11s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
+	fprintf(f, "  --help, --version\nSee check_deferred(1).\n");
+}
+
+static int complain(const struct deferred_error *err, int exit_code)
+{
+	if (err->hint[0])
+		log_line(LOG_L_ERROR, "%s (%s)", err->message, err->hint);
+	else
+		log_line(LOG_L_ERROR, "%s", err->message);
+	return exit_code;
+}
+
+/* Exit codes are interface: each is listed in check_deferred(1). */
+static int exit_code_of(int code)
+{
+	switch (code) {
+	case 0:
+		return 0;
+	case DEFERRED_ESCHEMA:
+	case DEFERRED_ECONFIG:
+		return EX_CONFIG;
+	case DEFERRED_EPLUGIN:
+		return EX_NOPERM;
+	case DEFERRED_ENOMEM:
+	case DEFERRED_ESYSTEM:
+		return EX_OSERR;
+	default:
+		return EX_UNAVAILABLE;
+	}
+}
+
+struct settings {
+	char *given[OPTIONS_LEN]; /* value of each option; NULL: not given */
+	const char *config_path;
+	struct config *config;
+	char *queues_text, **queues;
+	size_t queues_len;
+};
+
+/* --queue a --queue b is one setting: a,b. */
+static int append(char **list, const char *value)
+{
+	char *joined;
+
+	if (asprintf(&joined, "%s%s%s", *list ? *list : "", *list ? "," : "", value) < 0)
+		return -1;
+	free(*list);
+	*list = joined;
+	return 0;
+}
+
+/* Returns -1 to go on, else an exit code. */
+static int read_options(struct settings *s, int argc, char **argv)
+{
+	struct option longs[OPTIONS_LEN + 4] = { 0 };
+	int opt;
+
+	for (size_t i = 0; i < OPTIONS_LEN; i++)
+		longs[i] = (struct option){ options[i].option, required_argument, NULL, (int)i };
+	longs[OPTIONS_LEN] = (struct option){ "config", required_argument, NULL, 1000 };
+	longs[OPTIONS_LEN + 1] = (struct option){ "help", no_argument, NULL, 1001 };
+	longs[OPTIONS_LEN + 2] = (struct option){ "version", no_argument, NULL, 1002 };
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (opt >= 0 && opt < (int)OPTIONS_LEN) {
+			bool repeatable = strcmp(options[opt].option, "queue") == 0;
+
+			if (!repeatable) {
+				free(s->given[opt]);
+				s->given[opt] = NULL;
+			}
+			if (append(&s->given[opt], optarg) < 0)
+				return EX_OSERR;
+		} else if (opt == 1000) {
+			s->config_path = optarg;
+		} else if (opt == 1001 || opt == 'h') {
+			usage(stdout);
+			return 0;
+		} else if (opt == 1002) {
+			printf("check_deferred %s, schema %d to %d\n", DEFERRED_VERSION, MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
+			return 0;
+		} else {
+			fprintf(stderr, "Try 'check_deferred --help'.\n");
+			return EX_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "check_deferred: unexpected argument '%s'\nTry 'check_deferred --help'.\n", argv[optind]);
+		return EX_USAGE;
+	}
+	return -1;
+}
+
+static int split_queues(struct settings *s)
+{
+	const char *text = config_text(s->config, "queue");
+	char *save = NULL;
+
+	if (!text || !*text)
+		return 0;
+	s->queues_text = strdup(text);
+	s->queues = calloc(strlen(text) + 1, sizeof(*s->queues));
+	if (!s->queues_text || !s->queues)
+		return -1;
+	for (char *q = strtok_r(s->queues_text, ", \t", &save); q; q = strtok_r(NULL, ", \t", &save))
+		s->queues[s->queues_len++] = q;
+	return 0;
+}
+
+/* Returns -1 to go on, else an exit code. */
+static int load_settings(struct settings *s, struct deferred_error *err)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug" };
+	const char *level;
+
+	if (config_load(&s->config, s->config_path, err) < 0)
+		return complain(err, EX_CONFIG);
+	for (size_t i = 0; i < OPTIONS_LEN; i++) {
+		char option[32];
+
+		snprintf(option, sizeof(option), "--%s", options[i].option);
+		if (s->given[i] && config_override(s->config, options[i].setting, s->given[i], option, err) < 0)
+			return complain(err, EX_USAGE);
+	}
+	level = config_text(s->config, "log_level");
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (level && strcmp(level, levels[i]) == 0)
+			log_init("check_deferred", (enum log_level)(LOG_L_ERROR + i));
+	return split_queues(s) < 0 ? EX_OSERR : -1;
+}
+
+static void free_settings(struct settings *s)
+{
+	for (size_t i = 0; i < OPTIONS_LEN; i++)
+		free(s->given[i]);
+	free(s->queues_text);
+	free(s->queues);
+	config_free(s->config);
+}
+
+/* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
+static void open_standard_descriptors(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+struct run {
+	struct settings *settings;
+	struct runner_setup runners;
+	struct worker_setup worker;
+	struct pidfile pidfile;
+	char program[PATH_MAX];
+	char instance[PATH_MAX + 300];
+	char host[256];
+	sigset_t signals;
+	int refused; /* exit code for what before_work() found; 0: none */
+};
+
+static struct run run;
+
+/* Until there is work nothing has been claimed: a signal ends the process at once, and in order. */
+static void leave(int sig)
+{
+	(void)sig;
+	/* What a predecessor that died left to be swept is still there: then the mark stays. */
+	if (run.pidfile.held && !run.pidfile.unclean && ftruncate(run.pidfile.fd, 0) < 0)
+		_exit(EX_OSERR);
+	_exit(0);
+}
+
+static int find_user(struct deferred_error *err)
+{
+	const char *name = config_text(run.settings->config, "user");
+	struct passwd *pw;
+
+	if (geteuid() != 0)
+		return 0;
+	if (!name || !*name) {
+		log_line(LOG_L_WARNING, "functions run as root: set \"user\" to have them run as somebody with fewer rights");
+		return 0;
+	}
+	pw = getpwnam(name);
+	if (!pw)
+		return error_set(err, DEFERRED_ECONFIG, "user", "setting \"user\": there is no user '%s'", name);
+	run.runners.switch_user = true;
+	run.runners.user = name;
+	run.runners.uid = pw->pw_uid;
+	run.runners.gid = pw->pw_gid;
+	return 0;
+}
+
+/* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
+static int before_work(void *data, struct deferred_error *err)
+{
+	int rc = find_user(err);
+
+	(void)data;
+	if (rc < 0)
+		return rc;
+	sigemptyset(&run.signals);
+	sigaddset(&run.signals, SIGTERM);
+	sigaddset(&run.signals, SIGINT);
+	sigaddset(&run.signals, SIGHUP);
+	sigaddset(&run.signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &run.signals, NULL);
+	run.worker.signal_fd = signalfd(-1, &run.signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (run.worker.signal_fd < 0)
+		return error_errno(err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
+	runner_init_process();
+	if (run.pidfile.unclean || run.pidfile.replaced)
+		runner_sweep_instance(run.instance);
+	return 0;
+}
+
+static int check_plugin_dir(struct deferred_error *err)
+{
+	struct stat st;
+	size_t commands;
+
+	run.runners.plugin_dir = config_plugin_dir(run.settings->config);
+	config_commands(run.settings->config, &commands);
+	if (stat(run.runners.plugin_dir, &st) < 0) {
+		if (commands > 0 && !config_text(run.settings->config, "plugin_dir")) {
+			run.runners.plugin_dir = NULL; /* commands alone will do */
+			return 0;
+		}
+		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", run.runners.plugin_dir);
+		error_hint(err, "set --plugin-dir, DEFERRED_PLUGIN_DIR or plugin_dir");
+		return complain(err, EX_CONFIG);
+	}
+	if (plugin_dir_check(run.runners.plugin_dir, geteuid(), err) < 0)
+		return complain(err, EX_NOPERM);
+	return -1;
+}
+
+/* Names the lock that this run holds: host, the file's own path, its inode and the boot. Whoever takes over that
+ * very lock knows that we are gone; after a reboot, or with a new file, leases are waited for. */
+static void name_instance(const char *pidfile)
+{
+	char resolved[PATH_MAX], boot[9] = "";
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	if (f) {
+		if (!fgets(boot, sizeof(boot), f))
+			boot[0] = '\0';
+		fclose(f);
+	}
+	if (gethostname(run.host, sizeof(run.host) - 1) < 0)
+		snprintf(run.host, sizeof(run.host), "unknown");
+	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
+		 (unsigned long long)run.pidfile.inode, boot);
+}
+
+static void summarize(const struct worker_summary *s)
+{
+	if (s->attempts + s->refused == 0)
+		return;
+	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead), %.1f s", s->attempts, s->ok,
+		 s->failed, s->retried, s->dead, s->seconds);
+}
+
+static int run_with_pidfile(void)
+{
+	const struct config *config = run.settings->config;
+	struct deferred_error err = { 0 };
+	struct worker_summary summary = { 0 };
+	const char *pidfile = config_text(config, "pidfile");
+	char default_path[PATH_MAX];
+	bool replace = strcmp(config_text(config, "if_running"), "replace") == 0;
+	enum pidfile_result held;
+	int rc;
+
+	rc = check_plugin_dir(&err);
+	if (rc > 0)
+		return rc;
+	if (!pidfile || !*pidfile) {
+		snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
+		pidfile = default_path;
+	}
+	signal(SIGTERM, leave);
+	signal(SIGINT, leave);
+	held = pidfile_take(&run.pidfile, pidfile, replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000, &err);
+	if (held != PIDFILE_HELD) {
+		if (held == PIDFILE_BUSY && !replace)
+			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
+		return complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
+	}
+	name_instance(pidfile);
+	run.runners.config = config;
+	run.runners.program = runner_program(run.program);
+	run.runners.instance = run.instance;
+	run.worker = (struct worker_setup){
+		.config = config, .runners = &run.runners,
+		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
+		.instance = run.instance, .host = run.host, .signal_fd = -1,
+		.predecessor_killed = run.pidfile.replaced, .predecessor_unclean = run.pidfile.unclean,
+		.before_work = before_work, .data = NULL,
+	};
+	rc = worker_run(&run.worker, &summary, &err);
+	summarize(&summary);
+	if (rc < 0)
+		complain(&err, 0);
+	/* After a failure the next start must look for what is left of us. */
+	if (rc == 0)
+		pidfile_release(&run.pidfile);
+	return exit_code_of(rc);
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = { 0 };
+	struct deferred_error err = { 0 };
+	int rc;
+
+	open_standard_descriptors();
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
+	log_init("check_deferred", LOG_L_INFO);
+	rc = read_options(&settings, argc, argv);
+	if (rc < 0)
+		rc = load_settings(&settings, &err);
+	if (rc < 0) {
+		run.settings = &settings;
+		rc = run_with_pidfile();
+	}
+	free_settings(&settings);
+	return rc;
+}

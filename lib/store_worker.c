@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_worker.h"
+
+#include "clock.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATEMENT_TIMEOUT "30s"
+#define PROMOTE_MAX 1000
+#define TRIES_MAX 5
+#define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
+
+enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED };
+
+static int answer_ms = 30000;
+
+void store_set_answer_ms(int ms)
+{
+	answer_ms = ms;
+}
+
+static int add_setup(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, STATEMENT_TIMEOUT);
+	rc = pg_pipeline_add(pg, &sql_session_setup, &args, TAG_SETUP, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum tag tag,
+		   void (*on_result)(void *data, int tag, const struct pg_result *res), void *data, struct deferred_error *err)
+{
+	int rc = add_setup(pg, err);
+
+	if (rc == 0)
+		rc = pg_pipeline_add(pg, stmt, args, tag, err);
+	if (rc == 0)
+		rc = pg_pipeline_send(pg, err);
+	return rc == 0 ? pg_pipeline_wait(pg, on_result, data, answer_ms, err) : rc;
+}
+
+/* Send one statement with the settings of a worker and wait for it. What fails for a passing reason is sent again. */
+static int run_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum tag tag,
+		   void (*on_result)(void *data, int tag, const struct pg_result *res), void *data, struct deferred_error *err)
+{
+	struct deferred_error why;
+	int rc, tries = 0;
+
+	for (;;) {
+		error_clear(&why);
+		rc = try_one(pg, stmt, args, tag, on_result, data, &why);
+		if (rc == 0)
+			break;
+		if (error_class(why.sqlstate) == ERROR_PREPARED && !pg_is_unnamed(pg)) {
+			pg_set_unnamed(pg);
+		} else if (error_class(why.sqlstate) == ERROR_TRANSIENT && tries < TRIES_MAX) {
+			poll(NULL, 0, 10 << tries);
+			tries++;
+		} else {
+			if (err && !err->code)
+				*err = why;
+			break;
+		}
+	}
+	pg_args_clear(args);
+	return rc;
+}
+
+static void ignore(void *data, int tag, const struct pg_result *res)
+{
+	(void)data;
+	(void)tag;
+	(void)res;
+}
+
+static void arg_queues(struct pg_args *args, const struct store_scope *scope)
+{
+	pg_arg_text_array(args, scope->queues, NULL, scope->queues_len);
+}
+
+/* ---- start and end ---------------------------------------------------------------------------- */
+
+static void on_probe(void *data, int tag, const struct pg_result *res)
+{
+	struct store_probe *p = data;
+
+	if (tag != TAG_PROBE)
+		return;
+	p->schema_version = (int)pg_int(res, 0, 0);
+	p->work = pg_bool(res, 0, 1);
+	p->unclean = pg_bool(res, 0, 2);
+	p->live_workers = pg_int(res, 0, 3);
+}
+
+int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	memset(probe, 0, sizeof(*probe));
+	pg_args_init(&args);
+	arg_queues(&args, scope);
+	pg_arg_text(&args, scope->instance);
+	return run_one(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
+}
+
+static void on_register(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_REGISTER && pg_rows(res) == 1)
+		*(int64_t *)data = pg_int(res, 0, 0);
+}
+
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, scope->instance);
+	pg_arg_text(&args, host);
+	pg_arg_int4(&args, pid);
+	pg_arg_text(&args, DEFERRED_VERSION);
+	return run_one(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
+}
+
+struct recover_data {
+	store_recovered_fn *f;
+	void *data;
+};
+
+static void on_recover(void *data, int tag, const struct pg_result *res)
+{
+	struct recover_data *r = data;
+
+	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++)
+		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3));
+}
+
+int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
+		  store_recovered_fn *recovered, void *data, struct deferred_error *err)
+{
+	struct recover_data r = { recovered, data };
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, scope->instance);
+	pg_arg_int8(&args, worker);
+	pg_arg_text(&args, job_outcome_text(outcome));
+	pg_arg_int4(&args, scope->max_attempts);
+	return run_one(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
+}
+
+static void on_unknown(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
+		*(int64_t *)data = pg_int(res, 0, 0);
+}
+
+int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, size_t known_len, int64_t *released, struct deferred_error *err)
+{
+	static const int64_t none;
+	struct pg_args args;
+
+	*released = 0;
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
+	return run_one(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, released, err);
+}
+
+int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	return run_one(pg, &sql_worker_end, &args, TAG_IGNORE, ignore, NULL, err);
+}
+
+int store_maintain(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return run_one(pg, &sql_maintain, &args, TAG_IGNORE, ignore, NULL, err);
+}
+
+/* ---- sets of ids ------------------------------------------------------------------------------ */
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+bool store_ids_add(struct store_ids *ids, int64_t id)
+{
+	if (ids->len == ids->cap) {
+		size_t cap = ids->cap ? ids->cap * 2 : 64;
+		int64_t *bigger = realloc(ids->id, cap * sizeof(*bigger));
+
+		if (!bigger)
+			return false;
+		ids->id = bigger;
+		ids->cap = cap;
+	}
+	ids->id[ids->len++] = id;
+	return true;
+}
+
+void store_ids_sort(struct store_ids *ids)
+{
+	if (ids->len > 1)
+		qsort(ids->id, ids->len, sizeof(*ids->id), compare_ids);
+}
+
+bool store_ids_have(const struct store_ids *ids, int64_t id)
+{
+	return ids->len > 0 && bsearch(&id, ids->id, ids->len, sizeof(id), compare_ids);
+}
+
+/* ---- columns of jobs and attempts, as arrays --------------------------------------------------- */
+
+/* Scratch for the arrays of one statement: one allocation each for numbers, small numbers and texts. */
+struct columns {
+	size_t n;
+	int64_t *int8;
+	int32_t *int4;
+	bool *nulls;
+	const char **text;
+	size_t *len;
+};
+
+static int columns_init(struct columns *c, size_t n, struct deferred_error *err)
+{
+	c->n = n;
+	c->int8 = malloc((n + 1) * sizeof(*c->int8));
+	c->int4 = malloc((n + 1) * sizeof(*c->int4));
+	c->nulls = malloc((n + 1) * sizeof(*c->nulls));
+	c->text = malloc((n + 1) * sizeof(*c->text));
+	c->len = malloc((n + 1) * sizeof(*c->len));
+	if (c->int8 && c->int4 && c->nulls && c->text && c->len)
+		return 0;
+	return error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
+}
+
+static void columns_clear(struct columns *c)
+{
+	free(c->int8);
+	free(c->int4);
+	free(c->nulls);
+	free(c->text);
+	free(c->len);
+}
+
+static void arg_ids_and_receipts(struct pg_args *args, struct columns *c, struct job *const *jobs)
+{
+	for (size_t i = 0; i < c->n; i++)
+		c->int8[i] = jobs[i]->id;
+	pg_arg_int8_array(args, c->int8, NULL, c->n);
+	for (size_t i = 0; i < c->n; i++)
+		c->int8[i] = jobs[i]->receipt;
+	pg_arg_int8_array(args, c->int8, NULL, c->n);
+}
+
+#define INT8_COLUMN(args, c, expr)                                   \
+	do {                                                         \
+		for (size_t i = 0; i < (c)->n; i++)                  \
+			(c)->int8[i] = (int64_t)(expr);              \
+		pg_arg_int8_array((args), (c)->int8, NULL, (c)->n);  \
+	} while (0)
+
+/* Most attempts have no error, exit code and so on: a column without values is one NULL. */
+#define INT4_COLUMN_OR_NULL(args, c, expr, none)                                       \
+	do {                                                                           \
+		bool some = false;                                                     \
+		for (size_t i = 0; i < (c)->n; i++) {                                  \
+			(c)->int4[i] = (int32_t)(expr);                                \
+			(c)->nulls[i] = (c)->int4[i] == (none);                        \
+			some |= !(c)->nulls[i];                                        \
+		}                                                                      \
+		pg_arg_int4_array((args), some ? (c)->int4 : NULL, (c)->nulls, (c)->n); \
+	} while (0)
+
+#define TEXT_COLUMN_OR_NULL(args, c, expr, length)                                      \
+	do {                                                                            \
+		bool some = false;                                                      \
+		for (size_t i = 0; i < (c)->n; i++) {                                   \
+			(c)->text[i] = (expr);                                          \
+			(c)->len[i] = (c)->text[i] ? (size_t)(length) : 0;              \
+			some |= (c)->text[i] != NULL;                                   \
+		}                                                                       \
+		pg_arg_text_array((args), some ? (c)->text : NULL, (c)->len, (c)->n);   \
+	} while (0)
+
+static int64_t age_us(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? (int64_t)((now_ns - then_ns) / 1000) : 0;
+}
+
+/* ---- a cycle ---------------------------------------------------------------------------------- */
+
+int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err)
+{
+	memset(cycle, 0, sizeof(*cycle));
+	cycle->pg = pg;
+	cycle->claimed_tail = &cycle->claimed;
+	return add_setup(pg, err);
+}
+
+int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (const struct runner_call *call = attempt->follow; call && rc == 0; call = call->next) {
+		struct pg_args args;
+
+		pg_args_init(&args);
+		pg_arg_int8(&args, attempt->job->id);
+		pg_arg_int8(&args, attempt->job->receipt);
+		pg_arg_text(&args, call->fn);
+		pg_arg_json(&args, call->params, strlen(call->params));
+		pg_arg_json(&args, call->opts, call->opts ? strlen(call->opts) : 0);
+		rc = pg_pipeline_add(cycle->pg, &sql_job_follow, &args, TAG_IGNORE, err);
+		pg_args_clear(&args);
+	}
+	return rc;
+}
+
+int store_cycle_record(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		INT8_COLUMN(&args, &c, a[i]->job->id);
+		INT8_COLUMN(&args, &c, a[i]->job->receipt);
+		TEXT_COLUMN_OR_NULL(&args, &c, job_outcome_text(a[i]->outcome), strlen(c.text[i]));
+		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->error, a[i]->error_len);
+		INT4_COLUMN_OR_NULL(&args, &c, a[i]->exit_code, -1);
+		INT4_COLUMN_OR_NULL(&args, &c, a[i]->signal, 0);
+		INT8_COLUMN(&args, &c, age_us(now, a[i]->started_ns));
+		INT8_COLUMN(&args, &c, age_us(now, a[i]->finished_ns));
+		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->plugin, strlen(c.text[i]));
+		INT8_COLUMN(&args, &c, a[i]->job->wait_us + age_us(a[i]->started_ns, a[i]->job->claimed_ns));
+		INT8_COLUMN(&args, &c, a[i]->user_us);
+		INT8_COLUMN(&args, &c, a[i]->sys_us);
+		INT8_COLUMN(&args, &c, a[i]->max_rss_kb);
+		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
+		if (!final) {
+			INT8_COLUMN(&args, &c, a[i]->delay_ms);
+			pg_arg_int8(&args, worker);
+		}
+		rc = pg_pipeline_add(cycle->pg, final ? &sql_job_finish : &sql_job_retry, &args, TAG_RECORD, err);
+	}
+	pg_args_clear(&args);
+	columns_clear(&c);
+	return rc;
+}
+
+static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt, struct job *const *jobs, size_t n, int64_t lease_ms,
+		    enum tag tag, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		arg_ids_and_receipts(&args, &c, jobs);
+		if (lease_ms > 0)
+			pg_arg_int8(&args, lease_ms);
+		rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
+	}
+	pg_args_clear(&args);
+	columns_clear(&c);
+	return rc;
+}
+
+int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
+{
+	return add_jobs(cycle, &sql_job_release, jobs, n, 0, TAG_IGNORE, err);
+}
+
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, int64_t lease_ms, struct deferred_error *err)
+{
+	return add_jobs(cycle, &sql_job_renew, jobs, n, lease_ms, TAG_RENEW, err);
+}
+
+int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->promotes = true;
+	pg_args_init(&args);
+	pg_arg_int4(&args, PROMOTE_MAX);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_promote, &args, TAG_PROMOTE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	static const char *const no_text[] = { NULL };
+	static const int64_t no_id;
+	struct pg_args args;
+	int rc;
+
+	cycle->claims = true;
+	cycle->receipt = claim->receipt;
+	pg_args_init(&args);
+	arg_queues(&args, scope);
+	pg_arg_int4(&args, claim->window);
+	pg_arg_int4(&args, claim->n);
+	pg_arg_int8(&args, claim->worker);
+	pg_arg_int8(&args, claim->receipt);
+	pg_arg_int8(&args, claim->lease_ms);
+	pg_arg_int4(&args, scope->max_attempts);
+	pg_arg_text_array(&args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
+	pg_arg_int8_array(&args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
+	pg_arg_int8(&args, claim->seed);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
+{
+	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
+	return pg_pipeline_send(cycle->pg, err);
+}
+
+static void take_claimed(struct store_cycle *cycle, const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct job *job;
+		size_t params_len;
+		const char *params;
+
+		cycle->seen = pg_int(res, i, 13);
+		if (pg_null(res, i, 0))
+			continue;
+		params = pg_text(res, i, 12, &params_len);
+		job = job_new(pg_text(res, i, 10, NULL), pg_text(res, i, 11, NULL), params, params_len);
+		if (!job) {
+			cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
+			continue;
+		}
+		job->id = pg_int(res, i, 0);
+		job->receipt = cycle->receipt;
+		job->attempt = (int32_t)pg_int(res, i, 1);
+		job->attempt_base = (int32_t)pg_int(res, i, 2);
+		job->max_attempts = (int32_t)pg_int(res, i, 3);
+		job->timeout_ms = pg_int(res, i, 4);
+		job->backoff_floor_ms = pg_int(res, i, 5);
+		job->backoff_ceiling_ms = pg_int(res, i, 6);
+		job->backoff_exponent = pg_float(res, i, 7);
+		job->created_at_us = pg_int(res, i, 8) + PG_EPOCH_US;
+		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
+		job->claimed_ns = job->lease_ns = cycle->sent_ns;
+		*cycle->claimed_tail = job;
+		cycle->claimed_tail = &job->next;
+		cycle->claimed_len++;
+	}
+}
+
+static void on_cycle(void *data, int tag, const struct pg_result *res)
+{
+	struct store_cycle *cycle = data;
+
+	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
+	for (size_t i = 0; tag == TAG_RENEW && i < pg_rows(res); i++) {
+		cycle->out_of_memory |= !store_ids_add(&cycle->ours, pg_int(res, i, 0));
+		if (pg_bool(res, i, 1))
+			cycle->out_of_memory |= !store_ids_add(&cycle->renewed, pg_int(res, i, 0));
+	}
+	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
+		cycle->promoted = pg_int(res, 0, 0);
+	if (tag == TAG_CLAIM)
+		take_claimed(cycle, res);
+}
+
+int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)
+{
+	int rc = pg_pipeline_poll(cycle->pg, on_cycle, cycle, done, err);
+
+	if (rc == 0 && *done && cycle->out_of_memory)
+		return error_set(err, DEFERRED_ENOMEM, "cycle", "out of memory");
+	if (*done) {
+		store_ids_sort(&cycle->recorded);
+		store_ids_sort(&cycle->ours);
+		store_ids_sort(&cycle->renewed);
+	}
+	return rc;
+}
+
+void store_cycle_clear(struct store_cycle *cycle)
+{
+	struct job *job;
+
+	while ((job = cycle->claimed)) {
+		cycle->claimed = job->next;
+		free(job);
+	}
+	free(cycle->recorded.id);
+	free(cycle->ours.id);
+	free(cycle->renewed.id);
+	memset(cycle, 0, sizeof(*cycle));
+}
+
+static void on_recorded(void *data, int tag, const struct pg_result *res)
+{
+	struct store_ids *ids = data;
+
+	for (size_t i = 0; tag == TAG_RECORDED && i < pg_rows(res); i++)
+		store_ids_add(ids, pg_int(res, i, 0));
+}
+
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, bool *found, struct deferred_error *err)
+{
+	struct store_ids ids = { 0 };
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		INT8_COLUMN(&args, &c, attempts[i]->job->id);
+		INT8_COLUMN(&args, &c, attempts[i]->job->receipt);
+		rc = run_one(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &ids, err);
+	}
+	store_ids_sort(&ids);
+	for (size_t i = 0; i < n; i++)
+		found[i] = rc == 0 && store_ids_have(&ids, attempts[i]->job->id);
+	free(ids.id);
+	columns_clear(&c);
+	return rc;
+}

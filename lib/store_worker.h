@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_worker - what a worker says to the database.
+ *
+ * Once at the start: store_probe(), store_register(), store_recover(). Then in cycles: one transaction, one
+ * round trip, in which attempts are recorded, jobs released, leases renewed and new jobs claimed:
+ *
+ *     store_cycle_begin(); any of store_cycle_finish() ... store_cycle_claim(), in that order;
+ *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in
+ *     the cycle; store_cycle_clear().
+ */
+#ifndef STORE_WORKER_H
+#define STORE_WORKER_H
+
+#include "error.h"
+#include "job.h"
+#include "pg.h"
+#include "runner.h"
+
+#include <stdbool.h>
+
+/* Which part of the table a worker serves. */
+struct store_scope {
+	const char *const *queues; /* NULL: all */
+	size_t queues_len;
+	const char *instance;      /* host and pidfile */
+	int32_t max_attempts;      /* default */
+};
+
+/* How long the functions that wait for an answer do so; then DEFERRED_ELOST. 30 s unless set. */
+void store_set_answer_ms(int ms);
+
+struct store_probe {
+	int schema_version;
+	bool work;            /* some job is ready or due */
+	bool unclean;         /* the previous run of this instance left claims behind */
+	int64_t live_workers;
+};
+int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
+
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err);
+
+/* A job taken back from an earlier run. */
+typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final);
+int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
+		  store_recovered_fn *recovered, void *data, struct deferred_error *err);
+
+/* Give back claims whose answer was lost: all that worker holds but the ids given. */
+int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, size_t known_len, int64_t *released, struct deferred_error *err);
+
+/* Which of these attempts are in the log? sets found[i]. */
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, bool *found, struct deferred_error *err);
+
+int store_end(struct pg *pg, int64_t worker, struct deferred_error *err);
+int store_maintain(struct pg *pg, struct deferred_error *err);
+
+struct store_ids {
+	int64_t *id; /* sorted */
+	size_t len, cap;
+};
+bool store_ids_add(struct store_ids *ids, int64_t id); /* false: out of memory */
+void store_ids_sort(struct store_ids *ids);           /* before store_ids_have() */
+bool store_ids_have(const struct store_ids *ids, int64_t id);
+
+struct store_cycle {
+	struct pg *pg;
+	bool claims;             /* jobs were asked for */
+	bool promotes;           /* delayed jobs were looked at */
+	/* results */
+	struct store_ids recorded;
+	struct store_ids ours, renewed; /* asked to be renewed: still ours, and of these renewed */
+	struct job *claimed, **claimed_tail;
+	size_t claimed_len;
+	int64_t seen;            /* ready jobs in the window */
+	int64_t promoted;
+	bool out_of_memory;
+	/* what the claim was sent with */
+	int64_t receipt;
+	uint64_t sent_ns;
+};
+
+struct store_claim {
+	int64_t worker, receipt, lease_ms, seed;
+	int window, n;
+	const char *const *unknown; /* functions not to be handed out */
+	size_t unknown_len;
+	const int64_t *held;        /* ids kept from earlier claims */
+	size_t held_len;
+};
+
+int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);
+int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
+/* final: their jobs leave the queue; else they are due again after delay_ms. */
+int store_cycle_record(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
+int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, int64_t lease_ms, struct deferred_error *err);
+int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
+int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
+void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed */
+
+#endif

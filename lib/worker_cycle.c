@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+#include "worker_state.h"
+
+#include "clock.h"
+#include "log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define HOLD_US 25000                  /* jobs are claimed for so much time ahead, for each runner */
+#define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
+#define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
+#define EMPTY_HANDED_MAX 5
+#define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
+
+/* ---- how much to claim ------------------------------------------------------------------------ */
+
+/* Jobs to claim now: enough to keep the runners busy while the database works, never so many that a job waits
+ * here while another worker could run it. */
+static int64_t want(struct worker *w, uint64_t now)
+{
+	double us = pool_run_us(&w->pool, now);
+	int64_t unstarted = (int64_t)pool_unstarted(&w->pool), target;
+
+	if (w->stopping || w->exhausted || w->pool.fatal.code)
+		return 0;
+	if (us >= HOLD_US || us < 0) {
+		/* Long jobs, or nothing known yet: one for each runner that is free. */
+		target = (int64_t)worker_idle_runners(w) - unstarted;
+	} else {
+		int64_t ahead = (int64_t)((double)w->pool.runners_max * HOLD_US / (us < 1 ? 1 : us));
+
+		if (ahead > w->batch)
+			ahead = w->batch;
+		if (ahead > 2 * (int64_t)w->last_claim && ahead > (int64_t)w->pool.runners_max)
+			ahead = 2 * (int64_t)w->last_claim > (int64_t)w->pool.runners_max ? 2 * (int64_t)w->last_claim
+											   : (int64_t)w->pool.runners_max;
+		/* One batch in work, the next one on its way. */
+		target = unstarted > ahead ? 0 : ahead;
+	}
+	if (w->cnt > 0 && target > w->cnt - w->charged)
+		target = w->cnt - w->charged;
+	return target > 0 ? target : 0;
+}
+
+static int window(const struct worker *w)
+{
+	int64_t x = config_int(w->config, "window");
+
+	if (x == 0) {
+		x = 100 * w->live_workers;
+		if (x < 1000)
+			x = 1000;
+	}
+	return (int)x;
+}
+
+/* Never from the seed: a receipt must differ between runs. */
+static int64_t new_receipt(void)
+{
+	int64_t receipt = 0;
+
+	while (receipt == 0)
+		if (getrandom(&receipt, sizeof(receipt), 0) != sizeof(receipt))
+			receipt = 0;
+	return receipt;
+}
+
+/* ---- the database cycle ------------------------------------------------------------------------ */
+
+/* Returns an array of the attempts of a list that pass; *n is their number. */
+static struct attempt **select_attempts(const struct attempt_list *l, bool final, size_t *n)
+{
+	struct attempt **array = malloc((l->len + 1) * sizeof(*array));
+
+	*n = 0;
+	for (struct attempt *a = l->first; array && a; a = a->next)
+		if (a->final == final)
+			array[(*n)++] = a;
+	return array;
+}
+
+static int add_records(struct worker *w, bool final, struct deferred_error *err)
+{
+	size_t n;
+	struct attempt **array = select_attempts(&w->recording, final, &n);
+	int rc = array ? 0 : error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
+
+	if (rc == 0 && n > 0)
+		rc = store_cycle_record(&w->cycle, array, n, final, w->worker_id, err);
+	free(array);
+	return rc;
+}
+
+static int add_release(struct worker *w, struct deferred_error *err)
+{
+	size_t n = job_list_len(w->releasing), i = 0;
+	struct job **array = malloc((n + 1) * sizeof(*array));
+	int rc;
+
+	if (!array)
+		return error_set(err, DEFERRED_ENOMEM, "release", "out of memory");
+	for (struct job *job = w->releasing; job; job = job->next)
+		array[i++] = job;
+	rc = store_cycle_release(&w->cycle, array, n, err);
+	free(array);
+	return rc;
+}
+
+static int add_claim(struct worker *w, int64_t n, struct deferred_error *err)
+{
+	struct store_claim claim = {
+		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
+		.window = window(w), .n = (int)n, .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
+	};
+	int64_t *held = worker_held_ids(w, &claim.held_len);
+	int rc;
+
+	claim.held = held;
+	w->last_claim = (size_t)n;
+	w->ended_since_claim = 0;
+	rc = held ? store_cycle_claim(&w->cycle, &w->scope, &claim, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+	free(held);
+	return rc;
+}
+
+/* Attempts whose recording failed together are sent one by one, so that a bad one harms itself only. */
+static void take_to_record(struct worker *w, bool renew)
+{
+	struct attempt *a = w->unrecorded.first;
+
+	if (a && a->alone && renew)
+		return; /* its failure would cost the others their leases */
+	if (!a || !a->alone) {
+		attempt_list_move(&w->recording, &w->unrecorded);
+		return;
+	}
+	w->unrecorded.first = a->next;
+	if (!w->unrecorded.first)
+		w->unrecorded.tail = &w->unrecorded.first;
+	w->unrecorded.len--;
+	attempt_list_add(&w->recording, a);
+}
+
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, struct deferred_error *err)
+{
+	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+
+	take_to_record(w, renew);
+	w->releasing = w->release;
+	w->release = NULL;
+	w->adds = false;
+	for (struct attempt *a = w->recording.first; rc == 0 && a; a = a->next) {
+		w->adds |= !a->final && a->delay_ms == 0;
+		if (a->follow && a->outcome == JOB_OK) {
+			w->adds = true;
+			rc = store_cycle_follow(&w->cycle, a, err);
+		}
+	}
+	if (rc == 0 && w->recording.len > 0)
+		rc = add_records(w, true, err);
+	if (rc == 0 && w->recording.len > 0)
+		rc = add_records(w, false, err);
+	if (rc == 0 && w->releasing)
+		rc = add_release(w, err);
+	if (rc == 0 && renew)
+		rc = worker_add_renewal(w, err);
+	if (rc == 0 && promote)
+		rc = store_cycle_promote(&w->cycle, err);
+	if (rc == 0 && claim_n > 0)
+		rc = add_claim(w, claim_n, err);
+	if (rc == 0)
+		rc = store_cycle_send(&w->cycle, err);
+	if (rc == 0)
+		w->db = DB_BUSY;
+	return rc;
+}
+
+/* Begin a cycle if there is reason to. */
+int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err)
+{
+	int64_t n = want(w, now);
+	struct worker_oldest o = worker_oldest_lease(w);
+	bool renew = o.n > 0 && now >= o.lease_ns + worker_renew_after_ns(w) && now >= w->renew_ns;
+	bool promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
+	bool record = w->unrecorded.len > 0;
+
+	/* Short jobs come in crowds: let their results gather, the next claim takes them along. */
+	if (record && n == 0 && pool_unstarted(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000 && !w->stopping &&
+	    now < w->oldest_unrecorded_ns + RECORD_MAX_NS)
+		record = false;
+	/* With results in work an empty-handed claim would only be repeated. */
+	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
+		n = 0;
+	if (!record && !w->release && !renew && n == 0)
+		return 0;
+	if (promote)
+		w->promoted_ns = now;
+	if (renew)
+		w->renew_ns = now + worker_renew_after_ns(w) / 4; /* a row that is locked is tried again, not at once */
+	return send_cycle(w, n, renew, promote, err);
+}
+
+static void report_refused(struct worker *w, struct attempt *a)
+{
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: result (%s) refused: the lease had ended, or the job was cancelled",
+		 (long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+	w->sum.refused++;
+}
+
+static void after_recording(struct worker *w)
+{
+	for (struct attempt *a = w->recording.first; a; a = a->next) {
+		if (store_ids_have(&w->cycle.recorded, a->job->id)) {
+			worker_count(w, a);
+			worker_remove_files(w, a);
+		} else {
+			report_refused(w, a);
+		}
+	}
+	attempt_list_clear(&w->recording);
+	w->sum.released += (long long)job_list_len(w->releasing);
+	w->charged -= (int64_t)job_list_len(w->releasing);
+	job_list_free(w->releasing);
+	w->releasing = NULL;
+}
+
+static void after_claim(struct worker *w)
+{
+	w->charged += (int64_t)w->cycle.claimed_len;
+	if (w->cycle.claims) {
+		/* Seen and not taken: others were quicker with these; ask again. */
+		/* What attempts that ended meanwhile make ready will come with their record. */
+		bool nothing = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && w->cycle.promoted == 0 && !w->adds &&
+			       w->unrecorded.len == 0;
+
+		w->exhausted = nothing && w->cycle.promotes && w->ended_since_claim == 0;
+		w->look_at_delayed = nothing && !w->cycle.promotes;
+		/* Not for ever: a row may be locked by a transaction that stays open. */
+		if (w->cycle.claimed_len > 0 || w->cycle.seen == 0)
+			w->empty_handed = 0;
+		else if (++w->empty_handed >= EMPTY_HANDED_MAX)
+			w->exhausted = true;
+		else
+			w->retry_ns = w->cycle.sent_ns + (20u << w->empty_handed) * NS_PER_MS;
+	}
+	if (w->adds)
+		w->exhausted = false;
+	pool_add(&w->pool, w->cycle.claimed);
+	w->cycle.claimed = NULL;
+	if (w->stopping)
+		worker_give_back_unstarted(w); /* the claim was under way when we were asked to stop */
+}
+
+/* What the attempt says of itself cannot be stored: keep the fact. */
+static void replace_texts(struct attempt *a, const char *why)
+{
+	char text[600];
+
+	snprintf(text, sizeof(text), "the outcome (%s) could not be recorded as it was: %s", job_outcome_text(a->outcome), why);
+	attempt_set_error(a, text);
+	free(a->result);
+	a->result = NULL;
+	a->result_len = 0;
+	attempt_drop_follow(a);
+	a->retry_after_ms = -1;
+	a->replaced = true;
+}
+
+/* An attempt that was sent alone was refused for good. Returns false when nothing is left to try. */
+static bool mend(struct worker *w, struct attempt *bad, const struct deferred_error *err)
+{
+	char text[600];
+
+	if (bad->follow && bad->outcome == JOB_OK) {
+		/* What it wanted to have deferred was refused: then it has not succeeded. */
+		snprintf(text, sizeof(text), "a call it deferred was refused: %s", err->message);
+		attempt_drop_follow(bad);
+		bad->outcome = JOB_FAILED;
+		attempt_set_error(bad, text);
+	} else if (!bad->replaced) {
+		replace_texts(bad, err->message);
+	} else {
+		return false;
+	}
+	worker_decide(w, bad);
+	worker_log_attempt(bad);
+	return true;
+}
+
+/* The cycle was rolled back. Try again what may pass, set apart what cannot. */
+int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now)
+{
+	enum error_class class = error_class(err->sqlstate);
+	bool single = w->recording.len == 1 && w->recording.first->alone;
+	bool locked = strcmp(err->sqlstate, "55P03") == 0;
+
+	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {
+		worker_lose_connection(w, err, now);
+		error_clear(err);
+		return 0;
+	}
+	if (class == ERROR_PREPARED && !pg_is_unnamed(w->pg)) {
+		pg_set_unnamed(w->pg);
+	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked)) {
+		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
+		w->tries++;
+		/* Somebody holds the row of one of them: it must not keep the others waiting. */
+		for (struct attempt *a = w->recording.first; locked && a; a = a->next)
+			a->alone = true;
+	} else if (err->code == DEFERRED_ESCHEMA || w->recording.len == 0) {
+		return err->code;
+	} else if (!single) {
+		for (struct attempt *a = w->recording.first; a; a = a->next)
+			a->alone = true;
+	} else if (!mend(w, w->recording.first, err)) {
+		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s",
+			 (long long)w->recording.first->job->id, err->message);
+		attempt_list_clear(&w->recording);
+	}
+	/* Back to the others; one that met a lock goes behind them. */
+	if (!locked) {
+		attempt_list_move(&w->recording, &w->unrecorded);
+		attempt_list_move(&w->unrecorded, &w->recording);
+	} else {
+		attempt_list_move(&w->unrecorded, &w->recording);
+	}
+	worker_take_back(w);
+	w->db = DB_READY;
+	error_clear(err);
+	return 0;
+}
+
+int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err)
+{
+	bool done;
+	int rc = store_cycle_poll(&w->cycle, &done, err);
+
+	if (rc < 0)
+		return worker_cycle_failed(w, err, now);
+	if (!done)
+		return 0;
+	w->tries = 0;
+	w->db = DB_READY;
+	after_recording(w);
+	worker_after_renewal(w);
+	w->renewing.len = 0;
+	after_claim(w);
+	store_cycle_clear(&w->cycle);
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "worker_state.h"
+
+#include "clock.h"
+#include "log.h"
+
+#include <poll.h>
+#include <stdlib.h>
+
+#define CONNECT_LIMIT_NS (10 * NS_PER_S) /* the non-blocking way of libpq knows no connect_timeout */
+
+void worker_take_back(struct worker *w)
+{
+	while (w->releasing) {
+		struct job *job = w->releasing;
+
+		w->releasing = job->next;
+		job_list_push(&w->release, job);
+	}
+	w->renewing.len = 0;
+	store_cycle_clear(&w->cycle);
+}
+
+void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now)
+{
+	/* What was being recorded may or may not be: it is sent again, and the receipt tells. */
+	for (struct attempt *a = w->recording.first; a; a = a->next)
+		a->sent_before = true;
+	attempt_list_move(&w->recording, &w->unrecorded);
+	attempt_list_move(&w->unrecorded, &w->recording);
+	worker_take_back(w);
+	pg_close(w->pg);
+	w->pg = NULL;
+	w->db = DB_WAITING;
+	if (!w->lost_ns) {
+		w->lost_ns = now;
+		w->tries = 0;
+		w->lost = *err;
+		/* No new starts while nothing can be recorded. */
+		pool_add(&w->pool, pool_recall(&w->pool));
+	}
+	w->retry_ns = now + (w->tries == 0 ? 50 : w->tries < 5 ? 50u << w->tries : 1000) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
+	w->tries++;
+}
+
+/* The questions asked now are waited for: no longer than what is left until leases must be given up. */
+static void limit_answers(const struct worker *w, uint64_t now)
+{
+	struct worker_oldest o = worker_oldest_lease(w);
+	uint64_t fence = o.lease_ns + worker_fence_after_ns(w);
+	int64_t ms = o.n == 0 ? 10000 : fence > now ? (int64_t)((fence - now) / NS_PER_MS / 4) : 1;
+
+	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
+}
+
+/* Connected again: find out what became of what was under way. */
+static int settle(struct worker *w, struct deferred_error *err)
+{
+	size_t n = 0, held_len;
+	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
+	bool *found = calloc(w->unrecorded.len + 1, sizeof(*found));
+	int64_t *held = NULL, released = 0;
+	struct attempt_list keep;
+	int rc = 0;
+
+	attempt_list_init(&keep);
+	if (!sent || !found) {
+		rc = error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+		goto done;
+	}
+	for (a = w->unrecorded.first; a; a = a->next)
+		if (a->sent_before)
+			sent[n++] = a;
+	if (n > 0)
+		rc = store_recorded(w->pg, sent, n, found, err);
+	if (rc < 0)
+		goto done;
+	n = 0;
+	for (a = w->unrecorded.first; a; a = next) {
+		next = a->next;
+		if (a->sent_before && found[n++]) {
+			worker_count(w, a);
+			worker_remove_files(w, a);
+			attempt_free(a);
+		} else {
+			a->sent_before = false;
+			attempt_list_add(&keep, a);
+		}
+	}
+	attempt_list_init(&w->unrecorded);
+	attempt_list_move(&w->unrecorded, &keep);
+	held = worker_held_ids(w, &held_len);
+	rc = held ? store_release_unknown(w->pg, w->worker_id, held, held_len, &released, err)
+		  : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+done:
+	free(sent);
+	free(found);
+	free(held);
+	return rc;
+}
+
+void worker_connect_again(struct worker *w, uint64_t now)
+{
+	struct deferred_error err = { 0 };
+	bool done = false;
+	int rc = 0;
+
+	if (w->db == DB_WAITING) {
+		if (now < w->retry_ns)
+			return;
+		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), "check_deferred", &err);
+		w->db = DB_CONNECTING;
+		w->connect_ns = now;
+	} else {
+		struct pollfd fd = { pg_fd(w->pg), pg_events(w->pg), 0 };
+
+		/* Asked before the socket is ready, libpq would wait for it. */
+		if (poll(&fd, 1, 0) > 0)
+			rc = pg_open_poll(w->pg, &done, &err);
+		else if (now > w->connect_ns + CONNECT_LIMIT_NS)
+			rc = error_set(&err, DEFERRED_ECONNECT, "connect", "cannot connect: no answer");
+		else
+			return;
+	}
+	if (rc == 0 && done) {
+		limit_answers(w, now);
+		rc = settle(w, &err);
+	}
+	if (rc < 0) {
+		worker_lose_connection(w, &err, now);
+	} else if (done) {
+		log_line(LOG_L_INFO, "connected again after %.1f s (%s)", (double)(now - w->lost_ns) / 1e9, w->lost.message);
+		w->lost_ns = 0;
+		w->tries = 0;
+		w->db = DB_READY;
+	}
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker_state - what the files of the worker share; included by them alone.
+ *
+ *     worker.c        the loop: start, turn, stop; what becomes of a job after an attempt
+ *     worker_cycle.c  how much to claim, the round trip that records and claims, and its failures
+ *     worker_lease.c  leases: renewing them, and giving up before they end
+ *     worker_link.c   the connection lost and found again
+ */
+#ifndef WORKER_STATE_H
+#define WORKER_STATE_H
+
+#include "pool.h"
+#include "retry.h"
+#include "store_worker.h"
+#include "worker.h"
+
+enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
+
+struct worker {
+	const struct worker_setup *setup;
+	const struct config *config;
+	struct worker_summary sum;
+	struct store_scope scope;
+	struct retry_policy backoff;
+	int64_t cnt, lease_ms, batch, worker_id, live_workers;
+	struct pool pool;
+
+	enum db_state db;
+	struct pg *pg;
+	struct store_cycle cycle;
+	uint64_t lost_ns;          /* when the connection was lost */
+	uint64_t retry_ns;         /* next try: to connect, or to send a cycle that failed */
+	int tries;                 /* of this cycle, or of connecting */
+	struct deferred_error lost;/* why */
+
+	struct attempt_list unrecorded;    /* attempts that ended */
+	struct attempt_list recording;     /* those of the cycle under way */
+	struct job *release;       /* jobs to be given back */
+	struct job *releasing;     /* those of the cycle under way */
+	struct store_ids renewing; /* leases to be extended by the cycle under way */
+
+	char **unknown;            /* functions nobody here has */
+	size_t unknown_len;
+	int64_t charged;           /* attempts made, or to be made with jobs in hand */
+	size_t last_claim;         /* jobs the last claim asked for */
+	bool exhausted;            /* nothing is ready */
+	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
+	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */
+	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
+	uint64_t promoted_ns, oldest_unrecorded_ns;
+
+	int empty_handed;          /* claims in a row that got none of the jobs they saw */
+	bool fenced;               /* leases are about to end, or have ended */
+	uint64_t connect_ns;       /* DB_CONNECTING since */
+	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
+
+	bool stopping;
+	enum job_outcome stop_outcome;
+	uint64_t stop_ns;          /* grace ends; 0: not stopping */
+	uint64_t random;           /* state of the generator */
+};
+
+/* worker.c */
+uint64_t worker_random(struct worker *w);
+void worker_decide(struct worker *w, struct attempt *a);          /* sets final and delay_ms */
+void worker_log_attempt(const struct attempt *a);
+void worker_count(struct worker *w, const struct attempt *a);     /* recorded: into the summary */
+void worker_remove_files(struct worker *w, const struct attempt *a);
+size_t worker_idle_runners(const struct worker *w);
+void worker_give_back_unstarted(struct worker *w);                /* with the next cycle */
+
+/* worker_cycle.c */
+int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
+int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
+/* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
+int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now);
+
+/* worker_lease.c */
+struct worker_oldest {
+	uint64_t lease_ns; /* when the oldest lease we hold was last extended */
+	size_t n;          /* leases we hold */
+};
+struct worker_oldest worker_oldest_lease(const struct worker *w);
+uint64_t worker_renew_after_ns(const struct worker *w);
+uint64_t worker_fence_after_ns(const struct worker *w); /* by then a claim must be given up */
+void worker_fence(struct worker *w, uint64_t now);
+int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the cycle being made */
+void worker_after_renewal(struct worker *w);
+int64_t *worker_held_ids(const struct worker *w, size_t *n);  /* free() it; NULL: out of memory */
+
+/* worker_link.c */
+void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
+void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
+void worker_connect_again(struct worker *w, uint64_t now);
+
+#endif

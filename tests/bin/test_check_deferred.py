@@ -1,0 +1,514 @@
+"""check_deferred from outside: what it must hold, its options, its exit codes, its silence."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+
+import pg
+from harness import SAN, ledger, read_record, wait_for
+
+LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z check_deferred\[\d+\] (error|warning|info|debug): .+$")
+
+
+def check(db, *args, code=0, **kw):
+    """One run; it has to end with this code, and every line it logs has the documented form."""
+    done = db.run(["check_deferred", *args], **kw)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    for line in done.stderr.splitlines():
+        assert LOG_LINE.match(line), line
+    return done
+
+
+def defer_recorded(db, fn="record", ms=60000, **opts):
+    """A job that says when it begins: read_record(db.dir + "/record")."""
+    if "unruly.so" not in os.listdir(db.env["DEFERRED_PLUGIN_DIR"]):
+        db.plugins("unruly")
+    return db.defer(fn, json.dumps({"file": db.dir + "/record", "ms": ms}), **opts)
+
+
+def begun(db, n=1):
+    """Waits until n executions have begun."""
+    wait_for(lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n, 20, f"{n} executions have begun")
+
+
+def outcomes(db):
+    return dict(db.sql("select outcome, count(*) from deferred.__deferred_log group by 1"))
+
+
+# ---- what is run, and what is not
+
+def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
+    connection = db.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("select deferred.defer('noop')")
+        connection.rollback()
+        cursor.execute("select deferred.defer('echo', '{\"n\": 1}')")
+        committed = cursor.fetchone()[0]
+        check(db, "--cnt", "0")
+        assert db.log() == []  # not committed yet
+        connection.commit()
+    connection.close()
+    check(db, "--cnt", "0")
+    assert db.log() == [(committed, 1, "ok")]
+    check(db, "--cnt", "0")
+    assert db.log() == [(committed, 1, "ok")]
+    assert db.one("select result from deferred.__deferred_log") == '{"n": 1}'
+    ledger(db)
+
+
+def test_nothing_is_printed_when_nothing_is_due(db):
+    db.defer("noop", delay="1h")
+    for args in [], ["--cnt", "0"], ["--runners", "4"], ["--queue", "other"]:
+        done = db.run(["check_deferred", *args])
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_run_makes_one_attempt_unless_told_otherwise(db):
+    for _ in range(5):
+        db.defer("noop")
+    check(db)
+    assert db.hot() == 4
+    check(db, "--cnt", "3")
+    assert db.hot() == 1
+    check(db, "--cnt", "0")
+    assert db.hot() == 0
+    ledger(db)
+
+
+def test_four_instances_run_each_of_2000_jobs_exactly_once(db):
+    db.sql("select deferred.defer('noop', '{}') from generate_series(1, 2000)")
+    runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "20", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
+    assert [r.wait(120) for r in runs] == [0] * 4, [r.output() for r in runs]
+    assert outcomes(db) == {"ok": 2000}
+    assert db.one("select count(distinct job_id) from deferred.__deferred_log") == 2000
+    assert db.hot() == 0
+    ledger(db)
+
+
+def test_a_poison_job_harms_no_other_and_is_dead_after_its_attempts(db):
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
+    good = [db.defer("noop") for _ in range(40)]
+    poison = db.defer("crash", '{"signal": 11}', max_attempts=3)
+    good += [db.defer("noop") for _ in range(40)]
+    check(db, "--cnt", "0")
+    assert db.sql("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", good) == [(80,)]
+    wait_for(lambda: check(db, "--cnt", "0") and db.hot() == 0, 60, "the poison job used up its attempts")
+    assert db.log(poison) == [(1, "crashed"), (2, "crashed"), (3, "crashed")]
+    assert db.sql("select distinct signal from deferred.__deferred_log where job_id = %s", poison) == [(signal.SIGSEGV,)]
+    assert db.one("select state from deferred.job where id = %s", poison) == "dead"
+    assert db.run(["deferred", "retry", poison]).returncode == 0
+    assert db.one("select state from deferred.job where id = %s", poison) == "ready"
+    check(db)
+    assert db.log(poison)[3:] == [(4, "crashed")]
+    ledger(db)
+
+
+def test_a_failed_job_is_tried_again_later_and_later(db):
+    db.config('backoff_floor = "10s"\nbackoff_exponent = 3\nbackoff_ceiling = "1min"\n')
+    job = db.defer("fail", '{"error": "no luck"}', max_attempts=4)
+    spans = []
+    for n in range(1, 4):
+        check(db)
+        assert db.log(job) == [(i, "failed") for i in range(1, n + 1)]
+        spans.append(db.one("select extract(epoch from due_at - clock_timestamp())::float8 from deferred.__deferred_hot where id = %s", job))
+        check(db)  # not due
+        assert len(db.log(job)) == n
+        db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
+    # Of 10, 30 and 60 seconds, give or take the jitter.
+    assert 4 < spans[0] <= 15 and 14 < spans[1] <= 45 and 28 < spans[2] <= 75, spans
+    check(db)
+    assert db.hot() == 0
+    assert db.sql("select error, final from deferred.__deferred_log order by attempt") == \
+        [("no luck", False)] * 3 + [("no luck", True)]
+    ledger(db)
+
+
+def test_a_function_decides_its_outcome(db):
+    dead = db.defer("fail", '{"error": "never", "dead": true}')
+    later = db.defer("fail", '{"error": "soon", "retry_after_ms": 600000}')
+    check(db, "--cnt", "2")
+    assert db.sql("select job_id, outcome, final from deferred.__deferred_log order by 1") == \
+        [(dead, "failed", True), (later, "failed", False)]
+    left = db.one("select extract(epoch from due_at - clock_timestamp())::int from deferred.__deferred_hot where id = %s", later)
+    assert 590 <= left <= 600
+    ledger(db)
+
+
+def test_higher_priorities_go_first_and_queues_are_kept_apart(db):
+    low, high = db.defer("noop", priority=-5), db.defer("noop", priority=7)
+    mail, other = db.defer("noop", queue="mail"), db.defer("noop", queue="other", priority=100)
+    check(db, "--queue", "default")
+    assert [r[0] for r in db.log()] == [high]
+    check(db, "--queue", "mail", "--queue", "default", "--cnt", "0")
+    assert sorted(r[0] for r in db.log()) == sorted([low, high, mail])
+    check(db)
+    assert [r[0] for r in db.log()][-1] == other
+    ledger(db)
+
+
+def test_a_paused_queue_is_left_alone(db):
+    db.defer("noop", queue="mail")
+    db.sql("update deferred.__deferred_queue set paused = true where name = 'mail'")
+    assert check(db, "--cnt", "0").stderr == ""
+    assert db.hot() == 1
+    db.sql("update deferred.__deferred_queue set paused = false where name = 'mail'")
+    check(db, "--cnt", "0")
+    assert db.hot() == 0
+    ledger(db)
+
+
+def test_the_choice_is_random_within_the_window_and_a_seed_repeats_it(db, own_server):
+    def drawn(d, *args):
+        """Positions in the queue of ten jobs of sixty."""
+        ids = [d.defer("noop") for _ in range(60)]
+        done = d.run(["check_deferred", "--cnt", "10", *args])
+        assert done.returncode == 0, done.stderr
+        rows = d.sql("select job_id from deferred.__deferred_log where job_id = any(%s)", ids)
+        assert d.run(["check_deferred", "--cnt", "0"]).returncode == 0
+        return sorted(ids.index(r[0]) for r in rows)
+
+    first = drawn(db, "--seed", "7", "--window", "1000")
+    assert max(first) > 15
+    # The same ids in another database: the same draw.
+    assert drawn(own_server, "--seed", "7", "--window", "1000") == first
+    # However many claims it takes, each looks at the first five that are left.
+    assert max(drawn(db, "--window", "5")) < 15
+    ledger(db)
+
+
+def test_a_job_that_expired_is_not_started(db):
+    job = db.defer("noop", expires="1ms")
+    wait_for(lambda: db.one("select expires_at < clock_timestamp() from deferred.__deferred_hot where id = %s", job))
+    check(db, "--cnt", "0")
+    assert db.log(job) == [(0, "expired")]
+    ledger(db)
+
+
+def test_a_delayed_job_runs_when_it_is_due_and_not_before(db):
+    job = db.defer("noop", delay="1h")
+    check(db, "--cnt", "0")
+    assert db.log(job) == []
+    db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
+    check(db, "--cnt", "0")
+    assert db.log(job) == [(1, "ok")]
+    ledger(db)
+
+
+def test_params_arrive_byte_for_byte(db):
+    texts = ['{"n": 9007199254740993, "b": 18446744073709551616, "r": 1.10, "e": 1e2, "z": 1, "a": 2, "a": 3}', "[]", '"ä€😀"', "null",
+             ' {"space" :\t1 } ', '{"q": "\\u00e4\\"\\\\ \\n"}']
+    jobs = {db.defer("echo", t): t for t in texts}
+    check(db, "--cnt", "0")
+    assert {i: r for i, r in db.sql("select job_id, result from deferred.__deferred_log")} == jobs
+    ledger(db)
+
+
+def test_an_attempt_leaves_its_figures_in_the_log(db):
+    job = db.defer("sleep", '{"ms": 100}')
+    check(db)
+    run_us, wait_us, rss, plugin, started, finished, worker, receipt, final = db.sql("""
+        select run_us, wait_us, max_rss_kb, plugin, started_at, finished_at, worker, receipt, final
+        from deferred.__deferred_log where job_id = %s""", job)[0]
+    assert 90_000 <= run_us < 5_000_000 and wait_us >= 0 and rss > 500
+    assert plugin.startswith("sample ") and final and receipt is not None
+    assert 0.09 <= (finished - started).total_seconds() < 5
+    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(db.pidfile) + "#[0-9]+@[0-9a-f]{8}$", worker)
+    ledger(db)
+
+
+def test_a_command_of_the_config_file_is_a_function(db):
+    db.config('''
+function "upper" { command = {"/usr/bin/tr", "a-z", "A-Z"} }
+function "no" { command = {"/bin/sh", "-c", "echo it broke >&2; exit 3"} max_attempts = 1 }
+''')
+    yes, no = db.defer("upper", '{"a": "b"}'), db.defer("no")
+    check(db, "--cnt", "0")
+    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", yes) == [("ok", '{"A": "B"}')]
+    outcome, code, error = db.sql("select outcome, exit_code, error from deferred.__deferred_log where job_id = %s", no)[0]
+    assert (outcome, code) == ("failed", 3) and "it broke" in error
+    ledger(db)
+
+
+def test_a_label_cannot_forge_a_log_line(db):
+    db.defer("fail", json.dumps({"error": "x\n2026-01-01T00:00:00.000Z check_deferred[1] error: forged"}), label="a\nb")
+    check(db)
+
+
+# ---- stopping
+
+def test_sigterm_lets_a_short_function_finish_and_gives_the_rest_back(db):
+    running = defer_recorded(db, ms=400, priority=1)
+    rest = [db.defer("noop") for _ in range(20)]
+    run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "100", "--grace", "20s"])
+    begun(db)
+    run.signal(signal.SIGTERM)
+    assert run.wait(30) == 0, run.output()
+    assert db.log() == [(running, 1, "ok")]
+    assert db.sql("select distinct attempt, receipt from deferred.__deferred_hot where id = any(%s)", rest) == [(0, None)]
+    check(db, "--cnt", "0")
+    assert all(db.log(j) == [(1, "ok")] for j in rest)
+    ledger(db)
+
+
+def test_a_function_that_ends_because_it_was_asked_to_is_interrupted_not_failed(db):
+    job = defer_recorded(db, "until_stopped")
+    run = db.spawn(["check_deferred", "--grace", "20s"])
+    begun(db)
+    run.signal(signal.SIGTERM)
+    assert run.wait(10) == 0, run.output()
+    assert db.log(job) == [(1, "interrupted")]
+    assert db.one("select state from deferred.job where id = %s", job) == "ready"
+    ledger(db)
+
+
+def test_sigterm_ends_a_function_that_hangs_after_the_grace_period(db):
+    job = defer_recorded(db)
+    run = db.spawn(["check_deferred", "--grace", "300ms"])
+    begun(db)
+    began = time.monotonic()
+    run.signal(signal.SIGTERM)
+    assert run.wait(30) == 0, run.output()
+    assert time.monotonic() - began < 1.3 + (2 if SAN else 0.5)
+    assert db.log(job) == [(1, "interrupted")]
+    assert db.one("select state from deferred.job where id = %s", job) == "ready"
+    ledger(db)
+
+
+# ---- the pid file
+
+def test_the_default_pidfile_is_named_after_the_application(db):
+    """Not started in earnest: /run belongs to the machine. An unusable folder is named in the message."""
+    del db.env["DEFERRED_PIDFILE"]
+    db.config('application = "no/such"\n')
+    done = db.run(["check_deferred"])
+    assert done.returncode in (64, 73, 77, 78) and ("/run/defer_no/such" in done.stderr or "application" in done.stderr)
+
+
+def test_a_second_start_replaces_the_first(db):
+    job = defer_recorded(db)
+    first = db.spawn(["check_deferred", "--grace", "200ms"])
+    begun(db)
+    second = db.spawn(["check_deferred", "--grace", "200ms"])
+    wait_for(lambda: not first.alive(), 20, "the first copy ended")
+    assert first.wait(1) == 0
+    begun(db, 2)
+    assert db.log(job) == [(1, "superseded")]
+    assert second.alive()
+    second.signal(signal.SIGTERM)
+    second.wait(20)
+    ledger(db)
+
+
+def test_a_second_start_with_skip_leaves_the_first_alone(db):
+    db.defer("sleep", '{"ms": 60000}')
+    first = db.spawn(["check_deferred"])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"))
+    done = check(db, "--if-running=skip", code=75)
+    assert done.stderr == ""  # as asked, and no news
+    assert first.alive()
+    first.signal(signal.SIGTERM)
+    first.wait(20)
+    ledger(db)
+
+
+def test_ten_starts_at_once_leave_exactly_one(db):
+    db.sql("select deferred.defer('sleep', '{\"ms\": 60000}') from generate_series(1, 3)")
+    bystander = db.spawn(["sleep", "1000"])
+    with open(db.pidfile, "w") as f:
+        f.write(f"{bystander.pid}\n")
+    os.chmod(db.pidfile, 0o600)
+    runs = [db.spawn(["check_deferred", "--grace", "100ms"]) for _ in range(10)]
+    wait_for(lambda: sum(r.alive() for r in runs) == 1, 60, "one of ten is left")
+    left = [r for r in runs if r.alive()][0]
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"), 20, "it works")
+    assert sum(r.alive() for r in runs) == 1
+    assert bystander.alive()
+    with open(db.pidfile) as f:
+        assert int(f.read()) == left.pid
+    # One that is replaced before it has found work ends by the signal itself.
+    assert {r.wait(1) for r in runs if r is not left} <= {0, 75, -signal.SIGTERM}
+    left.signal(signal.SIGTERM)
+    left.wait(20)
+    ledger(db)
+
+
+def test_a_pidfile_that_names_somebody_elses_process_harms_nobody(db):
+    bystander = db.spawn(["sleep", "1000"])
+    with open(db.pidfile, "w") as f:
+        f.write(f"{bystander.pid}\n")
+    os.chmod(db.pidfile, 0o600)
+    db.defer("noop")
+    check(db)
+    assert db.log()[0][2] == "ok"
+    assert bystander.alive()
+    ledger(db)
+
+
+def test_the_pidfile_stays_and_is_private(db):
+    db.defer("noop")
+    check(db)
+    assert stat.S_IMODE(os.stat(db.pidfile).st_mode) & 0o077 in (0, 0o044)
+    assert os.stat(db.pidfile).st_nlink == 1
+
+
+@pytest.mark.parametrize("make, code", [
+    (lambda p: os.symlink(p + ".target", p), 77),
+    (lambda p: (open(p, "w").close(), os.chmod(p, 0o660)), 77),
+    (lambda p: (open(p, "w").close(), os.chmod(p, 0o602)), 77),
+    (lambda p: (open(p + "2", "w").close(), os.link(p + "2", p)), 77),
+    (lambda p: os.mkfifo(p, 0o600), 77),
+    (lambda p: os.mkdir(p), 77),
+    (lambda p: os.mkdir(p, 0o700), 77),
+], ids=["symlink", "group-writable", "world-writable", "two links", "fifo", "folder", "private folder"])
+def test_a_suspicious_pidfile_is_refused_before_anything_is_done(db, make, code):
+    with open(db.pidfile + ".target", "w") as f:
+        f.write("precious")
+    make(db.pidfile)
+    db.defer("noop")
+    done = check(db, code=code, timeout=10)
+    assert db.pidfile in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert db.hot() == 1 and db.log() == []
+    with open(db.pidfile + ".target") as f:
+        assert f.read() == "precious"
+    ledger(db)
+
+
+# ---- what is wrong is said, with the documented code
+
+@pytest.mark.parametrize("args, code, says", [
+    (["--no-such-option"], 64, "no-such-option"),
+    (["--cnt", "many"], 64, "many"),
+    (["--cnt", "-1"], 64, "-1"),
+    (["--cnt"], 64, "cnt"),
+    (["--lease", "1 fortnight"], 64, "1 fortnight"),
+    (["--if-running=perhaps"], 64, "perhaps"),
+    (["--runners", "0"], 64, "0"),
+    (["surplus"], 64, "surplus"),
+    (["--config", "/nonexistent/deferred.conf"], 78, "/nonexistent/deferred.conf"),
+    (["--pidfile", "/nonexistent/pid"], 73, "/nonexistent/pid"),
+    (["--plugin-dir", "/nonexistent/plugins"], 78, "/nonexistent/plugins"),
+    (["--db", "host=/nonexistent dbname=x"], 69, "/nonexistent"),
+    (["--db", "host=127.0.0.1 port=1 dbname=x connect_timeout=2"], 69, "127.0.0.1"),
+    (["--db", "nonsense"], 69, "nonsense"),
+] + ([(["--user", "no-such-user"], 78, "no-such-user")] if os.geteuid() == 0 else []))
+def test_bad_input_has_its_message_and_exit_code(db, args, code, says):
+    db.defer("noop")
+    done = db.run(["check_deferred", *args], timeout=30)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) <= 2  # the line, and perhaps a hint
+    assert db.hot() == 1 and db.log() == []
+    ledger(db)
+
+
+@pytest.mark.parametrize("text, says", [
+    ("cnt = 1\ncntt = 2\n", [":2", "cntt"]),
+    ('cnt = "x"\n', [":1", "cnt", "x"]),
+    ("mail {\n  port = 99999\n}\n", ["mail.port", "99999"]),
+    ("mail {\n", [":1", "never closed"]),
+])
+def test_a_wrong_config_file_is_refused_with_its_line(db, text, says):
+    db.config(text)
+    done = check(db, code=78)
+    assert all(s in done.stderr for s in [db.config_file, *says]), done.stderr
+
+
+def test_help_and_version(db):
+    for option, says in ("--help", "--pidfile"), ("--version", "0.1.0"):
+        done = db.run(["check_deferred", option])
+        assert done.returncode == 0 and says in done.stdout and done.stderr == ""
+
+
+def test_a_setting_comes_from_option_then_environment_then_file(db):
+    db.config("cnt = 1\n")
+    db.sql("select deferred.defer('noop') from generate_series(1, 9)")
+    check(db)
+    assert db.hot() == 8
+    check(db, env={"DEFERRED_CNT": "2"})
+    assert db.hot() == 6
+    check(db, "--cnt", "3", env={"DEFERRED_CNT": "2"})
+    assert db.hot() == 3
+    ledger(db)
+
+
+def test_a_function_unknown_here_is_no_attempt_and_is_reported(db):
+    job = db.defer("function_of_elsewhere")
+    known = db.defer("noop")
+    done = check(db, "--cnt", "0")
+    assert "function_of_elsewhere" in done.stderr
+    assert db.log(job) == [] and db.log(known) == [(1, "ok")]
+    assert db.sql("select attempt, receipt from deferred.__deferred_hot where id = %s", job) == [(0, None)]
+    ledger(db)
+
+
+def test_plugins_that_others_could_have_written_are_refused(db):
+    folder = db.plugins()
+    db.defer("noop")
+    os.chmod(os.path.join(folder, "sample.so"), 0o777)
+    assert "sample.so" in check(db, code=77).stderr
+    os.chmod(os.path.join(folder, "sample.so"), 0o755)
+    os.chmod(folder, 0o777)
+    assert folder in check(db, code=77).stderr
+    os.chmod(folder, 0o755)
+    assert db.log() == []
+    check(db)
+    assert db.hot() == 0
+    ledger(db)
+
+
+def test_it_works_in_the_bare_environment_of_cron_with_all_descriptors_closed(db):
+    job = db.defer("noop")
+    program = os.path.join(os.environ.get("DEFERRED_BUILD", "build"), "bin", "check_deferred")
+    env = {k: v for k, v in db.env.items() if k.startswith(("DEFERRED_", "ASAN", "UBSAN", "LSAN"))}
+    done = subprocess.run(["/bin/sh", "-c", 'exec "$0" 0<&- 1>&- 2>&-', os.path.join(pg.TOP, program)], env=env, cwd="/", timeout=60)
+    assert done.returncode == 0
+    assert db.log(job) == [(1, "ok")]
+    ledger(db)
+
+
+def test_the_server_stopped_in_the_middle_of_a_run(own_server):
+    db = own_server
+    db.config('reconnect = "1s"\n')
+    db.sql("select deferred.defer('sleep', '{\"ms\": 20}') from generate_series(1, 200)")
+    run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "10"])
+    wait_for(lambda: len(db.log()) >= 10, 60)
+    db.stop("immediate")
+    assert run.wait(60) == 69, run.output()
+    assert len([line for line in run.output().splitlines() if " error: " in line]) == 1, run.output()
+    db.start()
+    db.sql("update deferred.__deferred_hot set visible_at = clock_timestamp() where receipt is not null")
+    check(db, "--cnt", "0", "--runners", "2")
+    assert db.hot() == 0
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == 200
+    ledger(db)
+
+
+def test_a_start_with_nothing_due_writes_nothing(db):
+    written = """select sum(n_tup_ins + n_tup_upd + n_tup_del) from pg_stat_user_tables"""
+    db.defer("noop", delay="1h")
+    db.sql("select pg_stat_force_next_flush()")
+    before = db.one(written)
+    check(db)
+    db.sql("select pg_stat_clear_snapshot()")
+    assert db.one(written) == before
+    assert db.sql("select 1 from deferred.__deferred_worker") == []
+    ledger(db)
+
+
+def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
+    with open(os.path.join(pg.TOP, "lib", "job.h")) as f:
+        header = f.read()
+    words = re.findall(r"X\(\w+, \"(\w+)\"\)", header[header.index("#define JOB_OUTCOMES"):header.index("enum job_outcome")])
+    constraint = db.one("""select pg_get_constraintdef(oid) from pg_constraint
+                           where conrelid = 'deferred.__deferred_log'::regclass and pg_get_constraintdef(oid) ~ 'outcome'""")
+    assert words == re.findall(r"'(\w+)'", constraint)
+
+

@@ -1,0 +1,102 @@
+"""pidfile.c at its edges, through check_deferred. How copies replace each other, and what is refused of a file:
+test_check_deferred.py; attacks by its text and by strangers' locks: tests/faults/test_processes.py.
+"""
+
+import os
+import signal
+import stat
+
+import pytest
+
+from harness import ledger, wait_for
+
+
+def started(db, *args):
+    """A run that is in the middle of a job."""
+    run = db.spawn(["check_deferred", *args])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot h join deferred.__deferred_worker w on w.id = h.worker and w.pid = %s", run.pid),
+             20, "it has claimed a job")
+    return run
+
+
+def content(db):
+    with open(db.pidfile) as f:
+        return f.read()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777], ids=oct)
+def test_a_folder_where_others_may_write_is_refused(db, mode):
+    db.defer("noop")
+    os.chmod(db.dir, mode)
+    done = db.run(["check_deferred"])
+    assert (done.returncode, len(done.stderr.splitlines())) == (77, 1), done.stderr
+    assert "writable by others" in done.stderr and "chmod" in done.stderr
+    assert not os.path.exists(db.pidfile) and db.log() == []
+    ledger(db)
+
+
+def test_a_sticky_folder_and_a_bare_file_name_are_fine(db):
+    folder = os.path.join(db.dir, "tmp")
+    os.mkdir(folder)
+    os.chmod(folder, 0o1777)
+    db.defer("noop")
+    done = db.run(["check_deferred", "--pidfile", "name"], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(os.stat(os.path.join(folder, "name")).st_mode) == 0o600
+    assert [outcome for _, _, outcome in db.log()] == ["ok"]
+    ledger(db)
+
+
+@pytest.mark.parametrize("path, code, says", [
+    ("x" * 300, 73, "too long"),
+    ("x/" * 2500 + "x", 77, "use a shorter one"),
+    ("no/such/folder/pid", 73, "make the folder"),
+    ("file/pid", 73, "Not a directory"),
+    ("loop/pid", 73, "symbolic links"),
+], ids=["long name", "long path", "no folder", "file as folder", "loop"])
+def test_a_path_that_cannot_be_is_named_with_its_cause(db, path, code, says):
+    open(os.path.join(db.dir, "file"), "w").close()
+    os.symlink("loop", os.path.join(db.dir, "loop"))
+    db.defer("noop")
+    done = db.run(["check_deferred", "--pidfile", os.path.join(db.dir, path)])
+    assert done.returncode == code and says in done.stderr, done.stderr
+    assert db.log() == []
+    ledger(db)
+
+
+def test_the_file_holds_the_pid_of_who_runs_and_nothing_after_an_orderly_end(db):
+    db.defer("sleep", '{"ms": 60000}')
+    run = started(db)
+    assert content(db) == f"{run.pid}\n"
+    inode = os.stat(db.pidfile).st_ino
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert content(db) == ""
+    assert db.run(["check_deferred", "--queue", "none"]).returncode == 0
+    assert content(db) == "" and os.stat(db.pidfile).st_ino == inode  # another start may have had it open
+    ledger(db)
+
+
+def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db):
+    job = db.defer("sleep", '{"ms": 60000}')
+    run = started(db)
+    run.kill()
+    assert content(db) == f"{run.pid}\n"
+    wait_for(lambda: not db.orphans(), 20, "its runners are gone")
+    again = started(db, "--grace", "50ms")
+    assert db.log(job) == [(1, "interrupted")] and content(db) == f"{again.pid}\n"
+    again.signal(signal.SIGTERM)
+    assert again.wait(20) == 0
+    ledger(db)
+
+
+def test_a_copy_that_does_not_answer_sigterm_is_killed_after_the_grace_period(db):
+    job = db.defer("sleep", '{"ms": 60000}')
+    stopped = started(db)
+    stopped.signal(signal.SIGSTOP)
+    successor = db.spawn(["check_deferred", "--grace", "100ms"])
+    assert stopped.wait(20) == -signal.SIGKILL
+    wait_for(lambda: db.log(job) == [(1, "superseded")], 20, "the successor took its job over")
+    successor.signal(signal.SIGTERM)
+    assert successor.wait(20) == 0
+    ledger(db)

@@ -1,0 +1,326 @@
+"""The server and the way to it: rows D1 to D6, D11, D13, D14 and D22 of the fault matrix."""
+
+import os
+import pwd
+import re
+import time
+
+import psycopg2
+import pytest
+
+import pg
+from harness import ledger, wait_for
+from proxy import Proxy
+
+
+def check(db, *args, code=0, **kw):
+    done = db.run(["check_deferred", *args], **kw)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def forget_leases(db):
+    """What is claimed still is free at once, as if the leases had ended. Only after all workers are gone."""
+    db.sql("update deferred.__deferred_hot set visible_at = clock_timestamp() where receipt is not null")
+
+
+def stops_at_seeded_moments(recorded, rng, stops, jobs):
+    db = recorded.db
+    db.config('reconnect = "20s"\n')
+    ids = recorded.defer(jobs, ms=2)
+    run = None
+    for _ in range(stops):
+        if db.hot() < 20:
+            ids += recorded.defer(40, ms=2)
+        if run is None or not run.alive():
+            run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "10"])
+        seen = len(recorded.lines())
+        wait_for(lambda: len(recorded.lines()) >= seen + rng.randrange(1, 30) or not run.alive(), 30)
+        if rng.random() < 0.5:
+            db.stop("immediate")
+        else:
+            db.kill()
+        db.start()
+    assert run.wait(90) in (0, 69), run.output()
+    wait_for(lambda: not db.orphans(), 10)
+    forget_leases(db)
+    recorded.drain()
+    recorded.assert_all_ok(ids)
+
+
+def test_d1_a_server_stopped_and_killed_again_and_again_loses_nothing(own_server, recorded_on, rng):
+    stops_at_seeded_moments(recorded_on(own_server), rng, 3, 120)
+
+
+@pytest.mark.long
+def test_d1_thirty_stops(own_server, recorded_on, rng):
+    stops_at_seeded_moments(recorded_on(own_server), rng, 30, 600)
+
+
+@pytest.mark.parametrize("turn", range(2, 9))
+def test_d2_an_answer_that_is_lost_on_the_way_loses_no_job_and_repeats_none_that_was_recorded(recorded, cluster, turn):
+    db = recorded.db
+    db.config('reconnect = "5s"\n')
+    ids = recorded.defer(30)
+    with Proxy(cluster) as proxy:
+        proxy.drop_reply = turn
+        done = db.run(["check_deferred", "--cnt", "0", "--batch", "8"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        assert done.returncode in (0, 69), done.stderr
+        assert proxy.turns >= turn, "the run made fewer turns than that"
+    forget_leases(db)
+    recorded.drain()
+    recorded.assert_all_ok(ids)
+    # A job whose success was stored is not run again because nobody heard of it.
+    assert len(recorded.starts()) <= 30 + 8
+
+
+@pytest.mark.parametrize("turn", range(1, 5))
+def test_d2_a_defer_with_a_key_can_be_repeated_when_its_answer_was_lost(db, cluster, turn):
+    with Proxy(cluster) as proxy:
+        proxy.drop_reply = turn
+        first = db.run(["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        assert first.returncode in (0, 69), first.stderr
+        proxy.drop_reply = None
+        again = db.run(["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        assert again.returncode == 0, again.stderr
+    assert db.one("select count(*) from deferred.__deferred") == 1
+    check(db, "--cnt", "0")
+    assert db.log(int(again.stdout)) == [(1, "ok")]
+    ledger(db)
+
+
+def terminated_sessions(recorded, jobs, times):
+    db = recorded.db
+    db.config('reconnect = "20s"\n')
+    ids = recorded.defer(jobs, ms=5)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "10"])
+    for _ in range(times):
+        seen = len(recorded.lines())
+        wait_for(lambda: len(recorded.lines()) > seen + 10 or not run.alive(), 30)
+        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+    assert run.wait(120) == 0, run.output()
+    forget_leases(db)
+    recorded.drain()
+    recorded.assert_all_ok(ids)
+    return len(recorded.starts()) - jobs
+
+
+def test_d3_terminated_sessions_are_opened_again(recorded):
+    terminated_sessions(recorded, 150, 5)
+
+
+@pytest.mark.long
+def test_d3_forty_terminated_sessions(recorded):
+    assert terminated_sessions(recorded, 1500, 40) <= 75  # 95 % of the executions were not in vain
+
+
+def test_d4_a_worker_cut_off_kills_its_runners_before_its_lease_ends(recorded, cluster):
+    db = recorded.db
+    db.config('reconnect = "2s"\n')
+    job, = recorded.defer(1, ms=15000)
+    with Proxy(cluster) as proxy:
+        lonely = db.spawn(["check_deferred", "--lease", "3s"], env={"DEFERRED_DB": proxy.conninfo(db.name, tcp_user_timeout=1000)})
+        wait_for(lambda: recorded.starts(job))
+        runners = db.orphans()
+        assert runners
+        proxy.swallow = True
+        wait_for(lambda: not any(pg.running(p) for p in runners), 10, "the runner was killed")
+        assert db.sql("select 1 from deferred.__deferred_hot where visible_at > clock_timestamp()"), "too late: the lease had ended"
+        wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where visible_at < clock_timestamp()"), 10)
+        other = db.spawn(["check_deferred", "--pidfile", db.dir + "/other", "--timeout", "300ms"])
+        wait_for(lambda: db.log(job)[:1] == [(1, "lost")], 10)
+        assert other.wait(30) == 0
+        proxy.swallow = False
+        proxy.cut()
+        assert lonely.wait(30) in (0, 69), lonely.output()
+    assert db.log(job) == [(1, "lost"), (2, "timeout")]
+    assert recorded.overlaps() == []
+    ledger(db)
+
+
+def test_d5_a_connection_cut_while_idle_costs_nothing(recorded, cluster):
+    db = recorded.db
+    jobs = recorded.defer(3, ms=700)
+    with Proxy(cluster) as proxy:
+        proxy.idle_s = 0.2
+        check(db, "--cnt", "0", env={"DEFERRED_DB": proxy.conninfo(db.name)})
+        assert proxy.cuts >= 1
+    assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 3
+    recorded.assert_all_ok(jobs)
+
+
+@pytest.fixture
+def pooler(db, cluster):
+    """pgbouncer in transaction mode in front of the test's database; yields its conninfo."""
+    folder = os.path.join(db.dir, "pooler")
+    os.mkdir(folder, 0o700)
+    ini = os.path.join(folder, "ini")
+    with open(ini, "w") as f:
+        f.write(f"""[pgbouncer]
+listen_addr =
+unix_socket_dir = {folder}
+unix_socket_mode = 0700
+listen_port = {pg.PORT}
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+server_lifetime = 1
+ignore_startup_parameters = extra_float_digits,options
+[databases]
+{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}
+""")
+    if os.geteuid() == 0:
+        who = pwd.getpwnam("postgres")
+        os.chmod(db.dir, 0o711)
+        for path in folder, ini:
+            os.chown(path, who.pw_uid, who.pw_gid)
+    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", ini]))
+    wait_for(lambda: os.path.exists(f"{folder}/.s.PGSQL.{pg.PORT}") or not started.alive(), 10)
+    assert started.alive(), started.output()
+    yield f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
+
+
+def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):
+    db = recorded.db
+    direct, db.env["DEFERRED_DB"] = db.env["DEFERRED_DB"], pooler
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
+    jobs = recorded.defer(200)
+    bad = db.defer("fail", '{"error": "no"}', max_attempts=2)
+    added = db.run(["deferred", "add", "noop", "{}", "--key", "k"])
+    assert added.returncode == 0, added.stderr
+    runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
+    assert [r.wait(60) for r in runs] == [0] * 4, [r.output() for r in runs]
+    recorded.drain()
+    assert db.log(bad) == [(1, "failed"), (2, "failed")]
+    assert db.log(int(added.stdout)) == [(1, "ok")]
+    assert len(recorded.starts()) == 200
+    db.env["DEFERRED_DB"] = direct
+    recorded.assert_all_ok(jobs)
+
+
+@pytest.mark.parametrize("sqlstate", ["57014", "55P03", "40P01", "40001"])
+@pytest.mark.parametrize("table, event", [("__deferred_log", "insert"), ("__deferred_hot", "update")], ids=["finish", "claim"])
+def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attempt(recorded, sqlstate, table, event):
+    db = recorded.db
+    jobs = recorded.defer(10)
+    db.sql(f"""
+        create sequence public.injected;
+        create function public.inject() returns trigger language plpgsql security definer as $$
+        begin
+            if nextval('public.injected') <= 3 then raise exception using errcode = '{sqlstate}', message = 'injected'; end if;
+            return new;
+        end $$;
+        create trigger inject before {event} on deferred.{table} for each row execute function public.inject()""")
+    check(db, "--cnt", "0")
+    assert db.one("select last_value from public.injected") > 3
+    assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 10
+    assert len(recorded.starts()) == 10
+    recorded.assert_all_ok(jobs)
+
+
+def test_d13_a_server_without_a_free_connection_is_not_hammered(own_server, recorded_on):
+    db = own_server
+    db.cluster.stop()
+    with open(os.path.join(db.cluster.data, "postgresql.conf"), "a") as f:
+        f.write("max_connections = 12\nautovacuum = off\n")
+    db.start()
+    recorded = recorded_on(db)
+    db.config('reconnect = "4s"\n')
+    ids = recorded.defer(200, ms=10)
+    with Proxy(db.cluster) as proxy:
+        run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "5"], env={"DEFERRED_DB": proxy.conninfo(db.name)})
+        wait_for(lambda: recorded.lines())
+        idle = []
+        with pytest.raises(psycopg2.OperationalError):
+            for _ in range(20):
+                idle.append(db.connect())
+        before = proxy.connections
+        proxy.cut()
+        with pytest.raises(psycopg2.OperationalError):
+            for _ in range(20):
+                idle.append(db.connect())
+        began = time.monotonic()
+        assert run.wait(60) in (0, 69), run.output()
+        tries = proxy.connections - before
+        assert tries <= 5 * (time.monotonic() - began) + 3, tries
+        for c in idle:
+            c.close()
+    wait_for(lambda: not db.orphans(), 10)
+    forget_leases(db)
+    recorded.drain()
+    recorded.assert_all_ok(ids)
+
+
+SCHEMAS = {
+    "newer": "insert into deferred.__deferred_migration (version, name) values (9999, 'of the future')",
+    "none at all": "drop schema deferred cascade",
+    "older": "delete from deferred.__deferred_migration",
+    "missing column": "alter table deferred.__deferred_hot drop column attempt_base cascade",
+}
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_d14_a_schema_that_does_not_fit_is_refused_before_anything_is_claimed(db, kind):
+    db.defer("noop")
+    db.sql(SCHEMAS[kind])
+    done = check(db, code=78)
+    if kind == "newer":
+        assert "9999" in done.stderr and re.search(r"\b1\b", done.stderr)
+    else:
+        assert "migrate" in done.stderr or kind == "missing column"
+    if kind != "none at all":
+        assert db.sql("select receipt from deferred.__deferred_hot") == [(None,)]
+
+
+def test_d14_the_search_path_of_a_role_or_database_changes_nothing(db):
+    db.sql(f"alter database {db.name} set search_path = 'evil', 'public'")
+    db.sql("""create schema evil; create table evil.__deferred_hot (id int);
+              create function evil.now() returns timestamptz language sql as $$ select 'infinity'::timestamptz $$""")
+    job = db.run(["deferred", "add", "noop"]).stdout
+    check(db, "--cnt", "0")
+    assert db.log(int(job)) == [(1, "ok")]
+    ledger(db)
+
+
+@pytest.mark.parametrize("state", ["empty", "freshly truncated", "analysed when empty, then filled"])
+def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(db, state):
+    if state == "freshly truncated":
+        db.sql("select deferred.defer('noop') from generate_series(1, 2000)")
+        db.sql("analyze deferred.__deferred_hot")
+        db.sql("truncate deferred.__deferred_hot, deferred.__deferred")
+    elif state != "empty":
+        db.sql("analyze deferred.__deferred_hot")
+        db.sql("select deferred.defer('noop') from generate_series(1, 5000)")
+    connection = db.connect()
+    with connection.cursor() as cursor:
+        def statement(name):
+            with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql")) as f:
+                return f.read()
+
+        cursor.execute("prepare session_setup as " + statement("session_setup"))
+        cursor.execute("execute session_setup('60000')")
+        for name, arguments in {
+            "job_claim": "null, 1000, 100, 1, 2, 60000, 25, '{}', '{}', 3",
+            "job_finish": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 12),
+            "job_retry": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 13 + ["1"]),
+        }.items():
+            cursor.execute(f"prepare pg_catalog_{name} as " + statement(name))
+            cursor.execute(f"explain execute pg_catalog_{name}({arguments})")
+            plan = "\n".join(r[0] for r in cursor.fetchall())
+            assert not re.search(r"Seq Scan on __deferred(_hot|_\d+|_default)?\b", plan), plan
+            if name == "job_claim":
+                assert "Index Scan using __deferred_hot_ready" in plan, plan
+            else:
+                assert "__deferred_hot_pkey" in plan, plan
+            assert "JIT" not in plan, plan
+    connection.close()
+
+
+def test_a_claim_leaves_no_multixact_and_no_subtransaction(db):
+    """D21 in small: what the hot path does not make, wraparound cannot press."""
+    db.sql("select deferred.defer('noop') from generate_series(1, 500)")
+    before = db.one("select next_multixact_id from pg_control_checkpoint()")
+    check(db, "--cnt", "0", "--batch", "50")
+    db.sql("checkpoint")
+    assert db.one("select next_multixact_id from pg_control_checkpoint()") == before
+    ledger(db)

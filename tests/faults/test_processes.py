@@ -1,0 +1,436 @@
+"""Processes and plugins that die, hang, lie and escape: rows P1 to P24 of the fault matrix.
+
+P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, where the pid file is tested as an interface.
+"""
+
+import contextlib
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+
+import pg
+from harness import BUILD, SAN, ledger, wait_for
+
+ROOT = os.geteuid() == 0
+
+
+def claimed(db):
+    return db.sql("select 1 from deferred.__deferred_hot where receipt is not null")
+
+
+def outcomes(db):
+    return {r[0] for r in db.sql("select distinct outcome from deferred.__deferred_log")}
+
+
+def check(db, *args, code=0, **kw):
+    done = db.run(["check_deferred", *args], **kw)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def kill_at_seeded_moments(recorded, rng, jobs, kills, group):
+    db = recorded.db
+    ids = recorded.defer(jobs, ms=3)
+    for _ in range(kills):
+        if db.hot() == 0:
+            ids += recorded.defer(20, ms=3)
+        seen = len(recorded.lines())
+        run = db.spawn(["check_deferred", "--cnt", "0", "--batch", str(rng.choice([1, 5, 50])), "--runners", "2"], start_new_session=True)
+        wait_for(lambda: len(recorded.lines()) >= seen + rng.randrange(1, 12) or not run.alive(), 30)
+        if group:
+            os.killpg(run.pid, signal.SIGKILL)
+        run.kill()
+        wait_for(lambda: not db.orphans(), 5, "runners die with their parent")
+    recorded.drain()
+    assert outcomes(db) <= {"ok", "interrupted"}
+    recorded.assert_all_ok(ids)
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["parent", "process group"])
+def test_p1_a_killed_parent_loses_nothing(recorded, rng, group):
+    kill_at_seeded_moments(recorded, rng, 60, 5, group)
+
+
+@pytest.mark.long
+def test_p1_fifty_kills_lose_nothing(recorded, rng):
+    kill_at_seeded_moments(recorded, rng, 200, 50, False)
+
+
+def test_p1_jobs_of_a_killed_parent_are_claimed_again_at_the_next_start(db):
+    """Long before their lease ends: the lock of the pid file proves that the parent is gone."""
+    job = db.defer("sleep", '{"ms": 60000}')
+    run = db.spawn(["check_deferred", "--lease", "1h"])
+    wait_for(lambda: claimed(db))
+    run.kill()
+    again = db.spawn(["check_deferred", "--lease", "1h", "--grace", "100ms"])
+    wait_for(lambda: db.log(job) == [(1, "interrupted")], 10)
+    wait_for(lambda: claimed(db), 10)
+    again.signal(signal.SIGTERM)
+    again.wait(20)
+    ledger(db)
+
+
+def test_p3_a_worker_stopped_past_its_lease_records_nothing(recorded):
+    db = recorded.db
+    job, = recorded.defer(1, ms=1500)
+    stopped = db.spawn(["check_deferred", "--lease", "1s"])
+    wait_for(lambda: recorded.starts(job))
+    group = [stopped.pid] + db.orphans()
+    for pid in group:
+        os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where visible_at < clock_timestamp()"), 10, "the lease ended")
+    other = db.spawn(["check_deferred", "--pidfile", db.dir + "/other"])
+    wait_for(lambda: db.log(job) == [(1, "lost")], 10)
+    for pid in group:
+        with contextlib.suppress(ProcessLookupError):  # the first of them kills the others
+            os.kill(pid, signal.SIGCONT)
+    assert stopped.wait(30) in (0, 69)
+    assert other.wait(30) == 0
+    assert db.log(job) == [(1, "lost"), (2, "ok")]
+    assert len(recorded.starts(job)) == 2
+    ledger(db)
+
+
+def takeovers(recorded, launches, shells):
+    db = recorded.db
+    jobs = recorded.defer(40, ms=20)
+    codes = []
+
+    def shell():
+        for _ in range(launches // shells):
+            codes.append(db.run(["check_deferred", "--cnt", "0", "--batch", "4", "--grace", "50ms"]).returncode)
+
+    threads = [threading.Thread(target=shell) for _ in range(shells)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    # One that is replaced before it has found work ends by the signal itself.
+    assert set(codes) <= {0, 75, -signal.SIGTERM}
+    recorded.drain()
+    assert outcomes(db) <= {"ok", "superseded", "interrupted"}
+    recorded.assert_all_ok(jobs)
+
+
+def test_p4_many_launches_with_one_pidfile_never_run_a_job_twice_at_once(recorded):
+    takeovers(recorded, 24, 4)
+
+
+@pytest.mark.long
+def test_p4_a_hundred_launches_from_four_shells(recorded):
+    takeovers(recorded, 100, 4)
+
+
+def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
+    db = recorded.db
+    jobs = recorded.defer(3, ms=1200, queue="others")
+    others = [db.spawn(["check_deferred", "--queue", "others", "--pidfile", f"{db.dir}/other{i}"]) for i in range(3)]
+    wait_for(lambda: len(recorded.starts()) == 3)
+    long_one, = recorded.defer(1, ms=60000)
+    for n in range(4):
+        restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "50ms"])
+        wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
+    assert [o.wait(30) for o in others] == [0, 0, 0]
+    assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 3
+    assert [o for _, o in db.log(long_one)] == ["superseded"] * 3
+    restarted.signal(signal.SIGTERM)
+    restarted.wait(20)
+    ledger(db)
+
+
+@pytest.mark.parametrize("text", [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
+                         ids=["init", "minus one", "zero", "shell", "sentinel", "several", "1 MB", "NUL", "empty"])
+def test_p6_p7_the_text_of_a_pidfile_is_never_used_for_a_signal(db, text):
+    sentinel = db.spawn(["sleep", "1000"])
+    with open(db.pidfile, "wb") as f:
+        f.write(text.replace(b"SENTINEL", str(sentinel.pid).encode()))
+    os.chmod(db.pidfile, 0o600)
+    db.defer("noop")
+    run = db.spawn(["check_deferred"])
+    assert run.wait(20) == 0
+    assert sentinel.alive()
+    assert not os.path.exists(os.path.join(db.dir, "pwned"))
+    with open(db.pidfile) as f:
+        assert f.read().strip() in ("", str(run.pid))
+    assert db.hot() == 0
+    ledger(db)
+
+
+def test_p6_a_holder_that_is_no_check_deferred_is_ended_only_because_it_holds_the_lock(db):
+    """Writing a pid into the file is not enough, holding its lock is."""
+    sentinel = db.spawn(["sleep", "1000"])
+    with open(db.pidfile, "w") as f:
+        f.write(str(sentinel.pid))
+    os.chmod(db.pidfile, 0o600)
+    holder = db.spawn(["/usr/bin/python3", "-c", f"import fcntl,time;f=open({db.pidfile!r},'r+');fcntl.lockf(f,fcntl.LOCK_EX);print('held',flush=True);time.sleep(1000)"])
+    wait_for(lambda: "held" in holder.output())
+    db.defer("noop")
+    check(db, "--grace", "100ms")
+    assert not holder.alive() and sentinel.alive()
+    ledger(db)
+
+
+if ROOT:
+    @pytest.mark.parametrize("kind", ["device", "foreign owner", "folder of another user"])
+    def test_p8_a_foreign_pidfile_is_refused(db, kind):
+        if kind == "device":
+            os.mknod(db.pidfile, 0o600 | 0o020000, os.makedev(1, 3))
+        elif kind == "foreign owner":
+            open(db.pidfile, "w").close()
+            os.chown(db.pidfile, 65534, 65534)
+        else:
+            os.chown(db.dir, 65534, 65534)
+        db.defer("noop")
+        assert db.pidfile in check(db, code=77, timeout=10).stderr or kind.startswith("folder")
+        assert db.log() == []
+        ledger(db)
+
+    def test_p10_a_holder_of_another_pid_namespace_is_waited_for_and_then_left_alone(db):
+        db.defer("noop")
+        with open(db.pidfile, "w") as held:
+            os.chmod(db.pidfile, 0o600)
+            fcntl.lockf(held, fcntl.LOCK_EX)
+            done = db.run(["unshare", "--pid", "--fork", "--kill-child", os.path.join(BUILD, "bin", "check_deferred"), "--grace", "200ms"], timeout=30)
+        assert done.returncode == 75, done.stderr
+        assert db.hot() == 1 and db.log() == []
+        ledger(db)
+
+
+def test_p9_a_pidfile_that_cannot_be_written_means_no_claim(db):
+    db.defer("noop")
+    done = check(db, code=73, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert db.pidfile in done.stderr
+    assert db.hot() == 1 and db.log() == []
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
+    db.plugins("unruly")
+    signals = {"segv": {signal.SIGSEGV}, "abort": {signal.SIGABRT}, "fpe": {signal.SIGFPE}, "ill": {signal.SIGILL, signal.SIGTRAP},
+               "stack_overflow": {signal.SIGSEGV, signal.SIGBUS}}
+    bad = {db.defer(fn, max_attempts=1): expected for fn, expected in signals.items() for _ in range(3)}
+    good = [db.defer("noop") for _ in range(60)]
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    assert all(db.log(j) == [(1, "ok")] for j in good)
+    for job, expected in bad.items():
+        (outcome, number), = db.sql("select outcome, signal from deferred.__deferred_log where job_id = %s", job)
+        assert outcome == "crashed" and number in expected
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p12_ending_the_process_is_no_success(db, isolate):
+    db.plugins("unruly")
+    bad = [db.defer(fn, max_attempts=1) for fn in ("exit0", "_exit0", "quick_exit")]
+    good = db.defer("noop")
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    for job in bad:
+        (outcome, code), = db.sql("select outcome, exit_code from deferred.__deferred_log where job_id = %s", job)
+        assert outcome in ("crashed", "failed") and code == 0
+    assert db.log(good) == [(1, "ok")]
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+@pytest.mark.parametrize("fn", ["spin", "hang", "hang_blocking_signals"])
+def test_p13_a_function_whose_time_is_up_is_killed(db, fn, isolate):
+    db.plugins("unruly")
+    job = db.defer(fn, timeout="300ms", max_attempts=1)
+    good = db.defer("noop")
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    assert db.log(job) == [(1, "timeout")] and db.log(good) == [(1, "ok")]
+    # 300 ms, then 200 ms (kill_after) to SIGKILL; the rest is the load of the machine.
+    assert 300_000 <= db.one("select run_us from deferred.__deferred_log where job_id = %s", job) < 500_000 + 1_000_000
+    ledger(db)
+
+
+if not SAN:  # a limit of the address space leaves the sanitizers nothing to work with
+    def test_p15_a_memory_bomb_meets_its_limit(db):
+        db.plugins("unruly")
+        db.config('memory_limit = "256m"\n')
+        job, good = db.defer("eat_memory", max_attempts=1), [db.defer("noop") for _ in range(10)]
+        check(db, "--cnt", "0")
+        (outcome, rss), = db.sql("select outcome, coalesce(max_rss_kb, 0) from deferred.__deferred_log where job_id = %s", job)
+        assert outcome in ("failed", "crashed") and rss < 300_000
+        assert all(db.log(j) == [(1, "ok")] for j in good)
+        ledger(db)
+
+
+@pytest.mark.parametrize("fn, params", [("leak_fds", '{"n": 200}'), ("close_all_fds", "{}"), ("junk_on_fds", "{}"), ("print", "{}")])
+def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
+    db.plugins("unruly")
+    before = db.defer("count_fds", priority=2)
+    bad = db.defer(fn, params, priority=1, max_attempts=1)
+    after = [db.defer("count_fds") for _ in range(5)]
+    check(db, "--cnt", "0", "--isolate=job")
+    assert all(db.log(j) == [(1, "ok")] for j in [before, *after])
+    assert len(db.log(bad)) == 1
+    assert len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
+    ledger(db)
+
+
+def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db):
+    db.plugins("unruly")
+    bad = [db.defer(fn, max_attempts=1) for fn in ("junk_on_fds", "close_all_fds")]
+    good = [db.defer("noop") for _ in range(20)]
+    check(db, "--cnt", "0")
+    assert all(len(db.log(j)) == 1 for j in bad)
+    assert all(db.log(j) == [(1, "ok")] for j in good)
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
+    db.plugins("unruly")
+    pidfile = os.path.join(db.dir, "survivor")
+    db.defer("survivor", '{"file": "%s"}' % pidfile)
+    db.defer("fork_bomb_light", max_attempts=1, timeout="2s")
+    db.defer("noop")
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    wait_for(lambda: not db.orphans(), 2, "all that the functions started is gone")
+    with open(pidfile) as f:
+        assert not pg.running(int(f.read()))
+    ledger(db)
+
+
+def test_p18_a_plugin_that_kills_its_parent_costs_one_attempt(db):
+    db.plugins("unruly")
+    job = db.defer("kill_parent", max_attempts=2)
+    good = db.defer("noop", priority=-1)
+    assert db.run(["check_deferred"]).returncode in (-signal.SIGKILL, -signal.SIGTERM, 0)
+    wait_for(lambda: not db.orphans(), 5)
+    wait_for(lambda: db.run(["check_deferred", "--cnt", "1"]) and db.log(good), 20)
+    assert db.log(good) == [(1, "ok")]
+    wait_for(lambda: db.run(["check_deferred"]) and db.hot() == 0, 30)
+    assert "ok" not in [o for _, o in db.log(job)]
+    ledger(db)
+
+
+if ROOT:
+    def test_p18_as_another_user_it_cannot_kill_its_parent(db):
+        db.plugins("unruly")
+        os.chmod(db.dir, 0o711)
+        job, good = db.defer("kill_parent", max_attempts=1), db.defer("noop", priority=-1)
+        check(db, "--cnt", "0", "--user", "nobody")
+        assert len(db.log(job)) == 1
+        assert db.log(good) == [(1, "ok")]
+        ledger(db)
+
+
+def test_p19_plugins_that_cannot_be_loaded_leave_the_others_working(db):
+    folder = db.plugins("unruly", "wrong_abi", "crash_at_load", "missing_symbol", "undefined_symbol")
+    for name, text in ("text.so", b"I am no shared object\n"), ("empty.so", b""):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(text)
+        os.chmod(os.path.join(folder, name), 0o755)
+    jobs = [db.defer("noop") for _ in range(10)] + [db.defer("count_fds")]
+    done = check(db, "--cnt", "0")
+    assert all(db.log(j) == [(1, "ok")] for j in jobs)
+    for name in ("wrong_abi.so", "crash_at_load.so", "missing_symbol.so", "undefined_symbol.so", "text.so", "empty.so"):
+        assert name in done.stderr, name
+    ledger(db)
+
+
+def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
+    folder = db.plugins()
+    jobs = [db.defer("sleep", '{"ms": 5}') for _ in range(60)]
+    run = db.spawn(["check_deferred", "--cnt", "0"])
+    wait_for(lambda: db.log() or not run.alive())
+    shutil.copy(os.path.join(folder, "sample.so"), os.path.join(folder, ".new"))
+    os.rename(os.path.join(folder, ".new"), os.path.join(folder, "sample.so"))
+    assert run.wait(60) == 0, run.output()
+    assert all(db.log(j) == [(1, "ok")] for j in jobs)
+    ledger(db)
+
+
+def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db):
+    db.plugins("twin_a", "twin_b")
+    db.defer("noop")
+    done = db.run(["check_deferred"])
+    assert done.returncode == 78
+    assert "twin_a.so" in done.stderr and "twin_b.so" in done.stderr
+    assert db.log() == []
+    ledger(db)
+
+
+def test_p21_the_log_names_plugin_version_and_build(db):
+    db.defer("noop")
+    check(db)
+    name, version, build = db.one("select plugin from deferred.__deferred_log").split(" ")
+    assert name == "sample" and version and len(build) >= 8
+    ledger(db)
+
+
+def test_p22_a_job_waits_for_the_worker_that_has_its_function(db):
+    stock = db.env["DEFERRED_PLUGIN_DIR"]
+    folder = db.plugins("unruly")
+    jobs = [db.defer("count_fds") for _ in range(30)] + [db.defer("noop") for _ in range(30)]
+    poor = [db.spawn(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/poor{i}"], env={"DEFERRED_PLUGIN_DIR": stock}) for i in range(2)]
+    rich = db.spawn(["check_deferred", "--cnt", "0"], env={"DEFERRED_PLUGIN_DIR": folder})
+    assert [r.wait(60) for r in [*poor, rich]] == [0, 0, 0]
+    check(db, "--cnt", "0")
+    assert all(db.log(j) == [(1, "ok")] for j in jobs)
+    ledger(db)
+
+
+@pytest.mark.parametrize("params", ['{"bytes": 1000000}', '{"bytes": 100, "nul": true}', '{"bytes": 100, "invalid_utf8": true}', '{"bytes": 100000000}'])
+def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
+    db.plugins("unruly")
+    job = db.defer("big_result", params)
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select octet_length(result) from deferred.__deferred_log where job_id = %s", job) <= 8192 + 32
+    ledger(db)
+
+
+def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
+    db.plugins("unruly")
+    db.sql("select deferred.defer('noop') from generate_series(1, 300)")
+    run = db.spawn(["check_deferred", "--cnt", "0", "--isolate=job", "--runners", "2"])
+    most = 0
+    deadline = time.monotonic() + 120
+    while run.alive() and time.monotonic() < deadline:
+        try:
+            os.kill(run.pid, signal.SIGCHLD)
+        except ProcessLookupError:
+            break
+        most = max(most, sum(not pg.running(p) for p in pg.children_of(run.pid)))
+    assert run.wait(60) == 0, run.output()
+    assert most <= 3  # those of this very moment
+    assert db.sql("select outcome, count(*) from deferred.__deferred_log group by 1") == [("ok", 300)]
+    ledger(db)
+
+
+def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
+    db.defer("sleep", '{"ms": 60000}')
+    run = db.spawn(["check_deferred", "--grace", "100ms"], env={"PGPASSWORD": "s3cret", "DEFERRED_DB": db.conninfo + " password=s3cret"})
+    wait_for(lambda: claimed(db) and db.orphans())
+    for pid in db.orphans():
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            assert b"s3cret" not in f.read()
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            assert b"s3cret" not in f.read()
+        sockets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
+def test_every_child_is_in_a_process_group_of_its_own(db):
+    db.defer("sleep", '{"ms": 60000}')
+    run = db.spawn(["check_deferred", "--grace", "100ms"])
+    runners = wait_for(lambda: claimed(db) and db.orphans())
+    assert all(os.getpgid(p) != os.getpgid(run.pid) for p in runners)
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
