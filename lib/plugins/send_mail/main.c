@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * send_mail - deliver one mail to the SMTP server of section [mail].
+ *
+ * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
+ *         "attachments": [{"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}, ...],
+ *         "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
+ *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
+ *         deliver_to: the recipients that have yet to get this mail, where that is not all of them.
+ *
+ * Order of work: read the params, compose the message, talk to the server, judge what it said.
+ *
+ * Rules.
+ * - libcurl passes text on as it is: nothing that could end a line gets past check_text() and
+ *   check_address(), and so no params can add a header or a command.
+ * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
+ *   some were accepted the rest becomes a job of its own in the transaction that records this success.
+ * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
+ *   unknown: the mail is sent again, with the same Message-ID.
+ * - The connection stays open for the next mail of the same runner.
+ */
+#include "send_mail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int fail(struct sending *s, int result, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(s->why, sizeof(s->why), fmt, ap);
+	va_end(ap);
+	return result;
+}
+
+const char *setting(const struct sending *s, const char *name)
+{
+	const char *value = s->call->host->setting(s->call, name);
+
+	return value && *value ? value : NULL;
+}
+
+long setting_number(const struct sending *s, const char *name, long def)
+{
+	const char *text = setting(s, name);
+
+	return text ? strtol(text, NULL, 10) : def;
+}
+
+/* ---- judging ---------------------------------------------------------------------------------- */
+
+/* The refused recipients with the server's words. Given: free(). NULL: out of memory. */
+static char *refused_text(const struct sending *s)
+{
+	const char *between = "";
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return NULL;
+	for (size_t i = 0; i < s->rcpt.len; i++)
+		if (s->rcpt.v[i].code / 100 != 2) {
+			fprintf(f, "%s%s: %s", between, s->rcpt.v[i].mail, s->rcpt.v[i].answer);
+			between = "; ";
+		}
+	if (fclose(f) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* A job for those who did not get it: the same mail, with the same Message-ID. Their files stay until then. */
+static int defer_rest(struct sending *s, bool temporary)
+{
+	json_t *params = json_copy(s->params), *rest = json_array(), *opts = json_object();
+	char *params_text = NULL, *opts_text = NULL;
+	int rc = -1;
+
+	for (size_t i = 0; i < s->rcpt.len; i++)
+		if (s->rcpt.v[i].code / 100 != 2)
+			json_array_append_new(rest, json_string(s->rcpt.v[i].mail));
+	json_object_set(params, "deliver_to", rest);
+	json_object_set_new(params, "message_id", json_string(s->message_id));
+	if (s->call->label[0])
+		json_object_set_new(opts, "label", json_string(s->call->label));
+	if (temporary)
+		json_object_set_new(opts, "delay", json_sprintf("%ldms", setting_number(s, "backoff_floor", 10000)));
+	params_text = json_dumps(params, JSON_COMPACT);
+	opts_text = json_dumps(opts, JSON_COMPACT);
+	if (params_text && opts_text)
+		rc = s->call->host->defer(s->call, "send_mail", params_text, opts_text);
+	free(params_text);
+	free(opts_text);
+	json_decref(params);
+	json_decref(rest);
+	json_decref(opts);
+	return rc;
+}
+
+static int accepted(struct sending *s)
+{
+	bool temporary = false, deferred = true;
+	char *refused_ones = NULL, *text = NULL;
+	size_t refused = 0;
+	int rc = DEFERRED_OK;
+
+	for (size_t i = 0; i < s->rcpt.len; i++) {
+		refused += s->rcpt.v[i].code / 100 != 2;
+		temporary |= s->rcpt.v[i].code / 100 == 4;
+	}
+	if (refused) {
+		deferred = defer_rest(s, temporary) == 0;
+		refused_ones = refused_text(s);
+	}
+	if (asprintf(&text, "%s took it for %zu of %zu: %s%s%s", s->where, s->rcpt.len - refused, s->rcpt.len, s->reply,
+		     !refused ? "" : deferred ? "; deferred for the rest: " : "; the rest could not be deferred: ",
+		     refused_ones ? refused_ones : "") < 0)
+		text = NULL;
+	/* Not to be sent again to those who have it. */
+	if (!deferred)
+		rc = fail(s, DEFERRED_DEAD, "%s", text ? text : "the rest could not be deferred");
+	else if (text)
+		s->call->host->result(s->call, text, strlen(text));
+	free(refused_ones);
+	free(text);
+	for (size_t i = 0; i < s->attachments_len && !refused; i++)
+		if (s->attachments[i].remove)
+			s->call->host->remove_after(s->call, s->attachments[i].path);
+	return rc;
+}
+
+/*
+ * Nobody got it, or nobody knows. Final is only what the server refused with 5xx, and only about the
+ * sender, the mail or every recipient: what happens before is about the server and may change.
+ */
+static int judge(struct sending *s, CURLcode code)
+{
+	bool temporary = false;
+	char *refused;
+
+	if (code == CURLE_ABORTED_BY_CALLBACK && s->why[0])
+		return DEFERRED_DEAD;
+	if (!failed_by_reply(s, code)) {
+		const char *text = s->curl_error[0] ? s->curl_error : curl_easy_strerror(code);
+		const char *stage = stages[s->stage].text;
+
+		if (code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR)
+			text = "connection lost";
+		if (s->message_sent)
+			stage = "no answer to the message, which may have been delivered";
+		return fail(s, DEFERRED_FAILED, "%s: %s: %s", s->where, stage, text);
+	}
+	if (s->stage != RCPT_TO) {
+		bool final = s->reply_code >= 500 && stages[s->stage].about_mail;
+
+		return fail(s, final ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
+	}
+	for (size_t i = 0; i < s->rcpt.len; i++)
+		temporary |= s->rcpt.v[i].code < 500;
+	refused = refused_text(s);
+	fail(s, 0, "%s: RCPT TO: %.800s", s->where, refused ? refused : s->reply);
+	free(refused);
+	return temporary ? DEFERRED_FAILED : DEFERRED_DEAD;
+}
+
+/* ---- the function ----------------------------------------------------------------------------- */
+
+static void sending_free(struct sending *s)
+{
+	for (size_t i = 0; i < s->attachments_len; i++)
+		if (s->attachments[i].fd >= 0)
+			close(s->attachments[i].fd);
+	curl_mime_free(s->mime);
+	curl_slist_free_all(s->headers);
+	free(s->attachments);
+	free(s->from.v);
+	free(s->reply_to.v);
+	free(s->to.v);
+	free(s->cc.v);
+	free(s->bcc.v);
+	free(s->rcpt.v);
+	json_decref(s->params);
+	free(s);
+}
+
+static int send_mail(const struct deferred_call *call)
+{
+	struct sending *s = calloc(1, sizeof(*s));
+	CURLcode code = CURLE_OK;
+	int rc;
+
+	if (!s) {
+		call->host->error(call, "out of memory", 13);
+		return DEFERRED_FAILED;
+	}
+	s->call = call;
+	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK) {
+		bool taken = s->message_sent && s->reply_ended && s->reply_code / 100 == 2;
+
+		rc = taken ? accepted(s) : judge(s, code);
+	}
+	if (rc != DEFERRED_OK)
+		call->host->error(call, s->why, strlen(s->why));
+	sending_free(s);
+	return rc;
+}
+
+static const struct deferred_function functions[] = {
+	{ .name = "send_mail", .run = send_mail },
+};
+
+DEFERRED_PLUGIN("send_mail", "1.0", functions);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a call asks for: addresses, texts, envelope, Message-ID and attachments, each checked before
+ * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help.
+ */
+#include "send_mail.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCAL_MAX 64 /* bytes before the @: RFC 5321, 4.5.3.1.1 */
+
+/* ---- checks: what must not get to the server -------------------------------------------------- */
+
+/* No control character, of C0, DEL and C1. The text is valid UTF-8. */
+static bool check_text(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c == 0x7f)
+			return false;
+		if (c == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0)
+			return false;
+	}
+	return true;
+}
+
+/* Returns what is wrong with an address, or NULL. */
+static const char *check_address(const char *mail, size_t len)
+{
+	static const char atext[] = "!#$%&'*+-/=?^_`{|}~.";
+	const char *at = memrchr(mail, '@', len);
+	size_t local = at ? (size_t)(at - mail) : 0, domain = at ? len - local - 1 : 0;
+
+	if (!check_text(mail, len))
+		return "has a control character";
+	if (len > ADDRESS_MAX || local > LOCAL_MAX)
+		return "is too long";
+	if (!local || !domain)
+		return "is no mail address";
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)mail[i] >= 0x80)
+			return i < local ? "has letters outside of ASCII before the @, which this sender does not support" :
+					   "has letters outside of ASCII after the @: write the domain in its xn-- form";
+	if (mail[0] == '.' || at[-1] == '.' || memmem(mail, local, "..", 2))
+		return "has a dot out of place";
+	for (size_t i = 0; i < local; i++)
+		if (!isalnum((unsigned char)mail[i]) && !strchr(atext, mail[i]))
+			return "has a character that is not allowed before the @";
+	if (at[1] == '[' && mail[len - 1] == ']') {
+		for (size_t i = 2; i < domain; i++)
+			if (!isalnum((unsigned char)at[i]) && !strchr(".:-", at[i]))
+				return "has no valid address literal after the @";
+		return NULL;
+	}
+	if (at[1] == '.' || mail[len - 1] == '.' || memmem(at, domain + 1, "..", 2))
+		return "has a dot out of place";
+	for (size_t i = 1; i <= domain; i++)
+		if (!isalnum((unsigned char)at[i]) && !strchr(".-_", at[i]))
+			return "has a character that is not allowed after the @";
+	return NULL;
+}
+
+static int add_address(struct sending *s, struct addresses *list, const char *field, const char *mail, size_t mail_len,
+		       const char *label, size_t label_len)
+{
+	const char *wrong = check_address(mail, mail_len);
+	struct address *v;
+
+	if (wrong && check_text(mail, mail_len))
+		return fail(s, DEFERRED_DEAD, "%s: \"%.*s\" %s", field, (int)(mail_len < 200 ? mail_len : 200), mail, wrong);
+	if (wrong || !check_text(label, label_len))
+		return fail(s, DEFERRED_DEAD, "%s: %s has a control character", field, wrong ? "the address" : "the name");
+	if (!(v = realloc(list->v, (list->len + 1) * sizeof(*v))))
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	list->v = v;
+	v += list->len++;
+	memset(v, 0, sizeof(*v));
+	memcpy(v->mail, mail, mail_len);
+	v->label = label;
+	v->label_len = label_len;
+	return DEFERRED_OK;
+}
+
+/* "a@b" or "Name <a@b>"; quotes around the name are taken off. */
+static int add_address_text(struct sending *s, struct addresses *list, const char *field, const char *text)
+{
+	size_t len = strlen(text), label_len;
+	const char *open;
+
+	if (len == 0 || text[len - 1] != '>' || !(open = strrchr(text, '<')))
+		return add_address(s, list, field, text, len, "", 0);
+	label_len = (size_t)(open - text);
+	while (label_len && text[label_len - 1] == ' ')
+		label_len--;
+	if (label_len >= 2 && text[0] == '"' && text[label_len - 1] == '"')
+		return add_address(s, list, field, open + 1, len - (size_t)(open - text) - 2, text + 1, label_len - 2);
+	return add_address(s, list, field, open + 1, len - (size_t)(open - text) - 2, text, label_len);
+}
+
+/* The first key of an object that is none of `known`, which ends with NULL; NULL if there is none. */
+static const char *unknown_key(const json_t *object, const char *const *known)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)object, key, value) {
+		size_t i = 0;
+
+		while (known[i] && strcmp(key, known[i]) != 0)
+			i++;
+		if (!known[i])
+			return key;
+	}
+	return NULL;
+}
+
+static int add_address_json(struct sending *s, struct addresses *list, const char *field, const json_t *value)
+{
+	static const char *const known[] = { "mail", "label", NULL };
+	const json_t *mail = json_object_get(value, "mail"), *label = json_object_get(value, "label");
+	const char *key, *name = json_string_value(label);
+
+	if (json_is_string(value))
+		return add_address_text(s, list, field, json_string_value(value));
+	if ((key = unknown_key(value, known)))
+		return fail(s, DEFERRED_DEAD, "%s: unknown member \"%.100s\" of an address", field, key);
+	if (!json_is_string(mail) || (label && !name && !json_is_null(label)))
+		return fail(s, DEFERRED_DEAD, "%s: an address is \"a@b\" or {\"mail\": \"a@b\", \"label\": \"Name\"}", field);
+	return add_address(s, list, field, json_string_value(mail), json_string_length(mail), name ? name : "",
+			   name ? strlen(name) : 0);
+}
+
+/* ---- params ----------------------------------------------------------------------------------- */
+
+static int take_addresses(struct sending *s, const char *field, struct addresses *list, size_t max)
+{
+	const json_t *value = json_object_get(s->params, field), *item;
+	int rc = DEFERRED_OK;
+	size_t i;
+
+	if (!value || json_is_null(value))
+		return DEFERRED_OK;
+	if (!json_is_array(value))
+		return add_address_json(s, list, field, value);
+	if (json_array_size(value) > max)
+		return fail(s, DEFERRED_DEAD, "%s: more than %zu addresses", field, max);
+	json_array_foreach(value, i, item)
+		if ((rc = add_address_json(s, list, field, item)) != DEFERRED_OK)
+			break;
+	return rc;
+}
+
+static int take_text(struct sending *s, const json_t *from, const char *field, const char **text, bool one_line)
+{
+	const json_t *value = json_object_get(from, field);
+
+	if (!value || json_is_null(value))
+		return DEFERRED_OK;
+	if (!json_is_string(value))
+		return fail(s, DEFERRED_DEAD, "%s: no string", field);
+	*text = json_string_value(value);
+	if (one_line && !check_text(*text, strlen(*text)))
+		return fail(s, DEFERRED_DEAD, "%s: has a control character", field);
+	return DEFERRED_OK;
+}
+
+/* TYPE/SUBTYPE with optional parameters; a multipart would promise a structure that is not there. */
+static bool type_ok(const char *type)
+{
+	size_t n = strcspn(type, "/");
+
+	if (strlen(type) > 127 || n == 0 || !type[n] || !isalnum((unsigned char)type[n + 1]))
+		return false;
+	if (strncasecmp(type, "multipart/", 10) == 0)
+		return false;
+	for (const char *p = type; *p; p++)
+		if (*p < ' ' || *p > '~' || ((size_t)(p - type) < n && !isalnum((unsigned char)*p) && !strchr("-.+", *p)))
+			return false;
+	return true;
+}
+
+static const char *type_of_name(const char *name)
+{
+	static const char *const types[][2] = {
+		{ "pdf", "application/pdf" }, { "txt", "text/plain; charset=UTF-8" }, { "csv", "text/csv; charset=UTF-8" },
+		{ "html", "text/html; charset=UTF-8" }, { "htm", "text/html; charset=UTF-8" }, { "xml", "application/xml" },
+		{ "json", "application/json" }, { "zip", "application/zip" }, { "gz", "application/gzip" }, { "png", "image/png" },
+		{ "jpg", "image/jpeg" }, { "jpeg", "image/jpeg" }, { "gif", "image/gif" }, { "svg", "image/svg+xml" },
+		{ "ics", "text/calendar; charset=UTF-8" }, { "doc", "application/msword" }, { "xls", "application/vnd.ms-excel" },
+		{ "docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document" },
+		{ "xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" },
+	};
+	const char *dot = strrchr(name, '.');
+
+	for (size_t i = 0; dot && i < sizeof(types) / sizeof(types[0]); i++)
+		if (strcasecmp(dot + 1, types[i][0]) == 0)
+			return types[i][1];
+	return "application/octet-stream";
+}
+
+/* The open file must lie below the folder, wherever the links of its path led. */
+static bool lies_below(int fd, const char *dir)
+{
+	char link[32], path[PATH_MAX], base[PATH_MAX];
+	ssize_t n;
+	size_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if ((n = readlink(link, path, sizeof(path) - 1)) < 0 || !realpath(dir, base))
+		return false;
+	path[n] = '\0';
+	len = strlen(base);
+	return strcmp(base, "/") == 0 || (strncmp(path, base, len) == 0 && path[len] == '/');
+}
+
+static int open_attachment(struct sending *s, struct attachment *a)
+{
+	const char *dir = setting(s, "mail.attachment_dir");
+	struct stat st;
+
+	a->fd = open(a->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
+		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, strerror(errno));
+	if (a->fd < 0 || fstat(a->fd, &st) < 0)
+		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\": %s", a->path,
+			    errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\": no regular file", a->path);
+	if (dir && !lies_below(a->fd, dir))
+		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" lies outside of mail.attachment_dir \"%.200s\"", a->path, dir);
+	a->size = (size_t)st.st_size;
+	return DEFERRED_OK;
+}
+
+static int take_attachment(struct sending *s, const json_t *value)
+{
+	static const char *const known[] = { "path", "name", "type", "delete_after_send", NULL };
+	struct attachment *a = &s->attachments[s->attachments_len++];
+	const json_t *remove = json_object_get(value, "delete_after_send");
+	const char *key = unknown_key(value, known);
+	int rc;
+
+	a->sending = s;
+	a->fd = -1;
+	if (key)
+		return fail(s, DEFERRED_DEAD, "attachments: unknown member \"%.100s\"", key);
+	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
+	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
+	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK)
+		return rc;
+	a->remove = json_is_true(remove) || json_integer_value(remove) != 0;
+	if (!a->path || a->path[0] != '/')
+		return fail(s, DEFERRED_DEAD, "attachments: \"path\" is no absolute path");
+	if (!a->name || !*a->name)
+		a->name = strrchr(a->path, '/') + 1;
+	if (strchr(a->name, '/') || strlen(a->name) > 255)
+		return fail(s, DEFERRED_DEAD, "attachments: name \"%.255s\" is too long or has a slash", a->name);
+	if (!a->type || !*a->type)
+		a->type = type_of_name(a->name);
+	if (!type_ok(a->type))
+		return fail(s, DEFERRED_DEAD, "attachments: \"%.100s\" is no type that a file can have", a->type);
+	return open_attachment(s, a);
+}
+
+static int take_attachments(struct sending *s)
+{
+	const json_t *list = json_object_get(s->params, "attachments"), *item;
+	int rc = DEFERRED_OK;
+	size_t i;
+
+	if (!list || json_is_null(list))
+		return DEFERRED_OK;
+	if (!json_is_array(list))
+		return fail(s, DEFERRED_DEAD, "attachments: no list");
+	s->attachments = calloc(json_array_size(list) + 1, sizeof(*s->attachments));
+	if (!s->attachments)
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	json_array_foreach(list, i, item)
+		if ((rc = take_attachment(s, item)) != DEFERRED_OK)
+			break;
+	return rc;
+}
+
+static bool same_address(const char *a, const char *b)
+{
+	size_t local = (size_t)(strrchr(a, '@') - a);
+
+	return strncmp(a, b, local + 1) == 0 && strcasecmp(a + local, b + local) == 0;
+}
+
+/* Who is named in RCPT TO, each once. */
+static int take_envelope(struct sending *s, size_t max)
+{
+	const struct addresses *all[] = { &s->to, &s->cc, &s->bcc };
+	const char *redirect = setting(s, "mail.to");
+	int rc;
+
+	if (s->to.len + s->cc.len + s->bcc.len == 0)
+		return fail(s, DEFERRED_DEAD, "no recipient: to, cc and bcc are empty");
+	if (redirect) {
+		s->redirected = true;
+		return add_address_text(s, &s->rcpt, "mail.to", redirect);
+	}
+	if ((rc = take_addresses(s, "deliver_to", &s->rcpt, max)) != DEFERRED_OK)
+		return rc;
+	for (size_t i = 0; i < 3 && !json_object_get(s->params, "deliver_to"); i++)
+		for (size_t j = 0; j < all[i]->len; j++) {
+			const char *mail = all[i]->v[j].mail;
+			size_t k = 0;
+
+			while (k < s->rcpt.len && !same_address(s->rcpt.v[k].mail, mail))
+				k++;
+			if (k == s->rcpt.len && (rc = add_address(s, &s->rcpt, "to", mail, strlen(mail), "", 0)) != DEFERRED_OK)
+				return rc;
+		}
+	if (s->rcpt.len == 0)
+		return fail(s, DEFERRED_DEAD, "deliver_to: no recipient");
+	if (s->rcpt.len > max)
+		return fail(s, DEFERRED_DEAD, "%zu recipients, mail.recipients_max allows %zu", s->rcpt.len, max);
+	return DEFERRED_OK;
+}
+
+/* Stable over the attempts of a job, so that a repeat can be recognised. */
+static int take_message_id(struct sending *s)
+{
+	const char *given = NULL, *domain = strrchr(s->from.v[0].mail, '@') + 1;
+	unsigned long long random;
+	size_t len;
+	int rc = take_text(s, s->params, "message_id", &given, true);
+
+	if (rc != DEFERRED_OK)
+		return rc;
+	if (!given && s->call->id > 0) {
+		snprintf(s->message_id, sizeof(s->message_id), "deferred.%lld.%lld@%s", (long long)s->call->id,
+			 (long long)s->call->created_at_us, domain);
+		return DEFERRED_OK;
+	}
+	if (!given) {
+		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+			return fail(s, DEFERRED_FAILED, "no random number: %s", strerror(errno));
+		snprintf(s->message_id, sizeof(s->message_id), "deferred.%llx.%lld@%s", random, (long long)time(NULL), domain);
+		return DEFERRED_OK;
+	}
+	len = strlen(given);
+	if (len > 2 && given[0] == '<' && given[len - 1] == '>') {
+		given++;
+		len -= 2;
+	}
+	if (len < 3 || len > 250 || !memchr(given, '@', len))
+		return fail(s, DEFERRED_DEAD, "message_id: no LEFT@RIGHT of at most 250 bytes");
+	for (size_t i = 0; i < len; i++)
+		if (given[i] <= ' ' || given[i] > '~' || strchr("<>()[],;:\\\"", given[i]))
+			return fail(s, DEFERRED_DEAD, "message_id: has a character that is not allowed");
+	snprintf(s->message_id, sizeof(s->message_id), "%.*s", (int)len, given);
+	return DEFERRED_OK;
+}
+
+int take_params(struct sending *s)
+{
+	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html", "attachments",
+					     "message_id", "label", "deliver_to", NULL };
+	const char *key, *from = setting(s, "mail.from");
+	size_t max = (size_t)setting_number(s, "mail.recipients_max", 100);
+	const struct {
+		const char *field;
+		struct addresses *list;
+		size_t max;
+	} lists[] = { { "from", &s->from, 1 }, { "reply_to", &s->reply_to, 1 },
+		      { "to", &s->to, max }, { "cc", &s->cc, max }, { "bcc", &s->bcc, max } };
+	json_error_t why;
+	int rc;
+
+	s->params = json_loadb(s->call->params, s->call->params_len, 0, &why);
+	if (!s->params || !json_is_object(s->params))
+		return fail(s, DEFERRED_DEAD, "params are no object: %s", s->params ? "another JSON value" : why.text);
+	if ((key = unknown_key(s->params, known)))
+		return fail(s, DEFERRED_DEAD, "unknown field \"%.100s\"", key);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if ((rc = take_addresses(s, lists[i].field, lists[i].list, lists[i].max)) != DEFERRED_OK)
+			return rc;
+	if (s->from.len == 0 && from && (rc = add_address_text(s, &s->from, "mail.from", from)) != DEFERRED_OK)
+		return rc;
+	if (s->from.len == 0)
+		return fail(s, DEFERRED_DEAD, "no sender: neither \"from\" nor the setting mail.from");
+	if ((rc = take_text(s, s->params, "subject", &s->subject, true)) != DEFERRED_OK ||
+	    (rc = take_text(s, s->params, "text", &s->text, false)) != DEFERRED_OK ||
+	    (rc = take_text(s, s->params, "html", &s->html, false)) != DEFERRED_OK ||
+	    (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_message_id(s)) != DEFERRED_OK)
+		return rc;
+	return take_attachments(s);
+}

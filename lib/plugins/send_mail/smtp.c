@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The talk with the server. libcurl leads it; what each command was answered is read along, for a
+ * mail to several recipients has several answers, and libcurl keeps one.
+ */
+#include "send_mail.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const struct stage_info stages[QUIT + 1] = {
+	[CONNECT] = { NULL, "connect", false },
+	[EHLO] = { "EHLO ", "EHLO", false },
+	[HELO] = { "HELO ", "HELO", false },
+	[STARTTLS] = { "STARTTLS\r\n", "STARTTLS", false },
+	[AUTH] = { "AUTH ", "AUTH", true },
+	[MAIL_FROM] = { "MAIL FROM:", "MAIL FROM", true },
+	[RCPT_TO] = { "RCPT TO:", "RCPT TO", true },
+	[DATA] = { "DATA\r\n", "DATA", true },
+	[MESSAGE] = { NULL, "message", true },
+	[QUIT] = { "QUIT\r\n", "QUIT", false },
+};
+
+static void on_command(struct sending *s, const char *line, size_t len)
+{
+	for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
+		const char *command = stages[i].command;
+
+		if (!command || len < strlen(command) || memcmp(line, command, strlen(command)) != 0)
+			continue;
+		s->rcpt_at += i == RCPT_TO;
+		if (i == QUIT)
+			s->over = true;
+		else
+			s->stage = (enum stage)i;
+	}
+}
+
+/* A whole reply has come: remember whom it is about. */
+static void on_reply(struct sending *s, int code)
+{
+	s->reply_code = code;
+	if (s->stage == RCPT_TO && s->rcpt_at > 0 && s->rcpt_at <= s->rcpt.len) {
+		struct address *a = &s->rcpt.v[s->rcpt_at - 1];
+
+		a->code = code;
+		snprintf(a->answer, sizeof(a->answer), "%.150s", s->reply);
+	}
+	if (s->stage == DATA && code / 100 == 3) {
+		s->stage = MESSAGE;
+		s->message_sent = true;
+	}
+}
+
+static void on_reply_line(struct sending *s, const char *line, size_t len)
+{
+	size_t at;
+
+	if (s->over)
+		return;
+	if (s->reply_ended)
+		s->reply[0] = '\0';
+	s->reply_ended = false;
+	at = strlen(s->reply);
+	while (len && (line[len - 1] == '\r' || line[len - 1] == '\n'))
+		len--;
+	if (at)
+		at += (size_t)snprintf(s->reply + at, sizeof(s->reply) - at, " / ");
+	for (size_t i = 0; i < len && at + 1 < sizeof(s->reply); i++)
+		s->reply[at++] = line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
+	s->reply[at < sizeof(s->reply) ? at : sizeof(s->reply) - 1] = '\0';
+	if (len >= 3 && isdigit((unsigned char)line[0]) && (len == 3 || line[3] == ' ')) {
+		s->reply_ended = true;
+		on_reply(s, atoi(line));
+	}
+}
+
+static int on_debug(CURL *handle, curl_infotype type, char *data, size_t size, void *user)
+{
+	(void)handle;
+	if (type == CURLINFO_HEADER_OUT)
+		on_command(user, data, size);
+	else if (type == CURLINFO_HEADER_IN)
+		on_reply_line(user, data, size);
+	return 0;
+}
+
+/* Letters that can stand in the host or path of the URL as they are. */
+static bool url_text_ok(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr(".-_:", *p))
+			return false;
+	return true;
+}
+
+static int read_password(struct sending *s, char *password, size_t size)
+{
+	const char *path = setting(s, "mail.password_file"), *text = setting(s, "mail.password");
+	FILE *f;
+
+	snprintf(password, size, "%s", text ? text : "");
+	if (!path)
+		return DEFERRED_OK;
+	if (!(f = fopen(path, "re")))
+		return fail(s, DEFERRED_FAILED, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
+	if (!fgets(password, (int)size, f))
+		password[0] = '\0';
+	fclose(f);
+	password[strcspn(password, "\r\n")] = '\0';
+	return DEFERRED_OK;
+}
+
+static CURL *curl; /* kept: its connection serves the next mail */
+static pid_t curl_pid; /* of the process that made it */
+
+/* Say goodbye, but do not wait for a server that does not answer. */
+static void close_connection(void)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	if (!curl || curl_pid != getpid())
+		return;
+	if (curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK && fd != CURL_SOCKET_BAD)
+		shutdown(fd, SHUT_RD);
+	curl_easy_cleanup(curl);
+	curl = NULL;
+}
+
+/* A child must not use the connection of its parent. */
+CURL *smtp_handle(void)
+{
+	static bool registered;
+
+	if (!curl || curl_pid != getpid()) {
+		curl = curl_easy_init();
+		curl_pid = getpid();
+	}
+	/* Only now: what is registered later runs earlier, and OpenSSL's own handler ends what this one needs.
+	 * It runs when the plugin is unloaded, too. */
+	if (curl && !registered)
+		registered = atexit(close_connection) == 0;
+	return curl;
+}
+
+static int set_up(struct sending *s, struct curl_slist *rcpt)
+{
+	const char *host = setting(s, "mail.host"), *tls = setting(s, "mail.tls");
+	const char *helo = setting(s, "mail.helo"), *user = setting(s, "mail.user"), *ca = setting(s, "mail.ca_file");
+	bool implicit = tls && strcmp(tls, "tls") == 0, starttls = tls && strcmp(tls, "starttls") == 0, v6;
+	long port = setting_number(s, "mail.port", 0), timeout = setting_number(s, "mail.timeout", 60000);
+	char url[800], password[512];
+	int rc;
+
+	if (!host)
+		host = "localhost";
+	if (port == 0)
+		port = implicit ? 465 : starttls ? 587 : 25;
+	v6 = strchr(host, ':') != NULL;
+	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
+	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
+		return fail(s, DEFERRED_FAILED, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
+		return rc;
+	snprintf(url, sizeof(url), "%s://%s/%s", implicit ? "smtps" : "smtp", s->where, helo ? helo : "");
+
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+	curl_easy_setopt(curl, CURLOPT_PROXY, "");
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_USE_SSL, (long)(starttls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
+	curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
+	if (ca)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, ca);
+	if (user) {
+		curl_easy_setopt(curl, CURLOPT_USERNAME, user);
+		curl_easy_setopt(curl, CURLOPT_PASSWORD, password);
+	}
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, timeout);
+	curl_easy_setopt(curl, CURLOPT_MAIL_FROM, s->from.v[0].mail);
+	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT, rcpt);
+	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
+	curl_easy_setopt(curl, CURLOPT_MIMEPOST, s->mime);
+	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, s->curl_error);
+	/* The only way to see which reply belongs to which command. */
+	curl_easy_setopt(curl, CURLOPT_VERBOSE, 1L);
+	curl_easy_setopt(curl, CURLOPT_DEBUGFUNCTION, on_debug);
+	curl_easy_setopt(curl, CURLOPT_DEBUGDATA, s);
+	explicit_bzero(password, sizeof(password));
+	return DEFERRED_OK;
+}
+
+static CURLcode perform_once(struct sending *s)
+{
+	s->stage = CONNECT;
+	s->rcpt_at = 0;
+	s->reply_ended = true;
+	s->over = false;
+	s->reply_code = 0;
+	s->reply[0] = s->curl_error[0] = s->why[0] = '\0';
+	for (size_t i = 0; i < s->rcpt.len; i++)
+		s->rcpt.v[i].code = 0;
+	return curl_easy_perform(curl);
+}
+
+bool failed_by_reply(const struct sending *s, CURLcode code)
+{
+	return (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_SEND_ERROR || code == CURLE_LOGIN_DENIED) && s->reply_ended &&
+	       s->reply_code >= 400;
+}
+
+int talk(struct sending *s, CURLcode *code)
+{
+	struct curl_slist *rcpt = NULL, *more;
+	int rc = DEFERRED_OK;
+	long made = 1;
+
+	for (size_t i = 0; i < s->rcpt.len && rc == DEFERRED_OK; i++) {
+		if ((more = curl_slist_append(rcpt, s->rcpt.v[i].mail)))
+			rcpt = more;
+		else
+			rc = fail(s, DEFERRED_FAILED, "out of memory");
+	}
+	if (rc == DEFERRED_OK && (rc = set_up(s, rcpt)) == DEFERRED_OK) {
+		*code = perform_once(s);
+		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
+		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
+		if (*code != CURLE_OK && made == 0 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
+			curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+			*code = perform_once(s);
+		}
+	}
+	/* It borrowed what ends with this call; the connection stays. */
+	curl_easy_reset(curl);
+	curl_slist_free_all(rcpt);
+	return rc;
+}

@@ -1,0 +1,216 @@
+"""Mail from the queue to the server: rows X7 to X9 of the fault matrix, and number 17 of the original's defects.
+
+What one call of send_mail does is tested in tests/plugins/test_send_mail.py; here: what becomes of the job.
+"""
+
+import email
+import email.policy
+import glob
+import json
+import os
+
+import pytest
+
+import pg
+from harness import ledger, wait_for
+
+QUICK = 'backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
+
+
+class Post:
+    """A real SMTP server, and mails sent to it by way of the queue."""
+
+    def __init__(self, db):
+        self.db, self.dir = db, os.path.join(db.dir, "mail")
+        os.mkdir(self.dir)
+        server = db.spawn(["/usr/bin/python3", "-B", os.path.join(pg.TOP, "tests", "harness", "smtpd.py"), "--port", "0", "--dir", self.dir,
+                           "--slow", "30"])
+        said = wait_for(lambda: "PORT " in server.output() and server.output(), 20)
+        self.port = int(said.split("PORT ")[1].split()[0])
+        self.config()
+
+    def config(self, text=QUICK, mail=""):
+        self.db.config(f'{text}mail {{\n host = "127.0.0.1"\n port = {self.port}\n from = "app@example.org"\n{mail}}}\n')
+
+    def defer(self, to, opts=None, **params):
+        return self.db.defer("send_mail", json.dumps({"to": to, "subject": "s", "text": "t\n", **params}), **(opts or {}))
+
+    def defer_named(self, name):
+        """To a recipient of that name, which tells the server what to answer; from one if it begins with "from"."""
+        if name.startswith("from"):
+            return self.defer("ann@example.org", **{"from": f"{name}@example.org"})
+        return self.defer(f"{name}@example.org")
+
+    def check(self, *args, code=0):
+        done = self.db.run(["check_deferred", "--cnt", "0", *args])
+        assert done.returncode == code, done.stderr
+        return done
+
+    def drain(self):
+        wait_for(lambda: self.check() and self.db.hot() == 0, 60, "the queue is empty")
+
+    def received(self):
+        """Mails kept by the server: (recipients, message)."""
+        found = []
+        for path in sorted(glob.glob(self.dir + "/*.json"), key=lambda p: int(os.path.basename(p)[:-5])):
+            with open(path) as f, open(path[:-5] + ".eml", "rb") as m:
+                found.append((json.load(f)["to"], email.message_from_binary_file(m, policy=email.policy.default)))
+        return found
+
+    def commands(self):
+        with open(os.path.join(self.dir, "commands.log"), "rb") as f:
+            return f.read()
+
+
+@pytest.fixture
+def post(db):
+    return Post(db)
+
+
+@pytest.mark.parametrize("name", ["451", "421", "from451", "data452", "drop"])
+def test_x7_what_may_pass_is_tried_again(post, name):
+    db = post.db
+    post.config('backoff_floor = "1h"\n')
+    job = post.defer_named(name)
+    post.check()
+    assert db.log(job) == [(1, "failed")]
+    assert db.one("select state from deferred.job where id = %s", job) == "delayed"
+    assert post.received() == []
+    ledger(db)
+
+
+@pytest.mark.parametrize("name", ["550", "from550", "data554"])
+def test_x7_what_is_refused_for_good_is_dead_with_the_servers_words(post, name):
+    db = post.db
+    job = post.defer_named(name)
+    post.check()
+    assert db.log(job) == [(1, "failed")]
+    assert db.one("select state from deferred.job where id = %s", job) == "dead"
+    assert f"as asked by {name}" in db.one("select error from deferred.__deferred_log where job_id = %s", job)
+    assert post.received() == []
+    ledger(db)
+
+
+def test_x7_no_answer_after_the_final_dot_means_the_same_mail_again(post):
+    db = post.db
+    job = post.defer("dropdata@example.org", {"max_attempts": 3})
+    post.drain()
+    assert db.log(job) == [(1, "failed"), (2, "failed"), (3, "failed")]
+    assert len({m["Message-ID"] for _, m in post.received()}) == 1 and len(post.received()) == 3
+    ledger(db)
+
+
+def test_x7_a_greylisted_mail_arrives_once(post):
+    job = post.defer("grey@example.org")
+    post.drain()
+    assert post.db.log(job) == [(1, "failed"), (2, "ok")]
+    assert [to for to, _ in post.received()] == [["grey@example.org"]]
+    ledger(post.db)
+
+
+def test_x7_no_server_at_all(post):
+    db = post.db
+    db.config('backoff_floor = "1h"\nmail {\n host = "127.0.0.1"\n port = 1\n from = "app@example.org"\n}\n')
+    job = post.defer("ann@example.org")
+    post.check()
+    assert db.log(job) == [(1, "failed")] and db.hot() == 1
+    ledger(db)
+
+
+def test_x7_a_server_that_does_not_answer_meets_the_time_limit(post):
+    db = post.db
+    post.config('backoff_floor = "1h"\n', 'timeout = "1s"\n')
+    job = post.defer("slow@example.org")
+    post.check()
+    assert db.log(job)[0][1] in ("failed", "timeout") and db.hot() == 1
+    ledger(db)
+
+
+def test_x8_accepted_recipients_never_get_a_second_copy(post):
+    db = post.db
+    good = [f"n{i}@example.org" for i in range(4)]
+    post.defer([good[0], "550@example.org", good[1], "grey@example.org", good[2], "451@example.org", good[3]], {"max_attempts": 4})
+    for _ in range(12):
+        post.check()
+        db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp() where due_at is not null")
+    copies = [r for to, _ in post.received() for r in to]
+    assert sorted(copies) == sorted(good + ["grey@example.org"])
+    assert len({m["Message-ID"] for _, m in post.received()}) == 1
+    ledger(db)
+
+
+@pytest.mark.parametrize("params", [
+    {"to": "ann@example.org\r\nRCPT TO:<evil@example.org>"},
+    {"to": [{"mail": "ann@example.org", "label": "Ann\r\nBcc: evil@example.org"}]},
+    {"to": "ann@example.org>\r\nRSET"},
+    {"to": "ann@example.org", "subject": "s\r\nBcc: evil@example.org"},
+    {"to": "ann@example.org", "from": "x@example.org\nRSET"},
+    {"to": "ann@example.org", "reply_to": "x@example.org\rRSET"},
+    {"to": "ann@example.org", "cc": "\0evil@example.org"},
+    {"to": "ann@example.org", "attachments": [{"path": "/etc/hostname", "name": "a\r\nX-Evil: 1"}]},
+])
+def test_x9_line_breaks_in_headers_and_addresses_are_refused(post, params):
+    job = post.db.defer("send_mail", json.dumps({"subject": "s", "text": "t", **params}).replace("\\u0000", "\\u0001"))
+    post.check()
+    assert post.db.log(job) == [(1, "failed")]
+    assert post.db.one("select state from deferred.job where id = %s", job) == "dead"
+    assert post.received() == []
+    assert not os.path.exists(post.dir + "/commands.log") or b"evil" not in post.commands()
+    ledger(post.db)
+
+
+# ---- number 17 of the original's defects, part by part
+
+def test_defect_17_success_is_logged_after_the_server_accepted_the_mail(post):
+    good, bad = post.defer("ann@example.org"), post.defer("550@example.org")
+    post.check()
+    assert post.db.log(good) == [(1, "ok")] and post.db.log(bad) == [(1, "failed")]
+    assert [to for to, _ in post.received()] == [["ann@example.org"]]
+    ledger(post.db)
+
+
+def test_defect_17_no_data_is_sent_when_every_recipient_was_refused(post):
+    post.defer("550@example.org")
+    post.check()
+    assert b"RCPT TO" in post.commands() and b"DATA" not in post.commands()
+    ledger(post.db)
+
+
+def test_defect_17_a_body_cannot_end_a_mime_part(post):
+    for _ in range(2):
+        post.defer("ann@example.org", text="t", html="<p>h</p>")
+    post.check()
+    boundaries = {m.get_boundary() for _, m in post.received()}
+    assert len(boundaries) == 2 and None not in boundaries
+    ledger(post.db)
+
+
+def test_defect_17_attachments_go_only_after_success(post):
+    path = post.db.dir + "/file.txt"
+    with open(path, "w") as f:
+        f.write("content\n")
+    job = post.defer("grey@example.org", attachments=[{"path": path, "type": "text/plain", "delete_after_send": True}])
+    post.config('backoff_floor = "1h"\n')
+    post.check()
+    assert post.db.log(job) == [(1, "failed")] and os.path.exists(path)
+    post.db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
+    post.check()
+    assert post.db.log(job) == [(1, "failed"), (2, "ok")]
+    assert not os.path.exists(path)
+    (_, message), = post.received()
+    assert [p.get_content() for p in message.iter_attachments()] == ["content\n"]
+    ledger(post.db)
+
+
+def test_a_mail_deferred_by_the_library_is_delivered(post):
+    """The demo's program: an application that calls deferred_send_mail()."""
+    demo = os.path.join(os.environ.get("DEFERRED_BUILD", "build"), "tests", "demo", "demo")
+    post.config(mail="defer = 1\n")
+    done = post.db.run([os.path.join(pg.TOP, demo), "zoe@example.org"])
+    assert done.returncode == 0, done.stderr
+    post.check()
+    assert post.db.log(int(done.stdout)) == [(1, "ok")]
+    (to, message), = post.received()
+    assert to == ["zoe@example.org"] and message["Subject"] == "Deferred from C — grüße"
+    assert [p.get_content_type() for p in message.iter_parts()] == ["text/plain", "text/html"]
+    ledger(post.db)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mail_call - call deferred_send_mail() with a mail given as JSON, for tests of lib/mail.c.
+ *
+ *     mail_call [-d CONNINFO] [-k KEY] MAIL...
+ *
+ * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text", "html", "label",
+ * "attachments": [{"path", "name", "type", "delete_after_send"}]}. -d: on a context of its own, else without one.
+ * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
+ */
+#include "deferred.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define MOST 16
+
+static const char *text(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
+static struct deferred_mailbox mailbox(const json_t *pair)
+{
+	return (struct deferred_mailbox){ json_string_value(json_array_get(pair, 0)), json_string_value(json_array_get(pair, 1)) };
+}
+
+static size_t mailboxes(const json_t *mail, const char *key, struct deferred_mailbox list[MOST])
+{
+	size_t n = json_array_size(json_object_get(mail, key));
+
+	for (size_t i = 0; i < n && i < MOST; i++)
+		list[i] = mailbox(json_array_get(json_object_get(mail, key), i));
+	return n < MOST ? n : MOST;
+}
+
+static int send_one(struct deferred *d, const char *key, const json_t *json)
+{
+	struct deferred_mailbox to[MOST], cc[MOST], bcc[MOST];
+	struct deferred_attachment files[MOST] = { 0 };
+	const json_t *attachments = json_object_get(json, "attachments");
+	struct deferred_mail mail = { .to = to, .cc = cc, .bcc = bcc, .attachments = files };
+	struct deferred_opts opts = { .key = key };
+	struct deferred_error err = { 0 };
+	int64_t id = -1;
+	json_t *out;
+	int code;
+
+	mail.from = mailbox(json_object_get(json, "from"));
+	mail.reply_to = mailbox(json_object_get(json, "reply_to"));
+	mail.to_len = mailboxes(json, "to", to);
+	mail.cc_len = mailboxes(json, "cc", cc);
+	mail.bcc_len = mailboxes(json, "bcc", bcc);
+	mail.subject = text(json, "subject");
+	mail.text = text(json, "text");
+	mail.html = text(json, "html");
+	mail.label = text(json, "label");
+	for (size_t i = 0; i < json_array_size(attachments) && i < MOST; i++) {
+		const json_t *a = json_array_get(attachments, i);
+
+		files[mail.attachments_len++] = (struct deferred_attachment){
+			text(a, "path"), text(a, "name"), text(a, "type"), json_is_true(json_object_get(a, "delete_after_send")) };
+	}
+	code = deferred_send_mail(d, &mail, &opts, &id, &err);
+	out = json_pack("{sisIssss}", "code", code, "id", (json_int_t)id, "message", err.message, "hint", err.hint);
+	json_dumpf(out, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(out);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	const char *conninfo = NULL, *key = NULL;
+	struct deferred_error err = { 0 };
+	struct deferred *d = NULL;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "d:k:")) != -1) {
+		if (opt == 'd')
+			conninfo = optarg;
+		else if (opt == 'k')
+			key = optarg;
+		else
+			return 2;
+	}
+	if (conninfo && deferred_open(&d, conninfo, &err) < 0) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
+	for (int i = optind; i < argc; i++) {
+		json_t *mail = json_loads(argv[i], 0, NULL);
+
+		if (!mail)
+			return 2;
+		send_one(d, key, mail);
+		json_decref(mail);
+	}
+	deferred_close(d);
+	return 0;
+}
