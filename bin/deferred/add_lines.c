@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#include "add_lines.h"
+
+#include "error.h"
+#include "params.h"
+#include "store_admin.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A statement takes so many lines, or bytes and the line that exceeds them. */
+#define CHUNK_LINES 1000
+#define CHUNK_BYTES (8 * 1024 * 1024)
+#define LINE_BYTES_MAX (256 * 1024 * 1024)
+
+struct adding {
+	struct pg *pg;
+	char *json;                        /* "[line,line" */
+	size_t len, cap;
+	size_t start[CHUNK_LINES + 1];     /* of each line in json, behind its comma */
+	int64_t number[CHUNK_LINES];       /* of each line in the file, from 1 */
+	size_t lines;
+	int64_t *ids;
+	size_t ids_len, ids_cap;
+	off_t bytes, total;                /* read so far; size of the file, 0: unknown */
+	bool progress;
+};
+
+static int no_memory(struct deferred_error *err)
+{
+	return error_set(err, DEFERRED_ENOMEM, "add", "out of memory");
+}
+
+static void show_progress(const struct adding *a)
+{
+	static const char bar[] = "########################################";
+
+	if (!a->progress)
+		return;
+	if (a->total > 0) {
+		int percent = (int)(a->bytes >= a->total ? 100 : a->bytes * 100 / a->total);
+
+		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu jobs", percent * 40 / 100, bar, percent, a->ids_len);
+	} else {
+		fprintf(stderr, "\r%zu jobs", a->ids_len);
+	}
+}
+
+static int keep_ids(struct adding *a, const struct pg_result *res, struct deferred_error *err)
+{
+	size_t n = pg_rows(res);
+
+	if (a->ids_len + n > a->ids_cap) {
+		size_t cap = 2 * a->ids_cap + CHUNK_LINES;
+		int64_t *ids = realloc(a->ids, cap * sizeof(*ids));
+
+		if (!ids)
+			return no_memory(err);
+		a->ids = ids;
+		a->ids_cap = cap;
+	}
+	for (size_t i = 0; i < n; i++)
+		a->ids[a->ids_len++] = pg_int(res, i, 0);
+	return 0;
+}
+
+/* The server refused the lines together: send them one by one to learn which. */
+static int find_bad_line(struct adding *a, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	int rc = pg_command(a->pg, "rollback to savepoint chunk", &why);
+
+	for (size_t i = 0; rc == 0 && i < a->lines; i++) {
+		/* The commas around a line are borrowed for its brackets. */
+		char *line = a->json + a->start[i] - 1, *end = a->json + a->start[i + 1] - 1;
+		struct pg_result *res;
+
+		*line = '[';
+		*end = ']';
+		rc = store_admin_add_lines(a->pg, line, (size_t)(end + 1 - line), &res, &why);
+		pg_result_free(res);
+		if (rc < 0) {
+			if (strncmp(why.message, "job 1: ", 7) == 0)
+				memmove(why.message, why.message + 7, strlen(why.message + 7) + 1);
+			error_prefix(&why, "line %" PRId64, a->number[i]);
+			*err = why;
+		}
+	}
+	return rc;
+}
+
+static int send_chunk(struct adding *a, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc;
+
+	if (a->lines == 0)
+		return 0;
+	a->json[a->len] = ']'; /* add_line() left room */
+	a->start[a->lines] = a->len + 1;
+	rc = pg_command(a->pg, "savepoint chunk", err);
+	if (rc == 0)
+		rc = store_admin_add_lines(a->pg, a->json, a->len + 1, &res, err);
+	if (rc == 0)
+		rc = keep_ids(a, res, err);
+	pg_result_free(res);
+	if (rc == 0)
+		rc = pg_command(a->pg, "release savepoint chunk", err);
+	else if (!pg_broken(a->pg))
+		find_bad_line(a, err);
+	a->lines = a->len = 0;
+	show_progress(a);
+	return rc;
+}
+
+static int add_line(struct adding *a, const char *line, size_t len, int64_t number, struct deferred_error *err)
+{
+	size_t blank = strspn(line, " \t\r\n");
+	int rc;
+
+	if (blank == len)
+		return 0;
+	if (memchr(line, '\0', len))
+		rc = error_set(err, DEFERRED_EINVAL, "add", "NUL byte");
+	else if (line[blank] != '{')
+		rc = error_set(err, DEFERRED_EINVAL, "add", "no JSON object");
+	else if (len > LINE_BYTES_MAX)
+		rc = error_set(err, DEFERRED_EINVAL, "add", "longer than %d bytes", LINE_BYTES_MAX);
+	else
+		rc = params_check(line, len, err);
+	if (rc < 0) {
+		error_prefix(err, "line %" PRId64, number);
+		return rc;
+	}
+	if (a->len + len + 2 > a->cap) {
+		size_t cap = 2 * (a->len + len) + 2;
+		char *json = realloc(a->json, cap);
+
+		if (!json)
+			return no_memory(err);
+		a->json = json;
+		a->cap = cap;
+	}
+	a->json[a->len++] = a->lines ? ',' : '[';
+	a->start[a->lines] = a->len;
+	a->number[a->lines++] = number;
+	memcpy(a->json + a->len, line, len);
+	a->len += len;
+	return a->lines == CHUNK_LINES || a->len > CHUNK_BYTES ? send_chunk(a, err) : 0;
+}
+
+static int read_lines(struct adding *a, FILE *fp, struct deferred_error *err)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	int64_t number = 0;
+	ssize_t len;
+	int rc = 0;
+
+	while (rc == 0 && (len = getline(&line, &cap, fp)) >= 0) {
+		a->bytes += len;
+		rc = add_line(a, line, (size_t)len, ++number, err);
+	}
+	if (rc == 0 && ferror(fp))
+		rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot read standard input");
+	if (rc == 0)
+		rc = send_chunk(a, err);
+	free(line);
+	return rc;
+}
+
+int add_lines(struct cli *cli, FILE *fp)
+{
+	struct adding *a = calloc(1, sizeof(*a));
+	struct deferred_error err = { 0 };
+	struct stat st;
+	int rc;
+
+	if (!a) {
+		no_memory(&err);
+		return cli_fail(&err);
+	}
+	a->pg = cli->pg;
+	a->progress = isatty(STDERR_FILENO);
+	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
+	rc = pg_command(a->pg, "begin", &err);
+	if (rc == 0)
+		rc = read_lines(a, fp, &err);
+	if (rc == 0)
+		rc = pg_command(a->pg, "commit", &err);
+	if (a->progress)
+		fputc('\n', stderr);
+	if (rc == 0 && cli->json)
+		putchar('[');
+	for (size_t i = 0; rc == 0 && i < a->ids_len; i++)
+		printf("%s%" PRId64 "%s", cli->json && i ? ",\n " : "", a->ids[i], cli->json ? "" : "\n");
+	if (rc == 0 && cli->json)
+		puts("]");
+	free(a->json);
+	free(a->ids);
+	free(a);
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "migrate.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
+{
+	static const struct option global[] = {
+		{ "db", required_argument, NULL, CLI_OPT_DB },
+		{ "config", required_argument, NULL, CLI_OPT_CONFIG },
+		{ "json", no_argument, NULL, CLI_OPT_JSON },
+		{ "help", no_argument, NULL, CLI_OPT_HELP },
+		{ 0 }
+	};
+	struct option all[26] = { 0 };
+	int n = 0, c;
+
+	while (own && own->name && n < 20)
+		all[n++] = *own++;
+	memcpy(all + n, global, sizeof(global));
+	while ((c = getopt_long(argc, argv, "", all, NULL)) != -1) {
+		switch (c) {
+		case CLI_OPT_DB:
+			cli->conninfo = optarg;
+			break;
+		case CLI_OPT_CONFIG:
+			cli->config_path = optarg;
+			break;
+		case CLI_OPT_JSON:
+			cli->json = true;
+			break;
+		case CLI_OPT_HELP:
+			printf("usage: deferred %s %s\n%s\n", cli->cmd->name, cli->cmd->usage, cli->cmd->summary);
+			return CLI_OPT_HELP;
+		case '?': /* getopt_long() said why */
+			fprintf(stderr, "usage: deferred %s %s\n", cli->cmd->name, cli->cmd->usage);
+			return CLI_OPT_BAD;
+		default:
+			return c;
+		}
+	}
+	return CLI_OPT_DONE;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "deferred: ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\nusage: deferred %s %s\n", cli->cmd->name, cli->cmd->usage);
+	return EX_USAGE;
+}
+
+/* By the first two characters of the sqlstate: what the server thinks was wrong. */
+static int exit_code_of_refusal(const char *sqlstate)
+{
+	if (strcmp(sqlstate, "42501") == 0 || strncmp(sqlstate, "28", 2) == 0)
+		return EX_NOPERM;
+	if (strncmp(sqlstate, "22", 2) == 0 || strncmp(sqlstate, "54", 2) == 0 || strcmp(sqlstate, "23514") == 0)
+		return EX_DATAERR;
+	return CLI_NOT_DONE;
+}
+
+int cli_fail(const struct deferred_error *err)
+{
+	char *message = table_clean(err->message, 0, 0), *hint = table_clean(err->hint, 0, 0);
+
+	fprintf(stderr, "deferred: %s\n", message);
+	if (hint[0])
+		fprintf(stderr, "hint: %s\n", hint);
+	free(message);
+	free(hint);
+	switch (err->code) {
+	case DEFERRED_EINVAL:
+		return EX_DATAERR;
+	case DEFERRED_ECONNECT:
+	case DEFERRED_ELOST:
+		return EX_UNAVAILABLE;
+	case DEFERRED_ECONFIG:
+	case DEFERRED_ESCHEMA:
+		return EX_CONFIG;
+	case DEFERRED_EDB:
+		return exit_code_of_refusal(err->sqlstate);
+	default:
+		return CLI_NOT_DONE;
+	}
+}
+
+int cli_config(struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+
+	if (cli->config)
+		return 0;
+	return config_load(&cli->config, cli->config_path, &err) < 0 ? cli_fail(&err) : 0;
+}
+
+const char *cli_conninfo(const struct cli *cli)
+{
+	return cli->conninfo ? cli->conninfo : config_text(cli->config, "database.conninfo");
+}
+
+int cli_connect(struct cli *cli, bool check_schema)
+{
+	struct deferred_error err = { 0 };
+	int rc = cli_config(cli);
+
+	if (rc != 0)
+		return rc;
+	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
+		return cli_fail(&err);
+	pg_set_unnamed(cli->pg); /* few statements are sent twice */
+	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(&err) : 0;
+}
+
+bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	/* strtoll() would take blanks and a plus sign in front. */
+	if (strchr(" \t\n\r\v\f+", text[0]) || *end || end == text || errno == ERANGE || *value < min || *value > max) {
+		cli_usage(cli, "%s \"%.64s\" is no whole number from %" PRId64 " to %" PRId64, what, text, min, max);
+		return false;
+	}
+	return true;
+}
+
+bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms)
+{
+	struct deferred_error err = { 0 };
+
+	if (config_parse_ms(text, ms, &err) < 0) {
+		cli_usage(cli, "%s: %s", what, err.message);
+		return false;
+	}
+	return true;
+}
+
+void cli_print_json_array(const struct pg_result *res, int col)
+{
+	putchar('[');
+	for (size_t i = 0; i < pg_rows(res); i++)
+		printf("%s%s", i ? ",\n " : "", pg_text(res, i, col, NULL));
+	putchar(']');
+}
+
+int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
+		int (*f)(struct pg *pg, int64_t id, struct deferred_error *err))
+{
+	int exit_code = EX_OK, rc;
+	int64_t id;
+
+	if ((rc = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return rc == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind == argc)
+		return cli_usage(cli, "no job id given");
+	for (int i = optind; i < argc; i++)
+		if (!cli_int(cli, "job id", argv[i], 1, INT64_MAX, &id))
+			return EX_USAGE;
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (cli->json)
+		putchar('[');
+	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
+		struct deferred_error err = { 0 };
+
+		id = strtoll(argv[i], NULL, 10);
+		rc = f(cli->pg, id, &err);
+		if (cli->json)
+			printf("%s{\"id\": %" PRId64 ", \"%s\": %s}", i == optind ? "" : ",\n ", id, done,
+			       rc == 0 ? "true" : "false");
+		else if (rc == 0)
+			printf("%" PRId64 " %s\n", id, done);
+		if (rc < 0) {
+			rc = cli_fail(&err);
+			exit_code = exit_code == EX_OK ? rc : exit_code;
+		}
+	}
+	if (cli->json)
+		puts("]");
+	return exit_code;
+}

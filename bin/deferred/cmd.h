@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd - what the commands of `deferred` have in common. A command is a descriptor in a file of its own,
+ * listed by main.c. It reads its options with cli_getopt(), gets the connection with cli_connect(), writes
+ * its answer to standard output, and returns the exit code: EX_OK, what cli_fail() says, or CLI_NOT_DONE.
+ */
+#ifndef CMD_H
+#define CMD_H
+
+#include "config.h"
+#include "pg.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sysexits.h>
+
+/* What was asked for could not be done: no such job, a job that is being run. */
+#define CLI_NOT_DONE 1
+
+/* Looking at things takes no longer than that. */
+#define CLI_LOOK_MS 5000
+
+struct cmd;
+
+struct cli {
+	const struct cmd *cmd;
+	const char *conninfo; /* --db; NULL: not given */
+	const char *config_path;
+	bool json;
+	struct config *config;
+	struct pg *pg;
+};
+
+struct cmd {
+	const char *name;
+	const char *usage;   /* what follows the name */
+	const char *summary; /* one line */
+	int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+extern const struct cmd cmd_add, cmd_cancel, cmd_ls, cmd_migrate, cmd_purge, cmd_retry, cmd_run, cmd_show, cmd_status;
+
+/* What cli_getopt() returns besides the codes of the command's own options. */
+enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };
+
+/*
+ * Next option of the command; the global ones are dealt with inside. own ends with a zero element, at most 20
+ * of them. CLI_OPT_DONE: argv[optind] is the first argument. CLI_OPT_BAD: it was reported, return EX_USAGE.
+ * CLI_OPT_HELP: it was printed, return EX_OK.
+ */
+int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own);
+
+/* Report wrong usage of the command; returns EX_USAGE. */
+int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Report an error; returns the exit code that goes with it. */
+int cli_fail(const struct deferred_error *err);
+
+/* The settings. Returns 0 or the exit code, the error having been reported. */
+int cli_config(struct cli *cli);
+
+/* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
+int cli_connect(struct cli *cli, bool check_schema);
+
+/* The connection string to use, NULL: what libpq's environment says. After cli_config(). */
+const char *cli_conninfo(const struct cli *cli);
+
+/* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
+bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
+bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+
+/* Print the values of a column, each JSON, as one JSON array without newline. */
+void cli_print_json_array(const struct pg_result *res, int col);
+
+/* Call f for each id among the arguments from optind on: all of cancel and retry. `done` is the JSON key and the word
+ * that says it worked. */
+int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
+		int (*f)(struct pg *pg, int64_t id, struct deferred_error *err));
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "add_lines.h"
+#include "deferred.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct option options[] = {
+	{ "queue", required_argument, NULL, 'q' },        { "label", required_argument, NULL, 'l' },
+	{ "priority", required_argument, NULL, 'p' },     { "delay", required_argument, NULL, 'd' },
+	{ "run-at", required_argument, NULL, 'r' },       { "expires", required_argument, NULL, 'e' },
+	{ "key", required_argument, NULL, 'k' },          { "on-duplicate", required_argument, NULL, 'o' },
+	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
+	{ "stdin", no_argument, NULL, 's' },              { 0 }
+};
+
+/* One option of a job. False: it was wrong, and reported. */
+static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts)
+{
+	static const char *const duplicate[] = { "skip", "error", "replace" };
+	int64_t n = 0;
+	bool ok = true;
+
+	switch (c) {
+	case 'q':
+		opts->queue = optarg;
+		break;
+	case 'l':
+		opts->label = optarg;
+		break;
+	case 'p':
+		ok = cli_int(cli, "--priority", optarg, -32768, 32767, &n);
+		opts->priority = (int)n;
+		break;
+	case 'd':
+		ok = cli_ms(cli, "--delay", optarg, &opts->delay_ms);
+		break;
+	case 'r':
+		opts->run_at = optarg;
+		break;
+	case 'e':
+		ok = cli_ms(cli, "--expires", optarg, &opts->expires_ms);
+		break;
+	case 'k':
+		opts->key = optarg;
+		break;
+	case 'o':
+		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
+			n++;
+		if (n == 3)
+			cli_usage(cli, "--on-duplicate \"%s\" is none of skip, error and replace", optarg);
+		ok = n < 3;
+		opts->on_duplicate = (enum deferred_on_duplicate)n;
+		break;
+	case 'm':
+		ok = cli_int(cli, "--max-attempts", optarg, 1, 1000000, &n);
+		opts->max_attempts = (int)n;
+		break;
+	case 't':
+		ok = cli_ms(cli, "--timeout", optarg, &opts->timeout_ms);
+		break;
+	}
+	return ok;
+}
+
+static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts)
+{
+	struct deferred_error err = { 0 };
+	struct deferred *d = NULL;
+	int64_t id;
+	int rc;
+
+	/* The library reads the settings itself. */
+	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
+		return EX_OSERR;
+	rc = deferred_open(&d, cli->conninfo, &err);
+	if (rc == 0)
+		rc = deferred_defer(d, fn, params, opts, &id, &err);
+	if (rc == 0)
+		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
+	deferred_close(d);
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_opts opts = { 0 };
+	bool from_stdin = false, any = false;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (c == 's')
+			from_stdin = true;
+		else if (!read_option(cli, c, &opts))
+			return EX_USAGE;
+		any = any || c != 's';
+	}
+	if (from_stdin) {
+		if (optind < argc || any)
+			return cli_usage(cli, "with --stdin function, params and options are in the lines");
+		rc = cli_connect(cli, true);
+		return rc != 0 ? rc : add_lines(cli, stdin);
+	}
+	if (argc - optind < 1 || argc - optind > 2)
+		return cli_usage(cli, "a function and its params are wanted");
+	return add_one(cli, argv[optind], argv[optind + 1], &opts);
+}
+
+const struct cmd cmd_add = {
+	"add",
+	"FN [JSON] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
+	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
+	"       deferred add --stdin",
+	"defer a call, or with --stdin one for each line; prints the job id", run,
+};

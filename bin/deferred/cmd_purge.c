@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Retention: whole partitions are dropped, the rest is deleted in short transactions, so that workers are never
+ * kept waiting. Attempts go before their jobs: a job is purged only when nothing of it is left in the log.
+ */
+#include "cmd.h"
+
+#include "store_admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Attempts that fit into a page, about; what --batch counts is rows. */
+#define ROWS_A_PAGE 50
+
+struct purge {
+	struct cli *cli;
+	int64_t older_ms, batch;
+	int64_t partitions, attempts, jobs, workers;
+};
+
+static int drop_partitions(struct purge *p, struct deferred_error *err)
+{
+	struct pg_result *res;
+	bool more = true;
+	int rc;
+
+	while (more) {
+		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, &res, err);
+		if (rc < 0)
+			return rc;
+		more = !pg_null(res, 0, 0);
+		if (more) {
+			if (p->cli->json)
+				printf("%s\"%s\"", p->partitions ? ", " : "", pg_text(res, 0, 0, NULL));
+			else
+				printf("dropped %s\n", pg_text(res, 0, 0, NULL));
+			p->partitions++;
+		}
+		pg_result_free(res);
+	}
+	return 0;
+}
+
+static int delete_attempts(struct purge *p, struct deferred_error *err)
+{
+	int32_t pages = (int32_t)(p->batch / ROWS_A_PAGE) + 1;
+	struct pg_result *parts;
+	int rc = store_admin_purge_parts(p->cli->pg, &parts, err);
+
+	for (size_t i = 0; rc == 0 && i < pg_rows(parts); i++) {
+		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {
+			int64_t n = 0;
+
+			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, page, pages, &n, err);
+			p->attempts += n;
+		}
+	}
+	pg_result_free(parts);
+	return rc;
+}
+
+static int delete_jobs(struct purge *p, struct deferred_error *err)
+{
+	int64_t id = 1, n = 0;
+	int rc;
+
+	do {
+		rc = store_admin_purge_jobs(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, &n, err);
+		if (rc == 0)
+			p->jobs += n;
+	} while (rc == 0 && id > 0);
+	return rc;
+}
+
+static int purge(struct purge *p, struct deferred_error *err)
+{
+	int64_t added;
+	int rc = store_admin_maintain(p->cli->pg, &added, err);
+
+	if (rc == 0)
+		rc = drop_partitions(p, err);
+	if (rc == 0)
+		rc = delete_attempts(p, err);
+	if (rc == 0 && p->attempts > 0)
+		rc = drop_partitions(p, err); /* of jobs that have no attempt left */
+	if (rc == 0)
+		rc = delete_jobs(p, err);
+	if (rc == 0)
+		rc = store_admin_purge_workers(p->cli->pg, p->older_ms, &p->workers, err);
+	return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "older-than", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'b' }, { 0 }
+	};
+	struct purge p = { .cli = cli, .older_ms = -1, .batch = 5000 };
+	struct deferred_error err = { 0 };
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		switch (c) {
+		case 'o':
+			if (!cli_ms(cli, "--older-than", optarg, &p.older_ms))
+				return EX_USAGE;
+			break;
+		case 'b':
+			if (!cli_int(cli, "--batch", optarg, 1, 1000000, &p.batch))
+				return EX_USAGE;
+			break;
+		default:
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		}
+	}
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+	if (p.older_ms < 0)
+		return cli_usage(cli, "--older-than is missing");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (cli->json)
+		printf("{\"partitions\": [");
+	rc = purge(&p, &err);
+	if (cli->json)
+		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts, p.jobs,
+		       p.workers);
+	else if (rc == 0 || p.attempts || p.jobs)
+		printf("deleted %" PRId64 " attempts, %" PRId64 " jobs, %" PRId64 " runs\n", p.attempts, p.jobs, p.workers);
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}
+
+const struct cmd cmd_purge = {
+	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run,
+};

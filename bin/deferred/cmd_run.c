@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* run: a function here and now, in a runner as under check_deferred, without a database. */
+#include "cmd.h"
+
+#include "clock.h"
+#include "log.h"
+#include "params.h"
+#include "pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static void print_json(const struct attempt *a)
+{
+	struct params_text t = { 0 };
+	char *text;
+
+	params_open(&t, NULL, '{');
+	params_string(&t, "outcome", job_outcome_text(a->outcome));
+	if (a->result)
+		params_string(&t, "result", a->result);
+	if (a->error)
+		params_string(&t, "error", a->error);
+	params_close(&t, '}');
+	if (params_take(&t, &text, NULL) == 0)
+		printf("%s\n", text);
+	free(text);
+}
+
+/* How the attempt ended, as an exit code. */
+static int report(const struct cli *cli, const struct attempt *a)
+{
+	if (cli->json) {
+		print_json(a);
+	} else {
+		if (a->result)
+			printf("%s\n", a->result);
+		if (a->outcome != JOB_OK)
+			fprintf(stderr, "deferred: %s %s: %s\n", a->job->fn, job_outcome_text(a->outcome), a->error ? a->error : "no reason given");
+	}
+	for (const struct runner_call *c = a->follow; c && a->outcome == JOB_OK; c = c->next)
+		fprintf(stderr, "deferred: not deferred, there being no queue: %s %s\n", c->fn, c->params);
+	return a->outcome == JOB_OK ? EX_OK : CLI_NOT_DONE;
+}
+
+static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_fd, const char *fn)
+{
+	struct attempt *a = NULL;
+	struct job *unknown = NULL;
+	bool stopped = false;
+	int rc;
+
+	while (!a && !unknown && !pool->fatal.code && !stopped) {
+		struct signalfd_siginfo si;
+		struct pollfd fds[3] = { { signal_fd, POLLIN, 0 } };
+		size_t n = 1;
+
+		pool_dispatch(pool);
+		n += pool_pollfds(pool, fds + 1, 2);
+		poll(fds, n, pool_wait_ms(pool, clock_ns()));
+		while (read(signal_fd, &si, sizeof(si)) == sizeof(si))
+			stopped |= si.ssi_signo != SIGCHLD;
+		pool_reap(pool);
+		pool_read(pool);
+		pool_tick(pool, clock_ns());
+		a = pool_take(pool);
+		unknown = pool_take_unknown(pool);
+	}
+	if (a) {
+		rc = report(cli, a);
+		for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
+			pool_remove_file(pool, p->path);
+	} else if (unknown) {
+		fprintf(stderr, "deferred: function '%s' is in no plugin of '%s' and no command of the config file\n", fn,
+			pool->setup.plugin_dir);
+		rc = EX_UNAVAILABLE;
+	} else if (stopped) {
+		fprintf(stderr, "deferred: interrupted\n");
+		rc = 130;
+	} else {
+		rc = cli_fail(&pool->fatal);
+	}
+	attempt_free(a);
+	free(unknown);
+	return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option own[] = {
+		{ "plugin-dir", required_argument, NULL, 'p' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ 0 }
+	};
+	const char *plugin_dir = NULL, *timeout = NULL, *params = "{}";
+	struct deferred_error err = { 0 };
+	struct runner_setup setup = { 0 };
+	char program[PATH_MAX];
+	struct pool pool;
+	struct job *job;
+	sigset_t signals;
+	int opt, rc, signal_fd;
+
+	while ((opt = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+		if (opt == CLI_OPT_BAD || opt == CLI_OPT_HELP)
+			return opt == CLI_OPT_BAD ? EX_USAGE : EX_OK;
+		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
+	}
+	if (optind >= argc || argc - optind > 2)
+		return cli_usage(cli, "FN and at most one JSON value are expected");
+	if (argc - optind == 2)
+		params = argv[optind + 1];
+	if (params_check(params, strlen(params), &err) < 0)
+		return cli_fail(&err);
+	rc = cli_config(cli);
+	if (rc != 0)
+		return rc;
+	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
+	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
+	    config_override(cli->config, "runners", "1", "run", &err) < 0)
+		return cli_fail(&err);
+	log_init("deferred", LOG_L_INFO);
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	setup.config = cli->config;
+	setup.program = runner_program(program);
+	setup.plugin_dir = config_plugin_dir(cli->config);
+	setup.instance = "deferred run";
+	runner_init_process();
+	if (signal_fd < 0 || pool_init(&pool, &setup, &err) < 0) {
+		error_errno(&err, DEFERRED_ESYSTEM, "run", "cannot start a runner");
+		return cli_fail(&err);
+	}
+	job = job_new(argv[optind], "", params, strlen(params));
+	if (job) {
+		job->attempt = 1;
+		job->claimed_ns = clock_ns();
+		pool_add(&pool, job);
+		rc = wait_and_report(cli, &pool, signal_fd, argv[optind]);
+	}
+	pool_clear(&pool);
+	close(signal_fd);
+	return rc;
+}
+
+const struct cmd cmd_run = {
+	"run", "FN [JSON] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run,
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "store_admin.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void cell_count(struct table *t, int64_t n, bool more)
+{
+	table_cell(t, "%" PRId64 "%s", n, more ? "+" : "");
+}
+
+static void print_queues(const struct pg_result *res)
+{
+	static const char *const headers[] = { "QUEUE", ">READY", ">DELAYED", ">CLAIMED", ">OLDEST", "PAUSED" };
+	char age[TABLE_AGE_SIZE];
+	struct table t;
+
+	table_begin(&t, headers, 6);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		bool more = pg_bool(res, i, 5);
+
+		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
+		cell_count(&t, pg_int(res, i, 2), more);
+		cell_count(&t, pg_int(res, i, 4), pg_bool(res, i, 6));
+		cell_count(&t, pg_int(res, i, 3), more && pg_int(res, i, 3) > 0);
+		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : table_age(age, pg_int(res, i, 7)));
+		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : "");
+	}
+	table_end(&t);
+}
+
+static void print_outcomes(const struct pg_result *res)
+{
+	printf("\nlast hour:");
+	if (pg_rows(res) == 0)
+		printf(" no attempts");
+	for (size_t i = 0; i < pg_rows(res); i++)
+		printf("%s %" PRId64 "%s %s", i ? "," : "", pg_int(res, i, 1), pg_bool(res, i, 2) ? "+" : "",
+		       pg_text(res, i, 0, NULL));
+	putchar('\n');
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL;
+	struct deferred_error err = { 0 };
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
+	if (rc == 0)
+		rc = store_admin_status(cli->pg, &all, &err);
+	if (rc == 0)
+		rc = store_admin_status_queues(cli->pg, &queues, &err);
+	if (rc == 0)
+		rc = store_admin_status_outcomes(cli->pg, &outcomes, &err);
+	if (rc < 0) {
+		rc = cli_fail(&err);
+	} else if (cli->json) {
+		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"queues\": ", pg_int(all, 0, 0),
+		       pg_int(all, 0, 1));
+		cli_print_json_array(queues, 8);
+		printf(",\n \"last_hour\": ");
+		cli_print_json_array(outcomes, 3);
+		puts("}");
+	} else {
+		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
+		print_queues(queues);
+		print_outcomes(outcomes);
+	}
+	pg_result_free(all);
+	pg_result_free(queues);
+	pg_result_free(outcomes);
+	return rc;
+}
+
+const struct cmd cmd_status = {
+	"status", "", "show queues, workers and how the attempts of the last hour ended", run,
+};

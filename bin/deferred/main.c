@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* deferred - the command of administrators: main finds the command, cmd_NAME.c does it. */
+#include "cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cmd *const commands[] = {
+	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_purge, &cmd_status,
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const struct option options[] = {
+	{ "db", required_argument, NULL, CLI_OPT_DB },         { "config", required_argument, NULL, CLI_OPT_CONFIG },
+	{ "json", no_argument, NULL, CLI_OPT_JSON },           { "help", no_argument, NULL, CLI_OPT_HELP },
+	{ "version", no_argument, NULL, CLI_OPT_VERSION },     { 0 }
+};
+
+static void print_usage(FILE *fp)
+{
+	fputs("usage: deferred [--db CONNINFO] [--config FILE] [--json] COMMAND [ARGUMENT...]\n"
+	      "       deferred --help | --version\n\n", fp);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(fp, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+	fputs("\n\"deferred COMMAND --help\" shows the arguments of a command; all is explained in deferred(1).\n", fp);
+}
+
+static const struct cmd *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	return NULL;
+}
+
+/* Standard output may be a full disk: an answer that did not arrive is no success. */
+static int close_output(int exit_code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return exit_code;
+	perror("deferred: cannot write the answer");
+	return exit_code ? exit_code : EX_IOERR;
+}
+
+int main(int argc, char **argv)
+{
+	struct cli cli = { 0 };
+	int c, exit_code;
+
+	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (c) {
+		case CLI_OPT_DB:
+			cli.conninfo = optarg;
+			break;
+		case CLI_OPT_CONFIG:
+			cli.config_path = optarg;
+			break;
+		case CLI_OPT_JSON:
+			cli.json = true;
+			break;
+		case CLI_OPT_HELP:
+			print_usage(stdout);
+			return close_output(EX_OK);
+		case CLI_OPT_VERSION:
+			puts("deferred " DEFERRED_VERSION);
+			return close_output(EX_OK);
+		default:
+			print_usage(stderr);
+			return EX_USAGE;
+		}
+	}
+	if (optind == argc) {
+		print_usage(stderr);
+		return EX_USAGE;
+	}
+	cli.cmd = find_command(argv[optind]);
+	if (!cli.cmd) {
+		fprintf(stderr, "deferred: unknown command \"%s\"\n", argv[optind]);
+		print_usage(stderr);
+		return EX_USAGE;
+	}
+	argc -= optind;
+	argv += optind;
+	optind = 0; /* glibc: start anew, with the command in the place of the program */
+	exit_code = cli.cmd->run(&cli, argc, argv);
+	pg_close(cli.pg);
+	config_free(cli.config);
+	return close_output(exit_code);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* A program that prints one answer has no better idea when memory is short. */
+static void *must(void *p)
+{
+	if (!p) {
+		fputs("deferred: out of memory\n", stderr);
+		exit(EX_OSERR);
+	}
+	return p;
+}
+
+void table_begin(struct table *t, const char *const *headers, int cols)
+{
+	memset(t, 0, sizeof(*t));
+	t->headers = headers;
+	t->cols = cols;
+}
+
+/* Characters, taking each as one column wide. */
+static size_t width_of(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+char *table_clean(const char *text, size_t max, int lines)
+{
+	char *copy = must(malloc(4 * strlen(text) + 4)), *q = copy;
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n = 0, len = width_of(text);
+
+	for (; *p; p++) {
+		if (max && len > max && (*p & 0xc0) != 0x80 && n + 3 >= max) {
+			q += sprintf(q, "...");
+			break;
+		}
+		n += (*p & 0xc0) != 0x80;
+		if (*p == '\n' && lines)
+			*q++ = '\n';
+		else if (*p < 0x20 || *p == 0x7f)
+			q += sprintf(q, "\\x%02x", *p);
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+			q += sprintf(q, "\\x%02x", *++p); /* control characters beyond ASCII */
+		else
+			*q++ = (char)*p;
+	}
+	*q = '\0';
+	return copy;
+}
+
+void table_cell(struct table *t, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	must(text);
+	if (t->len == t->cap) {
+		t->cap = t->cap ? 2 * t->cap : 64;
+		t->cells = must(realloc(t->cells, t->cap * sizeof(*t->cells)));
+	}
+	t->cells[t->len++] = table_clean(text, 48, 0);
+	free(text);
+}
+
+/* Blanks are owed until something follows them, so that no line ends in blanks. */
+static void print_cell(const char *text, size_t width, int right, size_t *owed)
+{
+	size_t pad = width - width_of(text);
+
+	if (text[0]) {
+		printf("%*s%s", (int)(*owed + (right ? pad : 0)), "", text);
+		*owed = right ? 0 : pad;
+	} else {
+		*owed += width;
+	}
+	*owed += 2;
+}
+
+void table_end(struct table *t)
+{
+	size_t *widths = must(calloc((size_t)t->cols, sizeof(*widths))), owed = 0;
+
+	for (int c = 0; c < t->cols; c++)
+		widths[c] = width_of(t->headers[c]) - (t->headers[c][0] == '>');
+	for (size_t i = 0; i < t->len; i++) {
+		size_t w = width_of(t->cells[i]);
+
+		if (w > widths[i % (size_t)t->cols])
+			widths[i % (size_t)t->cols] = w;
+	}
+	for (int c = 0; c < t->cols; c++) {
+		int right = t->headers[c][0] == '>';
+
+		print_cell(t->headers[c] + right, widths[c], right, &owed);
+	}
+	for (size_t i = 0; i < t->len; i++) {
+		size_t c = i % (size_t)t->cols;
+
+		if (c == 0) {
+			putchar('\n');
+			owed = 0;
+		}
+		print_cell(t->cells[i], widths[c], t->headers[c][0] == '>', &owed);
+		free(t->cells[i]);
+	}
+	putchar('\n');
+	free(widths);
+	free(t->cells);
+	memset(t, 0, sizeof(*t));
+}
+
+const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds)
+{
+	long long s = seconds < 0 ? -seconds : seconds;
+
+	if (s < 120)
+		snprintf(buf, TABLE_AGE_SIZE, "%llds", s);
+	else if (s < 120 * 60)
+		snprintf(buf, TABLE_AGE_SIZE, "%lldmin", s / 60);
+	else if (s < 48 * 3600)
+		snprintf(buf, TABLE_AGE_SIZE, "%lldh", s / 3600);
+	else
+		snprintf(buf, TABLE_AGE_SIZE, "%lldd", s / 86400);
+	return buf;
+}
+
+const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us)
+{
+	if (us < 1000)
+		snprintf(buf, TABLE_AGE_SIZE, "%lldus", (long long)us);
+	else if (us < 1000000)
+		snprintf(buf, TABLE_AGE_SIZE, "%.1fms", (double)us / 1e3);
+	else if (us < 120000000)
+		snprintf(buf, TABLE_AGE_SIZE, "%.1fs", (double)us / 1e6);
+	else
+		table_age(buf, us / 1000000);
+	return buf;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * table - aligned columns for people to read.
+ *
+ * table_begin() with the headers, table_cell() for each cell from left to right, table_end() prints. A header that
+ * begins with ">" is aligned to the right. Control characters in a cell are shown as escapes, so that no text of a
+ * job can play with the terminal.
+ */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct table {
+	int cols;
+	const char *const *headers;
+	char **cells;
+	size_t len, cap;
+};
+
+void table_begin(struct table *t, const char *const *headers, int cols);
+void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_end(struct table *t);
+
+/* A span as people say it: 5s, 3min, 2h, 4d. */
+#define TABLE_AGE_SIZE 32
+const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds);
+
+/* A time in microseconds: 250us, 1.5ms, 12.3s. */
+const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);
+
+/* Copy of text fit for a terminal, cut to max characters if max > 0; lines keeps newlines. Given. */
+char *table_clean(const char *text, size_t max, int lines);
+
+#endif

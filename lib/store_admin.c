@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_admin.h"
+
+#include "job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Send a statement; the arguments are cleared, *res is NULL on failure. */
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+		struct deferred_error *err)
+{
+	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
+
+	pg_args_clear(args);
+	return rc;
+}
+
+/* The same for an answer of one number. */
+static int exec_int(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int64_t *value,
+		    struct deferred_error *err)
+{
+	struct pg_result *res;
+	int rc = exec(pg, stmt, args, &res, err);
+
+	if (rc == 0)
+		*value = pg_int(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
+{
+	char sql[96];
+
+	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d", timeout_ms);
+	return pg_command(pg, sql, err);
+}
+
+static const struct sql_statement *ls_statement(const char *state)
+{
+	if (!state || strcmp(state, job_state_text(JOB_IS_READY)) == 0 || strcmp(state, job_state_text(JOB_IS_DELAYED)) == 0 ||
+	    strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0)
+		return &sql_admin_ls_hot;
+	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
+}
+
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, filter->queue);
+	pg_arg_text(&args, filter->fn);
+	pg_arg_text(&args, filter->state);
+	pg_arg_int4(&args, filter->limit);
+	return exec(pg, ls_statement(filter->state), &args, res, err);
+}
+
+int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_show, &args, res, err);
+}
+
+int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_show_attempts, &args, res, err);
+}
+
+int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	rc = exec(pg, &sql_admin_retry, &args, &res, err);
+	if (rc == 0 && !pg_bool(res, 0, 0))
+		rc = error_set(err, DEFERRED_ENOTFOUND, "retry", "cannot retry job %" PRId64 ": unknown, or deferred by another role",
+			       id);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_json(&args, json, len);
+	return exec(pg, &sql_admin_add_lines, &args, res, err);
+}
+
+int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_status, NULL, PG_TEXT, res, err);
+}
+
+int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
+	return exec(pg, &sql_admin_status_queues, &args, res, err);
+}
+
+int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, 2000); /* 16 MB, some 100,000 attempts */
+	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
+}
+
+int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return exec_int(pg, &sql_maintain, &args, added, err);
+}
+
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	return exec(pg, &sql_admin_purge_partition, &args, res, err);
+}
+
+int store_admin_purge_parts(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_purge_parts, NULL, PG_TEXT, res, err);
+}
+
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
+			  struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, part);
+	pg_arg_int8(&args, older_ms);
+	pg_arg_int8(&args, page);
+	pg_arg_int4(&args, pages);
+	return exec_int(pg, &sql_admin_purge_log, &args, deleted, err);
+}
+
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			   struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	pg_arg_int8(&args, *id);
+	pg_arg_int4(&args, batch);
+	rc = exec(pg, &sql_admin_purge_jobs, &args, &res, err);
+	if (rc == 0) {
+		*deleted = pg_int(res, 0, 0);
+		*id = pg_int(res, 0, 1);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	return exec_int(pg, &sql_admin_purge_workers, &args, deleted, err);
+}

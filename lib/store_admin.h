@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_admin - the statements of the command `deferred`: look at jobs, retry and purge them.
+ *
+ * One function a file of sql/queries; a function that hands out a result hands out the rows that file
+ * describes, given, to be freed with pg_result_free(). Nothing here counts over the history: what is
+ * looked at is bounded, and store_admin_look() bounds the time.
+ */
+#ifndef STORE_ADMIN_H
+#define STORE_ADMIN_H
+
+#include "pg.h"
+
+/* Begin a read-only transaction in which no statement takes longer than `timeout_ms`. It ends with the connection. */
+int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err);
+
+/* What to list. Members NULL: any. */
+struct store_admin_filter {
+	const char *queue, *fn;
+	const char *state; /* one of JOB_STATES; NULL: the hot ones */
+	int limit;
+};
+
+/* Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql. */
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err);
+
+/* *res has no row where there is no such job. Source: admin_show.sql. */
+int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* Source: admin_show_attempts.sql. */
+int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
+int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
+
+/* Defer the jobs of a JSON array. Source: admin_add_lines.sql. */
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err);
+
+/* Counting stops at this many jobs of a queue. */
+#define STORE_ADMIN_COUNT_MAX 100000
+
+/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql. */
+int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
+/* Add the partitions the next weeks need. Source: maintain.sql. */
+int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
+
+/* Steps of a purge, each a short transaction. Times in milliseconds. */
+
+/* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+
+/* The partitions of the log. Source: admin_purge_parts.sql. */
+int store_admin_purge_parts(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
+/* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
+			  struct deferred_error *err);
+
+/* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			   struct deferred_error *err);
+
+/* Source: admin_purge_workers.sql. */
+int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err);
+
+#endif

@@ -1,0 +1,494 @@
+"""The command `deferred` against a real server: every command, its text, its JSON, its exit codes."""
+
+import json
+import os
+import pty
+import re
+
+import psycopg2
+import pytest
+
+OK, NOT_DONE, USAGE, DATA, UNAVAILABLE, NOPERM, CONFIG = 0, 1, 64, 65, 69, 77, 78
+
+
+def ok(result):
+    assert (result.returncode, result.stderr) == (OK, ""), result
+    return result.stdout
+
+
+def fails(result, code, *texts):
+    """The command failed with this code, said these texts, and nothing on standard output."""
+    assert result.returncode == code, result
+    assert result.stderr.startswith("deferred: "), result.stderr
+    for text in texts:
+        assert text in result.stderr
+    assert result.stdout == ""
+
+
+def end(db, job, outcome="ok", error=None, attempt=1, age="0 seconds", final=True, **columns):
+    """What a worker would have recorded, that long ago."""
+    if final:
+        db.sql("delete from deferred.__deferred_hot where id = %s", job)
+    names = "".join(f", {name}" for name in columns)
+    db.sql(f"insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, finished_at{names}) "
+           f"values (%s, %s, %s, %s, %s, now() - %s::interval - interval '1 second', now() - %s::interval{', %s' * len(columns)})",
+           job, attempt, outcome, final, error, age, age, *columns.values())
+
+
+def login(db, *roles):
+    """A role that may log in and has these roles only; its environment."""
+    name = "login_" + "_".join(roles) + "_" + str(os.getpid())
+    db.sql(f"drop role if exists {name}")
+    db.sql(f"create role {name} login")
+    for role in roles:
+        db.sql(f"grant {role} to {name}")
+    return name, {"DEFERRED_DB": f"{db.conninfo} user={name}"}
+
+
+# ---- usage
+
+@pytest.mark.parametrize("args", [
+    [], ["lss"], ["--frobnicate"], ["--db"], ["ls", "--frobnicate"], ["ls", "extra"], ["ls", "--state", "asleep"],
+    ["ls", "--limit", "0"], ["ls", "--limit", "ten"], ["show"], ["show", "1", "2"], ["show", "x"], ["show", "-1"], ["show", "0"],
+    ["show", "99999999999999999999"], ["cancel"], ["cancel", "1x"], ["retry"], ["retry", " 1"], ["purge"],
+    ["purge", "--older-than", "x"], ["purge", "--older-than", "-1d"], ["purge", "--older-than", "1d", "--batch", "0"],
+    ["status", "x"], ["migrate", "x"], ["add"], ["add", "noop", "{}", "x"], ["add", "noop", "--priority", "32768"],
+    ["add", "noop", "--delay", "soon"], ["add", "noop", "--on-duplicate", "ignore"], ["add", "noop", "--max-attempts", "0"],
+    ["add", "--stdin", "noop"], ["add", "--stdin", "--queue", "q"],
+])
+def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
+    result = run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})
+    assert result.returncode == USAGE
+    assert "usage: deferred" in result.stderr
+    assert result.stdout == ""
+
+
+def test_help_and_version_need_no_server(run):
+    assert "migrate" in ok(run(["deferred", "--help"]))
+    assert re.fullmatch(r"deferred \d+\.\d+\.\d+\n", ok(run(["deferred", "--version"])))
+    for command in "migrate add ls show cancel retry run purge status".split():
+        assert ok(run(["deferred", command, "--help"])).startswith(f"usage: deferred {command}")
+
+
+# ---- server, config and schema
+
+@pytest.mark.parametrize("args", [["migrate"], ["add", "noop"], ["add", "--stdin"], ["ls"], ["show", "1"], ["cancel", "1"],
+                                  ["retry", "1"], ["purge", "--older-than", "1d"], ["status"]])
+def test_an_unreachable_server_ends_with_69(db, args):
+    fails(db.run(["deferred", "--db", "host=/nonexistent", *args], input=""), UNAVAILABLE, "cannot connect", "hint: ")
+
+
+@pytest.mark.parametrize("args", [["add", "noop"], ["ls"], ["purge", "--older-than", "1d"]])
+def test_a_schema_this_program_does_not_know_ends_with_78(db, args):
+    db.sql("update deferred.__deferred_migration set version = 999 where version = (select max(version) from deferred.__deferred_migration)")
+    fails(db.run(["deferred", *args]), CONFIG, "999")
+    db.sql("drop schema deferred cascade")
+    fails(db.run(["deferred", *args]), CONFIG, "deferred migrate")
+
+
+def test_a_wrong_config_file_ends_with_78_and_names_the_line(db):
+    db.config("cnt = 1\ncntt = 1\n")
+    for args in (["ls"], ["add", "noop"]):
+        fails(db.run(["deferred", *args]), CONFIG, f'{db.config_file}:2: unknown setting "cntt"')
+    fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, '"/nonexistent"', "No such file")
+    fails(db.run(["deferred", "--config", "/nonexistent", "add", "noop"]), CONFIG, '"/nonexistent"')
+
+
+def test_the_connection_is_that_of_the_option_then_the_environment_then_the_file(db):
+    job = db.defer("noop")
+    db.config(f'database {{ conninfo = "{db.conninfo}" }}\n')
+    assert json.loads(ok(db.run(["deferred", "ls", "--json"], env={"DEFERRED_DB": ""})))[0]["id"] == job
+    fails(db.run(["deferred", "ls"], env={"DEFERRED_DB": "host=/nonexistent"}), UNAVAILABLE)
+    for args in (["--db", db.conninfo, "ls", "--json"], ["ls", "--json", "--db", db.conninfo]):
+        assert json.loads(ok(db.run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})))[0]["id"] == job
+
+
+# ---- migrate
+
+def test_migrate_brings_an_empty_database_up_once(db):
+    db.sql("drop schema deferred cascade")
+    plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
+    assert "create schema deferred" in plan
+    assert db.one("select to_regnamespace('deferred')") is None
+    assert "migration 1: initial\n" in ok(db.run(["deferred", "migrate"]))
+    version = db.one("select max(version) from deferred.__deferred_migration")
+    assert ok(db.run(["deferred", "migrate"])) == f"nothing to do: the schema has version {version}\n"
+    assert json.loads(ok(db.run(["deferred", "migrate", "--json"]))) == {"applied": [], "version": version}
+    assert ok(db.run(["deferred", "migrate", "--dry-run"])) == ""
+
+
+def test_what_dry_run_prints_does_the_same_in_psql(db, run):
+    db.sql("drop schema deferred cascade")
+    plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
+    result = run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", db.conninfo], input=plan)
+    assert result.returncode == 0, result.stderr
+    assert "nothing to do" in ok(db.run(["deferred", "migrate"]))
+    ok(db.run(["deferred", "add", "noop"]))
+
+
+def test_migrate_refuses_a_newer_database(db):
+    db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
+    fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
+
+
+# ---- add
+
+def test_add_prints_the_id_and_nothing_else(db):
+    assert ok(db.run(["deferred", "add", "noop"])) == "1\n"
+    assert json.loads(ok(db.run(["deferred", "--json", "add", "noop"]))) == {"id": 2}
+    assert db.sql("select fn, queue, params::text from deferred.__deferred where id = 1") == [("noop", "default", "{}")]
+
+
+def test_every_option_of_add_lands_in_the_row(db):
+    ok(db.run(["deferred", "add", "send_mail", '{"b": 1.10, "b": 18446744073709551615}', "--queue", "mail", "--label", "hé llo",
+               "--priority", "-7", "--delay", "1.5h", "--expires", "2d", "--key", "k", "--max-attempts", "3", "--timeout", "10s"]))
+    assert db.sql("""select queue, label, priority, key, max_attempts, timeout_ms, params::text,
+                     abs(extract(epoch from run_at - created_at) - 5400) < 1, abs(extract(epoch from expires_at - created_at) - 172800) < 1
+                     from deferred.__deferred""") == \
+        [("mail", "hé llo", -7, "k", 3, 10000, '{"b": 1.10, "b": 18446744073709551615}', True, True)]
+    ok(db.run(["deferred", "add", "noop", "--run-at", "2100-01-01 00:00:00+00"]))
+    assert db.one("select run_at = '2100-01-01 00:00:00+00' from deferred.__deferred where id = 2")
+
+
+def test_a_key_is_skipped_refused_or_replaced(db):
+    add = ["deferred", "add", "noop", "--key", "k"]
+    first = ok(db.run(add))
+    assert ok(db.run(add)) == first
+    fails(db.run([*add, "--on-duplicate", "error"]), NOT_DONE, "has key 'k' already")
+    second = ok(db.run([*add, "--on-duplicate", "replace"]))
+    assert second != first
+    assert db.sql("select id::text from deferred.__deferred_hot") == [(second.strip(),)]
+
+
+@pytest.mark.parametrize("args, text", [
+    (["noop", "{x"], "invalid JSON"), (["noop", ""], "invalid JSON"), (["noop", "[" * 1000], "nested deeper"),
+    (["noop", b'"\xff"'], "invalid JSON"), (["no op"], "function"), ([""], "function"), (["noop", "--queue", "a b"], "queue"),
+    (["noop", "--run-at", "whenever"], "whenever"), (["noop", '"' + "x" * 100000 + '" "'], "invalid JSON"),
+])
+def test_wrong_data_ends_with_65_and_stores_nothing(db, args, text):
+    fails(db.run(["deferred", "add", *args]), DATA, text)
+    assert db.one("select count(*) from deferred.__deferred") == 0
+
+
+def test_add_stdin_stores_each_line_in_order(db):
+    lines = ['{"fn": "noop", "params": {"b": 1.10,  "b": 2, "big": 18446744073709551615, "e": 1e400}}', "", "   ",
+             '  {"fn": "append", "queue": "q", "delay": "1h", "label": "x", "max_attempts": 3, "params": "\\u00e9"}\r',
+             '{"fn": "noop", "priority": 5, "key": "k", "timeout": 1.5}']
+    ids = ok(db.run(["deferred", "add", "--stdin"], input="\n".join(lines))).split()
+    assert ids == ["1", "2", "3"]
+    assert db.sql("select params::text, queue, label, max_attempts, priority, timeout_ms from deferred.__deferred order by id") == [
+        ('{"b": 1.10,  "b": 2, "big": 18446744073709551615, "e": 1e400}', "default", None, None, 0, None),
+        ('"\\u00e9"', "q", "x", 3, 0, None), ("{}", "default", None, None, 5, 1500)]
+
+
+def test_add_stdin_takes_more_lines_than_a_chunk(db):
+    ids = json.loads(ok(db.run(["deferred", "add", "--stdin", "--json"], input='{"fn": "noop"}\n' * 2500)))
+    assert ids == list(range(1, 2501))
+    assert db.hot() == 2500
+
+
+def test_add_stdin_of_nothing_stores_nothing(db):
+    assert ok(db.run(["deferred", "add", "--stdin"], input="")) == ""
+    assert ok(db.run(["deferred", "add", "--stdin"], input="\n\n")) == ""
+
+
+@pytest.mark.parametrize("bad, text", [
+    ('{"fn": "noop"', "invalid JSON"), ("[]", "no JSON object"), ('{"fn": "no op"}', "invalid function name 'no op'"),
+    ("{}", "invalid function name NULL"), ('{"fn": "noop", "quue": "q"}', "unknown option quue"),
+    ('{"fn": "noop", "delay": "soon"}', "invalid time span 'soon'"), ('{"fn": "noop", "priority": "high"}', "high"),
+    ('{"fn": "noop", "params": "a\0b"}', "NUL byte"), ('{"fn": "noop"} {"fn": "noop"}', "invalid JSON"),
+    ('{"fn": "noop", "params": "' + "x" * 1100000 + '"}', "bytes"),
+], ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize("before", [2, 1499])
+def test_a_bad_line_is_named_and_nothing_at_all_is_stored(db, bad, text, before):
+    good = '{"fn": "noop"}\n'
+    fails(db.run(["deferred", "add", "--stdin"], input=good * before + bad + "\n" + good * 3), DATA, f"line {before + 1}: ", text)
+    assert db.one("select count(*) from deferred.__deferred") == 0
+
+
+def test_invalid_utf8_in_a_line_is_refused(db):
+    result = db.run(["deferred", "add", "--stdin"], input=b'{"fn": "noop", "params": "\xff"}\n')
+    assert result.returncode == DATA and b"line 1: invalid JSON" in result.stderr
+
+
+def test_progress_is_shown_on_a_terminal_only(db):
+    path = os.path.join(db.dir, "lines")
+    with open(path, "w") as f:
+        f.write('{"fn": "noop"}\n' * 10)
+    ours, theirs = pty.openpty()
+    with open(path) as f:
+        result = db.run(["deferred", "add", "--stdin"], stdin=f, stderr=theirs)
+    os.close(theirs)
+    shown = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert result.returncode == OK and len(result.stdout.split()) == 10
+    assert "[########################################] 100%  10 jobs" in shown
+
+
+# ---- ls and show
+
+def test_ls_lists_hot_jobs_oldest_first(db):
+    assert ok(db.run(["deferred", "ls"])) == ""
+    assert json.loads(ok(db.run(["deferred", "ls", "--json"]))) == []
+    db.defer("noop", label="first")
+    db.defer("append", queue="q", delay="2h")
+    done = db.defer("noop")
+    end(db, done)
+    header, first, second = ok(db.run(["deferred", "ls"])).splitlines()
+    assert header.split() == "ID STATE QUEUE FUNCTION PRIO TRIES AGE WHEN LAST LABEL".split()
+    assert first.split()[:6] == ["1", "ready", "default", "noop", "0", "0"] and first.endswith("first")
+    assert second.split()[:4] == ["2", "delayed", "q", "append"] and re.search(r" in (119min|2h)", second)
+    jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
+    assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
+    assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
+                               "finished_at last_outcome".split())
+
+
+def test_ls_filters_by_state_queue_function_and_limit(db):
+    for i in range(5):
+        db.defer("noop", queue="a")
+    db.defer("append", queue="a")
+    db.defer("noop", queue="b", delay="1h")
+    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = 2")
+
+    def ids(*args):
+        return [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--json", *args])))]
+
+    assert ids("--queue", "a") == [1, 2, 3, 4, 5, 6]
+    assert ids("--fn", "append") == [6]
+    assert ids("--queue", "a", "--limit", "2") == [1, 2]
+    assert ids("--state", "claimed") == [2]
+    assert ids("--state", "delayed") == [7]
+    assert ids("--state", "ready", "--fn", "noop") == [1, 3, 4, 5]
+    assert ids("--queue", "none") == []
+
+
+def test_ls_finds_ended_jobs_by_their_last_outcome(db):
+    jobs = {outcome: db.defer("noop") for outcome in ("ok", "failed", "crashed", "timeout", "cancelled", "expired")}
+    for outcome, job in jobs.items():
+        end(db, job, outcome)
+    retried = db.defer("noop")
+    end(db, retried, "failed")
+    ok(db.run(["deferred", "retry", retried]))
+
+    def ids(state):
+        return [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--json", "--state", state])))]
+
+    assert ids("done") == [jobs["ok"]]
+    assert ids("dead") == [jobs["timeout"], jobs["crashed"], jobs["failed"]]
+    assert ids("cancelled") == [jobs["cancelled"]]
+    assert ids("expired") == [jobs["expired"]]
+    assert ids("ready") == [retried]
+    end(db, retried, "ok", attempt=2)
+    assert ids("done") == [retried, jobs["ok"]]
+    assert retried not in ids("dead")
+
+
+def test_show_shows_job_params_and_every_attempt(db):
+    params = '{"b": 1.10,  "b": 2}'
+    job = db.defer("crash", params, label="boom", key="k", max_attempts=2)
+    end(db, job, "crashed", "killed by signal 11", final=False, signal=11, run_us=1500, user_us=900, max_rss_kb=4096)
+    end(db, job, "failed", "line one\nline two", attempt=2, exit_code=3, result="so far", plugin="sample 1.0")
+    text = ok(db.run(["deferred", "show", job]))
+    for expected in ("state       dead", "function    crash", "label       boom", "params      " + params, "signal 11", "1.5ms", "4096",
+                     "1 error: killed by signal 11", "2 error: line one\nline two", "2 result: so far", "attempts 2"):
+        assert expected in text
+    shown = ok(db.run(["deferred", "show", "--json", job]))
+    assert params in shown
+    document = json.loads(shown)
+    assert (document["id"], document["state"], document["key"]) == (job, "dead", "k")
+    assert [(a["attempt"], a["outcome"], a["final"], a["signal"], a["exit_code"], a["error"], a["result"]) for a in document["attempts"]] == \
+        [(1, "crashed", False, 11, None, "killed by signal 11", None), (2, "failed", True, None, 3, "line one\nline two", "so far")]
+
+
+def test_text_of_a_job_cannot_play_with_the_terminal(db):
+    job = db.defer("noop", label="\x1b[31mred\u009b")
+    end(db, job, "failed", "\x1b]0;title\x07", final=False)
+    for args in (["ls"], ["show", job]):
+        out = ok(db.run(["deferred", *args]))
+        assert "\x1b" not in out and "\x07" not in out and "\u009b" not in out
+        assert "\\x1b[31mred\\x9b" in out
+
+
+def test_show_of_no_such_job_ends_with_1(db):
+    fails(db.run(["deferred", "show", "17"]), NOT_DONE, "job 17: no such job")
+    fails(db.run(["deferred", "show", "--json", "17"]), NOT_DONE)
+
+
+# ---- cancel and retry
+
+def test_cancel_takes_jobs_out_and_reports_each(db, ledger):
+    for _ in range(3):
+        db.defer("noop")
+    assert ok(db.run(["deferred", "cancel", 1, 2])) == "1 cancelled\n2 cancelled\n"
+    result = db.run(["deferred", "cancel", 1, 3, 99])
+    assert (result.returncode, result.stdout) == (NOT_DONE, "3 cancelled\n")
+    assert "job 1" in result.stderr and "job 99" in result.stderr
+    assert db.hot() == 0
+    result = db.run(["deferred", "cancel", "--json", 1])
+    assert result.returncode == NOT_DONE and json.loads(result.stdout) == [{"id": 1, "cancelled": False}]
+    ledger(db)
+
+
+def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
+    dead, delayed, done, running = (db.defer("noop", **({"delay": "1h"} if i == 1 else {})) for i in range(4))
+    end(db, dead, "failed")
+    end(db, done)
+    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = %s",
+           running)
+    assert ok(db.run(["deferred", "retry", dead, delayed])) == f"{dead} ready\n{delayed} ready\n"
+    assert db.sql("select id, attempt, attempt_base, due_at from deferred.__deferred_hot where id <> %s order by id", running) == \
+        [(dead, 1, 1, None), (delayed, 0, 0, None)]
+    result = db.run(["deferred", "retry", "--json", done, running, 99])
+    assert result.returncode == NOT_DONE
+    assert json.loads(result.stdout) == [{"id": i, "ready": False} for i in (done, running, 99)]
+    for text in (f"job {done} is done", f"job {running} is being run", "job 99"):
+        assert text in result.stderr
+    ledger(db)
+
+
+# ---- purge
+
+def test_purge_removes_what_ended_long_ago_and_keeps_the_rest(db, ledger):
+    old, young, hot, dead = (db.defer("noop") for _ in range(4))
+    end(db, old, age="40 days")
+    end(db, young, age="10 days")
+    end(db, hot, "failed", age="40 days", final=False)
+    db.sql("update deferred.__deferred_hot set attempt = 1 where id = %s", hot)
+    end(db, dead, "failed", age="31 days")
+    db.sql("update deferred.__deferred set created_at = now() - interval '50 days'")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at, ended_at) "
+           "values ('x', 'h', 1, '0', now() - interval '40 days', now() - interval '40 days'), ('y', 'h', 1, '0', now(), now())")
+    assert json.loads(ok(db.run(["deferred", "purge", "--older-than", "30d", "--batch", "1", "--json"]))) == \
+        {"partitions": [], "attempts": 2, "jobs": 2, "runs": 1}
+    assert db.sql("select id from deferred.__deferred order by id") == [(young,), (hot,)]
+    assert db.sql("select job_id from deferred.__deferred_log order by job_id") == [(young,), (hot,)]
+    assert ok(db.run(["deferred", "purge", "--older-than", "30d"])) == "deleted 0 attempts, 0 jobs, 0 runs\n"
+    ledger(db)
+
+
+def test_purge_works_through_many_rows_in_batches(db, ledger):
+    db.sql("select deferred.defer('noop') from generate_series(1, 3000)")
+    db.sql("delete from deferred.__deferred_hot where id <= 2500")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+           "select id, 1, 'ok', true, now() - interval '2 days' from deferred.__deferred where id <= 2500")
+    db.sql("update deferred.__deferred set created_at = now() - interval '3 days'")
+    assert ok(db.run(["deferred", "purge", "--older-than", "1d", "--batch", "100"])) == "deleted 2500 attempts, 2500 jobs, 0 runs\n"
+    assert db.one("select count(*) from deferred.__deferred") == 500
+    ledger(db)
+
+
+def test_purge_drops_partitions_nobody_needs(db):
+    db.sql("create table deferred.__deferred_log_20200106 partition of deferred.__deferred_log "
+           "for values from ('2020-01-06 00:00:00+00') to ('2020-01-13 00:00:00+00')")
+    db.sql("alter table deferred.__deferred_log_20200106 owner to deferred_owner")
+    assert "dropped __deferred_log_20200106\n" in ok(db.run(["deferred", "purge", "--older-than", "30d"]))
+    assert db.one("select to_regclass('deferred.__deferred_log_20200106')") is None
+
+
+# ---- status
+
+def test_status_shows_queues_workers_and_the_last_hour(db):
+    db.defer("noop")
+    claimed = db.defer("noop")
+    db.defer("noop", delay="1h")
+    db.defer("noop", queue="mail")
+    end(db, db.defer("noop"))
+    end(db, db.defer("noop"), "failed", age="2 hours")
+    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = %s",
+           claimed)
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('x', 'h', 1, '0')")
+    db.sql("update deferred.__deferred_queue set paused = true where name = 'mail'")
+    text = ok(db.run(["deferred", "status"]))
+    assert "live workers: 1\n" in text and text.endswith("last hour: 1 ok\n")
+    assert re.search(r"^default +1 +1 +1 +\d+s$", text, re.M) and re.search(r"^mail +1 +0 +0 +\d+s  paused$", text, re.M)
+    status = json.loads(ok(db.run(["deferred", "status", "--json"])))
+    assert status["schema_version"] == db.one("select max(version) from deferred.__deferred_migration")
+    assert status["workers"] == 1
+    assert [(q["queue"], q["paused"], q["ready"], q["claimed"], q["delayed"]) for q in status["queues"]] == \
+        [("default", False, 1, 1, 1), ("mail", True, 1, 0, 0)]
+    assert status["last_hour"] == [{"outcome": "ok", "attempts": 1, "more": False}]
+
+
+def test_status_stops_counting(db):
+    db.sql("insert into deferred.__deferred_hot (id, queue, fn, visible_at) select -i, 'default', 'noop', now() from generate_series(1, 100001) i")
+    assert re.search(r"^default +100000\+ +0 +0 ", ok(db.run(["deferred", "status"])), re.M)
+
+
+# ---- run
+
+def test_run_calls_a_function_without_a_database(db):
+    nowhere = {"DEFERRED_DB": "host=/nonexistent"}
+    params = '{"b": 1.10,  "b": 2}'
+    assert ok(db.run(["deferred", "run", "echo", params], env=nowhere)) == params + "\n"
+    assert json.loads(ok(db.run(["deferred", "run", "--json", "echo", params], env=nowhere))) == {"outcome": "ok", "result": params}
+    assert ok(db.run(["deferred", "run", "noop"], env=nowhere)) == ""
+    fails(db.run(["deferred", "run", "fail", '{"error": "out of luck"}'], env=nowhere), NOT_DONE, "fail failed: out of luck")
+    fails(db.run(["deferred", "run", "crash", '{"signal": 11}'], env=nowhere), NOT_DONE, "signal 11")
+    fails(db.run(["deferred", "run", "sleep", '{"ms": 60000}', "--timeout", "100ms"], env=nowhere), NOT_DONE, "sleep timeout")
+    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, "'nosuch'")
+    fails(db.run(["deferred", "run", "noop", "{x"], env=nowhere), DATA, "invalid JSON")
+    assert db.run(["deferred", "run"], env=nowhere).returncode == USAGE
+
+
+def test_run_calls_a_command_of_the_config_file(db):
+    db.config('function "upper" { command = {"/usr/bin/tr", "a-z", "A-Z"} }\nfunction "no" { command = {"/bin/false"} }\n')
+    assert ok(db.run(["deferred", "run", "upper", '{"a": "b"}'])) == '{"A": "B"}\n'
+    fails(db.run(["deferred", "run", "no"]), NOT_DONE, "exit status 1")
+
+
+# ---- rights
+
+def test_rights_decide_what_a_role_may_do(db):
+    job = db.defer("noop", '{"secret": 1}')
+    producer, producing = login(db, "deferred_producer")
+    viewer, viewing = login(db, "deferred_viewer")
+    worker, working = login(db, "deferred_worker")
+    nobody, nothing = login(db)
+    try:
+        own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
+        ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
+        fails(db.run(["deferred", "ls"], env=producing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "cancel", job], env=producing), NOT_DONE)
+        ok(db.run(["deferred", "cancel", own], env=producing))
+        for args in (["ls"], ["ls", "--state", "dead"], ["ls", "--state", "done"], ["status"]):
+            ok(db.run(["deferred", *args], env=viewing))
+            ok(db.run(["deferred", *args], env=working))
+        fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied")
+        assert "secret" in ok(db.run(["deferred", "show", job], env=working))
+        ok(db.run(["deferred", "retry", own], env=working))
+        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied")
+        fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "add", "noop"], env=nothing), NOPERM, "permission denied")
+    finally:
+        for role in (producer, viewer, worker, nobody):
+            db.sql(f"drop role {role}")
+
+
+def test_looking_gives_up_after_its_time(db):
+    """A lock that is not let go shows as a clear message, not as a command that hangs."""
+    other = db.connect()
+    other.cursor().execute("lock table deferred.__deferred_hot in access exclusive mode")
+    fails(db.run(["deferred", "ls"], timeout=30), NOT_DONE, "statement timeout")
+    other.close()
+
+
+def test_a_full_disk_is_no_success(db):
+    with open("/dev/full", "w") as full:
+        result = db.run(["deferred", "status"], stdout=full)
+    assert result.returncode == 74 and "cannot write the answer" in result.stderr
+
+
+def test_the_man_page_names_each_command_and_exit_code(run):
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(top, "bin", "deferred", "deferred.1")) as f:
+        page = f.read()
+    commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
+    assert len(commands) == 9
+    for command in commands:
+        assert re.search(rf"^\.It Cm {command}\b", page, re.M), command
+        for option in re.findall(r"--([a-z-]+)", ok(run(["deferred", command, "--help"]))):
+            assert f"Fl -{option}" in page, option
+    for code in (0, 1, 64, 65, 69, 74, 77, 78):
+        assert f"\n.It {code}\n" in page
