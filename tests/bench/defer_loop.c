@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Load on the library.
+ *
+ *     defer_loop CONNINFO single THREADS SECONDS   each thread defers on a context of its own, a call a transaction
+ *     defer_loop CONNINFO bulk N                   N calls by deferred_defer_many()
+ *     defer_loop CONNINFO copy N                   the same rows by COPY into table bare, to compare with
+ *
+ * Prints calls per second.
+ */
+#include "deferred.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FN "noop"
+#define PARAMS "{\"n\": 1}"
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void die(const char *why)
+{
+	fprintf(stderr, "defer_loop: %s\n", why);
+	exit(1);
+}
+
+static const char *conninfo;
+static atomic_bool stop;
+
+static void *defer_until_stopped(void *data)
+{
+	struct deferred *d = data;
+	struct deferred_error err;
+	long n = 0;
+
+	for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++)
+		if (deferred_defer(d, FN, PARAMS, NULL, NULL, &err) < 0)
+			die(err.message);
+	return (void *)n;
+}
+
+static double single(int threads, double seconds)
+{
+	struct timespec pause = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	struct deferred *contexts[64];
+	struct deferred_error err;
+	pthread_t ids[64];
+	long calls = 0;
+	double start;
+
+	if (threads < 1 || threads > 64)
+		die("1 to 64 threads");
+	for (int i = 0; i < threads; i++)
+		if (deferred_open(&contexts[i], conninfo, &err) < 0)
+			die(err.message);
+	start = now();
+	for (int i = 0; i < threads; i++)
+		pthread_create(&ids[i], NULL, defer_until_stopped, contexts[i]);
+	nanosleep(&pause, NULL);
+	atomic_store(&stop, true);
+	for (int i = 0; i < threads; i++) {
+		void *n;
+
+		pthread_join(ids[i], &n);
+		calls += (long)n;
+	}
+	seconds = now() - start;
+	for (int i = 0; i < threads; i++)
+		deferred_close(contexts[i]);
+	return (double)calls / seconds;
+}
+
+static double bulk(size_t n)
+{
+	struct deferred_call_spec *calls = calloc(n, sizeof(*calls));
+	int64_t *ids = calloc(n, sizeof(*ids));
+	struct deferred *d = NULL;
+	struct deferred_error err;
+	double start;
+
+	if (!calls || !ids)
+		die("out of memory");
+	for (size_t i = 0; i < n; i++)
+		calls[i] = (struct deferred_call_spec){ .fn = FN, .params = PARAMS };
+	if (deferred_open(&d, conninfo, &err) < 0)
+		die(err.message);
+	start = now();
+	if (deferred_defer_many(d, calls, n, ids, &err) < 0)
+		die(err.message);
+	start = now() - start;
+	deferred_close(d);
+	free(calls);
+	free(ids);
+	return (double)n / start;
+}
+
+static double copy(size_t n)
+{
+	static const char row[] = "default\t" FN "\t" PARAMS "\n";
+	PGconn *conn = PQconnectdb(conninfo);
+	PGresult *res = PQexec(conn, "copy bare (queue, fn, params) from stdin");
+	char buf[65536];
+	size_t len = 0;
+	double start = now();
+
+	if (PQresultStatus(res) != PGRES_COPY_IN)
+		die(PQerrorMessage(conn));
+	PQclear(res);
+	for (size_t i = 0; i < n; i++) {
+		if (len + sizeof(row) > sizeof(buf)) {
+			PQputCopyData(conn, buf, (int)len);
+			len = 0;
+		}
+		memcpy(buf + len, row, sizeof(row) - 1);
+		len += sizeof(row) - 1;
+	}
+	PQputCopyData(conn, buf, (int)len);
+	PQputCopyEnd(conn, NULL);
+	res = PQgetResult(conn);
+	if (PQresultStatus(res) != PGRES_COMMAND_OK)
+		die(PQerrorMessage(conn));
+	start = now() - start;
+	PQclear(res);
+	PQfinish(conn);
+	return (double)n / start;
+}
+
+int main(int argc, char **argv)
+{
+	double rate;
+
+	if (argc < 4)
+		die("usage: defer_loop CONNINFO single THREADS SECONDS | bulk N | copy N");
+	conninfo = argv[1];
+	if (strcmp(argv[2], "single") == 0 && argc == 5)
+		rate = single(atoi(argv[3]), atof(argv[4]));
+	else if (strcmp(argv[2], "bulk") == 0)
+		rate = bulk(strtoul(argv[3], NULL, 10));
+	else
+		rate = copy(strtoul(argv[3], NULL, 10));
+	printf("%.1f\n", rate);
+	return 0;
+}
