@@ -1,0 +1,77 @@
+"""make install: what is where, and that a stranger can build against it."""
+
+import os
+import subprocess
+
+import pytest
+
+import harness
+import pg
+
+
+def make(*args):
+    san = ["SANITIZE=address,undefined"] if harness.SAN else []
+    return subprocess.run(["make", "-s", "--no-print-directory", *san, *args], cwd=pg.TOP, capture_output=True, text=True,
+                          env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""}, timeout=300)
+
+
+@pytest.fixture
+def installed(tmp_path):
+    done = make("install", f"DESTDIR={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+if not harness.SAN:  # one build of them is enough, and make may not build while another test runs
+    def test_installed_files_are_where_they_belong_and_go_again(installed, tmp_path):
+        root = os.path.join(installed, "usr/local")
+        for name in ("bin/check_deferred", "bin/deferred", "libexec/deferred/deferred_runner", "lib/libdeferred.so", "lib/libdeferred.so.0",
+                     "lib/libdeferred.a", "lib/pkgconfig/libdeferred.pc", "lib/deferred/plugins/sample.so", "lib/deferred/plugins/send_mail.so",
+                     "include/deferred.h", "include/deferred_plugin.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
+                     "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/deferred/sql/schema.sql",
+                     "share/deferred/sql/migrations/0001_initial.sql", "share/deferred/sql/queries/job_claim.sql",
+                     "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
+                     "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate"):
+            assert os.path.isfile(os.path.join(root, name)), name
+        for folder, _, files in os.walk(installed):
+            for name in files:
+                assert os.stat(os.path.join(folder, name)).st_mode & 0o022 == 0, name
+        assert make("uninstall", f"DESTDIR={tmp_path}").returncode == 0
+        left = [os.path.join(d, f) for d, _, files in os.walk(installed) for f in files]
+        assert left == []
+
+    def test_a_program_builds_against_the_installed_library_and_runs(installed, db):
+        root = os.path.join(installed, "usr/local")
+        source, program = os.path.join(db.dir, "app.c"), os.path.join(db.dir, "app")
+        with open(source, "w") as f:
+            f.write("""#include <deferred.h>
+                       #include <stdio.h>
+                       int main(void)
+                       {
+                           long long id = defer("noop", "{}", NULL);
+                           if (id < 0)
+                               fprintf(stderr, "%s\\n", deferred_last_error()->message);
+                           printf("%lld\\n", id);
+                           return id < 0;
+                       }""")
+        flags = subprocess.run(["pkg-config", f"--define-variable=libdir={root}/lib", f"--define-variable=includedir={root}/include",
+                                "--cflags", "--libs", "libdeferred"], capture_output=True,
+                               text=True, env={**os.environ, "PKG_CONFIG_PATH": root + "/lib/pkgconfig"})
+        assert flags.returncode == 0, flags.stderr
+        subprocess.run(["gcc", "-o", program, source, *flags.stdout.split()], check=True)
+        done = db.run([program], env={"LD_LIBRARY_PATH": root + "/lib"})
+        assert done.returncode == 0, done.stderr
+        assert db.sql("select fn from deferred.__deferred where id = %s", int(done.stdout)) == [("noop",)]
+
+    @pytest.mark.long
+    def test_programs_installed_elsewhere_find_their_runner_and_plugins(tmp_path, db):
+        """Built for another prefix, in a folder of its own: only the database is named."""
+        prefix = os.path.join(tmp_path, "usr")
+        done = make("install", f"prefix={prefix}", f"sysconfdir={prefix}/etc", f"B={tmp_path}/build")
+        assert done.returncode == 0, done.stderr
+        subprocess.run(["rm", "-rf", os.path.join(tmp_path, "build")], check=True)
+        job = db.defer("echo", '"x"')
+        del db.env["DEFERRED_PLUGIN_DIR"]
+        done = db.run([os.path.join(prefix, "bin/check_deferred")])
+        assert done.returncode == 0, done.stderr
+        assert db.log(job) == [(1, "ok")]

@@ -1,0 +1,123 @@
+"""What the documents say is what there is."""
+
+import glob
+import os
+import re
+
+import pytest
+
+import pg
+from harness import run
+
+
+def read(*path):
+    with open(os.path.join(pg.TOP, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+MAN_PAGES = [os.path.relpath(p, pg.TOP) for d in ("lib", "bin/*", "cron") for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))]
+
+
+def man_options():
+    return re.findall(r"^\.It Fl -([\w-]+)", read("bin", "check_deferred", "check_deferred.1"), re.M)
+
+
+def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred.3", "deferred.conf.5"}
+
+
+@pytest.mark.parametrize("page", MAN_PAGES)
+def test_a_man_page_is_well_formed(page):
+    if os.path.exists("/usr/bin/mandoc"):
+        done = run(["mandoc", "-Tlint", "-Wwarning", os.path.join(pg.TOP, page)])
+        assert done.returncode == 0, done.stdout
+    assert read(page).startswith(".\\\" SPDX-License-Identifier: MIT") or ".Dt " in read(page)
+
+
+def test_each_option_of_check_deferred_is_in_its_man_page_and_help():
+    offered = re.findall(r"--([a-z-]+)", run(["check_deferred", "--help"]).stdout)
+    assert set(offered) == set(man_options()) | {"version", "help"}
+
+
+def test_each_option_of_check_deferred_is_a_setting():
+    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "config_table.c"))) | {"database.conninfo"}
+    for option in man_options():
+        name = {"db": "database.conninfo"}.get(option, option.replace("-", "_"))
+        assert name in settings or option in ("config", "help", "version"), option
+
+
+def test_exit_codes_of_readme_and_man_page_agree():
+    readme = re.findall(r"^\| (\d+) \|", read("README.md"), re.M)
+    page = read("bin", "check_deferred", "check_deferred.1")
+    page = page[page.index(".Sh EXIT STATUS"):page.index(".Sh EXAMPLES")]
+    assert readme == re.findall(r"^\.It (\d+)", page, re.M) == ["0", "64", "69", "71", "73", "75", "77", "78"]
+
+
+def test_files_that_the_readme_names_are_there():
+    text = read("README.md")
+    named = set(re.findall(r"\]\(([^)#]+)\)", text)) | set(re.findall(r"`((?:lib|bin|sql|tests|cron)/[\w./]+)`", text))
+    tree = text[text.index("## The tree"):text.index("The main path")]
+    folder = ""
+    for line in tree.splitlines():
+        m = re.match(r"    (  )?(\S+)", line)
+        if not m:
+            continue
+        names = re.match(r"\s+(\S+(?: \S+\.\S+)*)(?:  |$| )", line).group(1).split(" ") if m.group(1) else [m.group(2)]
+        for name in names:
+            if not m.group(1):
+                folder = name.rstrip(";,")
+                named.add(folder)
+            elif "." in name or name.endswith("/"):
+                named.add(os.path.join(folder.split("/")[0], name))
+    for name in named:
+        assert glob.glob(os.path.join(pg.TOP, name)), name
+
+
+def test_crontab_samples_are_taken_by_cron():
+    """A line is five fields, a user, a command; no bare %; the file ends with a newline."""
+    text = read("cron", "check_deferred.crontab")
+    assert text.endswith("\n")
+    jobs = [line for line in text.splitlines() if re.match(r"#?[*\d]\S* ", line)]
+    assert len(jobs) >= 5 and jobs[0].startswith("*/2 * * * *")
+    for line in jobs:
+        assert re.match(r"#?(\S+\s+){5}root\s+/usr/local/bin/(check_)?deferred( |$)", line), line
+        assert "%" not in line
+    for line in text.splitlines():
+        assert line == "" or line.startswith("#") or line == "MAILTO=root" or line in jobs, line
+
+
+def test_no_file_is_unfinished_or_names_the_machine_it_was_made_on():
+    for folder, folders, files in os.walk(pg.TOP):
+        folders[:] = [f for f in folders if f not in (".git", "build", "__pycache__")]
+        for name in files:
+            path = os.path.join(folder, name)
+            if path == os.path.abspath(__file__) or not os.path.isfile(path):
+                continue
+            with open(path, errors="replace") as f:
+                assert not re.search(r"\b(TODO|FIXME|XXX)\b|/home/\w+/|/work/", f.read()), path
+
+
+def test_each_c_file_has_its_licence_line():
+    for d in ("lib", "lib/include", "lib/plugins", "lib/plugins/*", "bin/*", "tests/*"):
+        for path in glob.glob(os.path.join(pg.TOP, d, "*.[ch]")):
+            with open(path) as f:
+                assert f.readline() == "/* SPDX-License-Identifier: MIT */\n", path
+
+
+def test_the_changelog_begins_with_the_version_of_the_programs():
+    version = re.search(r"^VERSION := (\S+)", read("Makefile"), re.M).group(1)
+    assert f'#define DEFERRED_VERSION "{version}"' in read("lib", "include", "deferred.h")
+    assert re.search(r"^## (\S+)", read("CHANGELOG.md"), re.M).group(1) == version
+    assert version in run(["check_deferred", "--version"]).stdout
+
+
+def test_one_door_per_dependency():
+    doors = {"libpq-fe.h": "lib/pg.c", "confuse.h": "lib/config.c", "dlfcn.h": "lib/plugin.c"}
+    for d in ("lib", "bin/*"):
+        for path in glob.glob(os.path.join(pg.TOP, d, "*.[ch]")):
+            name = os.path.relpath(path, pg.TOP)
+            with open(path) as f:
+                included = re.findall(r"^\s*#\s*include\s+<([\w.-]+)>", f.read(), re.M)
+            for header, door in doors.items():
+                assert header not in included or name == door, (name, header)
+            assert "jansson.h" not in included or name == "lib/params.c" or name.startswith("bin/deferred_runner/"), name
