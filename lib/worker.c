@@ -387,7 +387,7 @@ static void tear_down(struct worker *w)
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
 {
 	uint64_t start = clock_ns();
-	struct deferred_error aside = { 0 };
+	struct deferred_error aside = { 0 }, fatal;
 	struct store_probe probe = { 0 };
 	struct worker w;
 	int rc;
@@ -408,18 +408,17 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	rc = begin(&w, err);
 	while (rc == 0)
 		rc = turn(&w, err);
-	if (w.pool.fatal.code) {
-		*err = w.pool.fatal;
-		rc = err->code;
-	}
+	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
-	if (rc == 1) {
-		/* The work is done and recorded; what fails now is told, and mended by the next run. */
-		if (w.pg && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
-			log_line(LOG_L_WARNING, "%s", aside.message);
-	}
+	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
+	if (rc == 1 && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+		log_line(LOG_L_WARNING, "%s", aside.message);
 	if (rc == 1)
 		rc = 0;
+	if (fatal.code) {
+		*err = fatal;
+		rc = fatal.code;
+	}
 done:
 	*summary = w.sum;
 	summary->seconds = (double)(clock_ns() - start) / 1e9;

@@ -357,6 +357,7 @@ def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db):
     assert done.returncode == 78
     assert "twin_a.so" in done.stderr and "twin_b.so" in done.stderr
     assert db.log() == []
+    assert db.one("select count(*) from deferred.__deferred_worker where ended_at is null") == 0
     ledger(db)
 
 
