@@ -12,8 +12,8 @@
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
-	OID_BOOL = 16, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
-	OID_JSON_ARRAY = 199, OID_BOOL_ARRAY = 1000, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
+	OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
+	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
 	OID_FLOAT8_ARRAY = 1022,
 };
 
@@ -224,16 +224,6 @@ bool pg_alive(struct pg *pg)
 	return PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
 }
 
-void pg_cancel(struct pg *pg)
-{
-	PGcancel *c = PQgetCancel(pg->conn);
-	char why[128];
-
-	if (c)
-		PQcancel(c, why, sizeof(why));
-	PQfreeCancel(c);
-}
-
 /* ---- parameters ------------------------------------------------------------------------------- */
 
 void pg_args_init(struct pg_args *args)
@@ -329,14 +319,6 @@ void pg_arg_float8(struct pg_args *args, double v)
 	put64(args, float_bits(v));
 }
 
-void pg_arg_bool(struct pg_args *args, bool v)
-{
-	struct pg_arg *a = add_arg(args, OID_BOOL);
-
-	a->borrowed = v ? "\1" : "\0";
-	a->len = 1;
-}
-
 static void borrow(struct pg_args *args, unsigned int type, const char *s, size_t len)
 {
 	struct pg_arg *a = add_arg(args, type);
@@ -349,11 +331,6 @@ static void borrow(struct pg_args *args, unsigned int type, const char *s, size_
 void pg_arg_text(struct pg_args *args, const char *s)
 {
 	borrow(args, OID_TEXT, s, s ? strlen(s) : 0);
-}
-
-void pg_arg_text_len(struct pg_args *args, const char *s, size_t len)
-{
-	borrow(args, OID_TEXT, s, len);
 }
 
 void pg_arg_json(struct pg_args *args, const char *s, size_t len)
@@ -438,26 +415,6 @@ void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *null
 		put32(args, nulls && nulls[i] ? -1 : 8);
 		if (!nulls || !nulls[i])
 			put64(args, float_bits(v[i]));
-	}
-	array_end(args, a);
-}
-
-void pg_arg_bool_array(struct pg_args *args, const bool *v, size_t n)
-{
-	struct pg_arg *a;
-
-	if (!v) {
-		add_arg(args, OID_BOOL_ARRAY)->null = true;
-		return;
-	}
-	a = array_head(args, OID_BOOL_ARRAY, OID_BOOL, false, n);
-	for (size_t i = 0; i < n; i++) {
-		char *p;
-
-		put32(args, 1);
-		p = room(args, 1);
-		if (p)
-			*p = v[i];
 	}
 	array_end(args, a);
 }
@@ -732,16 +689,6 @@ bool pg_bool(const struct pg_result *res, size_t row, int col)
 	char c = *PQgetvalue(pgres(res), (int)row, col);
 
 	return !PQgetisnull(pgres(res), (int)row, col) && (PQfformat(pgres(res), col) == 0 ? c == 't' : c != 0);
-}
-
-int pg_cols(const struct pg_result *res)
-{
-	return PQnfields(pgres(res));
-}
-
-const char *pg_col_name(const struct pg_result *res, int col)
-{
-	return PQfname(pgres(res), col);
 }
 
 void pg_result_free(struct pg_result *res)

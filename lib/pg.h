@@ -50,9 +50,6 @@ bool pg_is_unnamed(const struct pg *pg);
 /* Take in what the server sent of its own accord while the connection was idle. False: it has gone. */
 bool pg_alive(struct pg *pg);
 
-/* Ask the server to cancel what runs. Best effort. */
-void pg_cancel(struct pg *pg);
-
 /* Parameters. Grows as needed; an allocation failure is remembered and reported by pg_exec(). */
 struct pg_args {
 	int n;
@@ -72,16 +69,13 @@ void pg_args_clear(struct pg_args *args);
 void pg_arg_int4(struct pg_args *args, int32_t v);
 void pg_arg_int8(struct pg_args *args, int64_t v);
 void pg_arg_float8(struct pg_args *args, double v);
-void pg_arg_bool(struct pg_args *args, bool v);
 void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */
-void pg_arg_text_len(struct pg_args *args, const char *s, size_t len);
 void pg_arg_json(struct pg_args *args, const char *s, size_t len);   /* Borrowed */
 void pg_arg_null(struct pg_args *args);                              /* type is left to the server */
 /* Arrays are copied. v NULL: SQL NULL. nulls NULL: none; else nulls[i] makes element i NULL. */
 void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
 void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
 void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n);
-void pg_arg_bool_array(struct pg_args *args, const bool *v, size_t n);
 /* An element NULL is SQL NULL. lens NULL: NUL-terminated. */
 void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
 void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
@@ -111,8 +105,6 @@ const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *le
 int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
 double pg_float(const struct pg_result *res, size_t row, int col);
 bool pg_bool(const struct pg_result *res, size_t row, int col);
-int pg_cols(const struct pg_result *res);
-const char *pg_col_name(const struct pg_result *res, int col);
 void pg_result_free(struct pg_result *res);
 
 /* Pipeline. tag comes back with the result. After a failed statement the rest of the pipeline and all

@@ -5,7 +5,7 @@
  * Once at the start: store_probe(), store_register(), store_recover(). Then in cycles: one transaction, one
  * round trip, in which attempts are recorded, jobs released, leases renewed and new jobs claimed:
  *
- *     store_cycle_begin(); any of store_cycle_finish() ... store_cycle_claim(), in that order;
+ *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_claim(), in that order;
  *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in
  *     the cycle; store_cycle_clear().
  */

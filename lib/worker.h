@@ -21,7 +21,6 @@ struct worker_setup {
 	const char *instance;      /* host and pidfile */
 	const char *host;
 	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
-	bool predecessor_unclean;  /* it left without tidying up */
 	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGCHLD */
 	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
 	void *data;

@@ -355,7 +355,7 @@ static int run_with_pidfile(void)
 		.config = config, .runners = &run.runners,
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .signal_fd = -1,
-		.predecessor_killed = run.pidfile.replaced, .predecessor_unclean = run.pidfile.unclean,
+		.predecessor_killed = run.pidfile.replaced,
 		.before_work = before_work, .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
