@@ -6,13 +6,17 @@
 #include "params.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define NOT_REPORTED (-2) /* result of a call whose process has not come to its end */
@@ -176,45 +180,131 @@ static int64_t tighter(int64_t a, int64_t b)
 	return a > 0 && (b <= 0 || a < b) ? a : b;
 }
 
-/* In a process of its own, forked from this one with the plugins loaded and nothing else done. */
-static void run_forked(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
-		       const struct deferred_call *call)
+/* What the process of a job sends is passed on frame by frame, so that whatever it writes into descriptors it
+ * happens to find, the parent only meets whole frames about that job. */
+struct relay {
+	int fd;         /* our end; the process has the other one in the place of the socket */
+	struct frame_buf in;
+	uint64_t bytes; /* passed on */
+	bool broken;    /* something came that is no frame of this job: nothing behind it is understood */
+};
+
+static bool may_pass(const struct frame_head *head)
+{
+	return head->slot == current.slot && (head->type == FRAME_RESULT || head->type == FRAME_ERROR || head->type == FRAME_LOG ||
+					      head->type == FRAME_FOLLOW || head->type == FRAME_REMOVE_AFTER);
+}
+
+/* Pass on what has arrived. Returns false when nothing more can come. */
+static bool relay_read(struct relay *relay)
+{
+	struct frame_head head;
+	char *payload;
+	int rc = frame_fill(&relay->in, relay->fd, MSG_DONTWAIT);
+
+	if (rc <= 0)
+		return rc < 0 && errno == EAGAIN;
+	while (!relay->broken && (rc = frame_take(&relay->in, &head, &payload, FRAME_FROM_RUNNER_MAX)) != 0) {
+		struct frame_part part = { payload, head.len };
+
+		relay->broken = rc < 0 || !may_pass(&head);
+		if (relay->broken)
+			break;
+		send_frame(head.type, head.slot, &part, 1);
+		relay->bytes += sizeof(head) + head.len;
+	}
+	if (relay->broken)
+		relay->in.at = relay->in.len = 0;
+	flush_frames();
+	return true;
+}
+
+/* Pass on what the process sends until it ends. A process it left behind may keep the other end open. */
+static void relay_until_end(struct relay *relay, int pidfd)
+{
+	struct pollfd fds[] = { { .fd = relay->fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+
+	while (!(fds[1].revents & POLLIN)) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			_exit(EX_OSERR);
+		if (fds[0].revents && !relay_read(relay))
+			fds[0].fd = -1;
+	}
+	for (int i = 0; i < 100 && fds[0].fd >= 0 && poll(fds, 1, 0) > 0; i++)
+		if (!relay_read(relay))
+			break;
+}
+
+static void cannot_fork(struct board_slot *slot)
+{
+	char text[128];
+	struct frame_part part = { text, (size_t)snprintf(text, sizeof(text), "cannot start a process for the job: %s", strerror(errno)) };
+
+	send_frame(FRAME_ERROR, current.slot, &part, 1);
+	flush_frames();
+	slot->result = DEFERRED_FAILED;
+}
+
+static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
+						  const struct deferred_call *call, const int pair[2])
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
 	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
 	int64_t files = tighter(fn ? fn->fn.files : 0, state.start.files);
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (dup2(pair[1], FRAME_SOCKET_FD) < 0)
+		_exit(EX_OSERR);
+	close(pair[0]);
+	close(pair[1]);
+	if (cpu_ms > 0)
+		set_limit(RLIMIT_CPU, (cpu_ms + 999) / 1000, (cpu_ms + 999) / 1000 + 1);
+#if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
+	if (memory > 0)
+		set_limit(RLIMIT_AS, memory, memory);
+#endif
+	(void)memory;
+	if (files > 0)
+		set_limit(RLIMIT_NOFILE, files, files);
+	state.bytes_sent = 0;
+	slot->result = run_function(fn, command, call);
+	slot->bytes_sent = state.bytes_sent;
+	_exit(0);
+}
+
+/* In a process of its own, forked from this one with the plugins loaded and nothing else done. */
+static void run_forked(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
+		       const struct deferred_call *call)
+{
+	struct relay relay = { 0 };
 	struct rusage ru;
-	int status;
-	pid_t pid = fork();
+	int pair[2], pidfd, status;
+	pid_t pid;
 
-	if (pid < 0) {
-		char text[128];
-		struct frame_part part = { text, (size_t)snprintf(text, sizeof(text), "cannot fork: %s", strerror(errno)) };
-
-		send_frame(FRAME_ERROR, current.slot, &part, 1);
-		flush_frames();
-		slot->result = DEFERRED_FAILED;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		cannot_fork(slot);
 		return;
 	}
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (cpu_ms > 0)
-			set_limit(RLIMIT_CPU, (cpu_ms + 999) / 1000, (cpu_ms + 999) / 1000 + 1);
-#if !defined(__SANITIZE_ADDRESS__)
-		if (memory > 0)
-			set_limit(RLIMIT_AS, memory, memory);
-#endif
-		if (files > 0)
-			set_limit(RLIMIT_NOFILE, files, files);
-		slot->result = run_function(fn, command, call);
-		slot->bytes_sent = state.bytes_sent;
-		_exit(0);
+	pid = fork();
+	if (pid == 0)
+		run_in_child(slot, fn, command, call, pair);
+	close(pair[1]);
+	pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0) {
+		cannot_fork(slot);
+		if (pid > 0) {
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+		}
+		close(pair[0]);
+		return;
 	}
-	(void)memory;
+	relay.fd = pair[0];
+	relay_until_end(&relay, pidfd);
+	close(pidfd);
+	close(pair[0]);
 	while (wait4(pid, &status, 0, &ru) < 0 && errno == EINTR)
 		;
-	if (slot->bytes_sent > state.bytes_sent)
-		state.bytes_sent = slot->bytes_sent;
 	slot->user_us = tv_us(ru.ru_utime);
 	slot->sys_us = tv_us(ru.ru_stime);
 	slot->max_rss_kb = (uint64_t)ru.ru_maxrss;
@@ -224,7 +314,15 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 	} else if (WEXITSTATUS(status) != 0 || slot->result == NOT_REPORTED) {
 		slot->result = -1;
 		slot->exit_code = WEXITSTATUS(status);
+	} else if (relay.broken || relay.bytes != slot->bytes_sent) {
+		static const char text[] = "the function wrote into, or closed, a descriptor that is not its own: its answer is lost";
+		struct frame_part part = { text, sizeof(text) - 1 };
+
+		send_frame(FRAME_ERROR, current.slot, &part, 1);
+		flush_frames();
+		slot->result = DEFERRED_FAILED;
 	}
+	frame_buf_clear(&relay.in);
 }
 
 static const struct command *find_command(const char *name)
