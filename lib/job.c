@@ -24,16 +24,18 @@ const char *job_state_text(enum job_state state)
 	return texts[state];
 }
 
-struct job *job_new(const char *fn, const char *label, const char *params, size_t params_len)
+struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len)
 {
-	size_t fn_size = strlen(fn) + 1, label_size = strlen(label) + 1;
-	struct job *job = malloc(sizeof(*job) + fn_size + label_size + params_len + 1);
+	size_t queue_size = strlen(queue) + 1, fn_size = strlen(fn) + 1, label_size = strlen(label) + 1;
+	struct job *job = malloc(sizeof(*job) + queue_size + fn_size + label_size + params_len + 1);
 	char *p;
 
 	if (!job)
 		return NULL;
 	memset(job, 0, sizeof(*job));
 	p = job->text;
+	job->queue = memcpy(p, queue, queue_size);
+	p += queue_size;
 	job->fn = memcpy(p, fn, fn_size);
 	p += fn_size;
 	job->label = memcpy(p, label, label_size);

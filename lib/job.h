@@ -87,13 +87,14 @@ struct job {
 	int64_t wait_us;             /* from ready to claimed */
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
-	const char *fn, *params, *label; /* NUL-terminated; label "" if none */
+	int priority;
+	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	uint32_t params_len;
 	char text[];
 };
 
 /* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
-struct job *job_new(const char *fn, const char *label, const char *params, size_t params_len);
+struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
 
 /* Jobs are chained by `next`. */
 size_t job_list_len(const struct job *jobs);

@@ -2,6 +2,7 @@
 #include "store_worker.h"
 
 #include "clock.h"
+#include "random.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -10,9 +11,10 @@
 #define STATEMENT_TIMEOUT "30s"
 #define PROMOTE_MAX 1000
 #define TRIES_MAX 5
+#define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
-enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED };
+enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_LOOK, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED };
 
 static int answer_ms = 30000;
 
@@ -303,6 +305,12 @@ static int64_t age_us(uint64_t now_ns, uint64_t then_ns)
 	return now_ns > then_ns ? (int64_t)((now_ns - then_ns) / 1000) : 0;
 }
 
+/* From ready to started. */
+static int64_t attempt_wait_us(const struct attempt *a)
+{
+	return a->job->wait_us + age_us(a->started_ns, a->job->claimed_ns);
+}
+
 /* ---- a cycle ---------------------------------------------------------------------------------- */
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err)
@@ -332,7 +340,44 @@ int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt,
 	return rc;
 }
 
-int store_cycle_record(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+/* Attempts that ended well without a text, all of one plugin, take a shorter way. */
+static bool is_plain(const struct attempt *a, const char *plugin)
+{
+	return a->outcome == JOB_OK && !a->error && !a->result && a->exit_code == -1 && a->signal == 0 && a->plugin && plugin &&
+	       (a->plugin == plugin || strcmp(a->plugin, plugin) == 0);
+}
+
+static int record_plain(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		INT8_COLUMN(&args, &c, a[i]->job->id);
+		INT8_COLUMN(&args, &c, a[i]->job->receipt);
+		for (size_t i = 0; i < n; i++)
+			c.int8[i] = age_us(now, a[i]->started_ns);
+		pg_arg_interval_array(&args, c.int8, n);
+		for (size_t i = 0; i < n; i++)
+			c.int8[i] = age_us(now, a[i]->finished_ns);
+		pg_arg_interval_array(&args, c.int8, n);
+		INT8_COLUMN(&args, &c, age_us(now, a[i]->started_ns) - age_us(now, a[i]->finished_ns));
+		INT8_COLUMN(&args, &c, attempt_wait_us(a[i]));
+		INT8_COLUMN(&args, &c, a[i]->user_us);
+		INT8_COLUMN(&args, &c, a[i]->sys_us);
+		INT8_COLUMN(&args, &c, a[i]->max_rss_kb);
+		pg_arg_text(&args, a[0]->plugin);
+		rc = pg_pipeline_add(cycle->pg, &sql_job_done, &args, TAG_RECORD, err);
+	}
+	pg_args_clear(&args);
+	columns_clear(&c);
+	return rc;
+}
+
+static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
@@ -350,7 +395,7 @@ int store_cycle_record(struct store_cycle *cycle, struct attempt *const *a, size
 		INT8_COLUMN(&args, &c, age_us(now, a[i]->started_ns));
 		INT8_COLUMN(&args, &c, age_us(now, a[i]->finished_ns));
 		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->plugin, strlen(c.text[i]));
-		INT8_COLUMN(&args, &c, a[i]->job->wait_us + age_us(a[i]->started_ns, a[i]->job->claimed_ns));
+		INT8_COLUMN(&args, &c, attempt_wait_us(a[i]));
 		INT8_COLUMN(&args, &c, a[i]->user_us);
 		INT8_COLUMN(&args, &c, a[i]->sys_us);
 		INT8_COLUMN(&args, &c, a[i]->max_rss_kb);
@@ -363,6 +408,26 @@ int store_cycle_record(struct store_cycle *cycle, struct attempt *const *a, size
 	}
 	pg_args_clear(&args);
 	columns_clear(&c);
+	return rc;
+}
+
+int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+{
+	const char *plugin = n > 0 ? a[0]->plugin : NULL;
+	size_t plain = 0;
+	int rc = 0;
+
+	for (size_t i = 0; final && i < n; i++)
+		if (is_plain(a[i], plugin)) {
+			struct attempt *swap = a[plain];
+
+			a[plain++] = a[i];
+			a[i] = swap;
+		}
+	if (plain > 0)
+		rc = record_plain(cycle, a, plain, err);
+	if (rc == 0 && n > plain)
+		rc = record_any(cycle, a + plain, n - plain, final, worker, err);
 	return rc;
 }
 
@@ -408,6 +473,83 @@ int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
 	return rc;
 }
 
+int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, ids->id, NULL, ids->len);
+	pg_arg_int4(&args, max_attempts);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_lapsed, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+/* ---- claiming --------------------------------------------------------------------------------- */
+
+/* What job_look.sql said. */
+struct store_look {
+	struct cursor_found *found;
+	uint64_t xip[1024];
+	size_t xip_len;
+	uint64_t xmax;
+	int64_t server;
+	bool complete;
+};
+
+/* The parts of the index as arrays; they hold on to nothing of the cursor. */
+static int arg_segments(struct pg_args *args, const struct cursor_segment *segments, size_t n, struct deferred_error *err)
+{
+	const char **queue = malloc((n + 1) * sizeof(*queue));
+	int32_t *int4 = malloc((n + 1) * sizeof(*int4));
+	uint64_t *xid = malloc((n + 1) * sizeof(*xid));
+	bool *nulls = malloc((n + 1) * sizeof(*nulls));
+	int rc = queue && int4 && xid && nulls ? 0 : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+
+	for (int column = 0; rc == 0 && column < 7; column++) {
+		for (size_t i = 0; i < n; i++) {
+			const struct cursor_segment *s = &segments[i];
+
+			queue[i] = s->queue;
+			int4[i] = column == 1 ? s->high : s->low;
+			xid[i] = column == 3 ? s->from_xid : column == 4 ? (uint64_t)s->from_id : column == 5 ? s->until_xid : s->hole;
+			nulls[i] = column == 3 ? s->lane < 0 : column == 6 ? s->hole == 0 : false;
+		}
+		if (column == 0)
+			pg_arg_text_array(args, queue, NULL, n);
+		else if (column < 3)
+			pg_arg_int4_array(args, int4, NULL, n);
+		else if (column == 4)
+			pg_arg_int8_array(args, (int64_t *)xid, NULL, n);
+		else
+			pg_arg_xid8_array(args, xid, nulls, n);
+	}
+	free(queue);
+	free(int4);
+	free(xid);
+	free(nulls);
+	return rc;
+}
+
+static int add_look(struct store_cycle *cycle, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->look = calloc(1, sizeof(*cycle->look));
+	if (cycle->look)
+		cycle->look->found = calloc(cycle->segments_len, sizeof(*cycle->look->found));
+	if (!cycle->look || !cycle->look->found)
+		return error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+	pg_args_init(&args);
+	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_job_look, &args, TAG_LOOK, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
 	static const char *const no_text[] = { NULL };
@@ -417,6 +559,9 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 
 	cycle->claims = true;
 	cycle->receipt = claim->receipt;
+	cycle->seed = claim->seed;
+	cycle->cursor = claim->cursor;
+	cycle->segments_len = cursor_segments(claim->cursor, &cycle->segments);
 	pg_args_init(&args);
 	arg_queues(&args, scope);
 	pg_arg_int4(&args, claim->window);
@@ -424,13 +569,54 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 	pg_arg_int8(&args, claim->worker);
 	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
-	pg_arg_int4(&args, scope->max_attempts);
 	pg_arg_text_array(&args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
 	pg_arg_int8_array(&args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
 	pg_arg_int8(&args, claim->seed);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
+	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
+	if (rc == 0 && claim->look && cycle->segments_len > 0)
+		rc = add_look(cycle, err);
 	return rc;
+}
+
+static void take_look(struct store_cycle *cycle, const struct pg_result *res)
+{
+	struct store_look *look = cycle->look;
+	int64_t xip[sizeof(look->xip) / sizeof(look->xip[0])];
+
+	/* More transactions in progress than can be taken along: then there is nothing to learn this time. */
+	look->complete = pg_rows(res) == cycle->segments_len;
+	for (size_t i = 0; look->complete && i < pg_rows(res); i++) {
+		struct cursor_found *f = &look->found[i];
+
+		f->ended = pg_bool(res, i, 0);
+		f->live = !pg_null(res, i, 2);
+		f->priority = (int)pg_int(res, i, 1);
+		f->xid = (uint64_t)pg_int(res, i, 2);
+		f->id = pg_int(res, i, 3);
+	}
+	if (!look->complete)
+		return;
+	look->xip_len = pg_int8_array(res, 0, 4, xip, sizeof(xip) / sizeof(xip[0]));
+	look->complete = look->xip_len < sizeof(xip) / sizeof(xip[0]);
+	for (size_t i = 0; i < look->xip_len; i++)
+		look->xip[i] = (uint64_t)xip[i];
+	look->xmax = (uint64_t)pg_int(res, 0, 5);
+	look->server = pg_int(res, 0, 6);
+}
+
+/* The transaction is committed: what was seen in it may be believed. */
+static void learn(struct store_cycle *cycle)
+{
+	const struct store_look *look = cycle->look;
+
+	if (look && look->complete)
+		cursor_learn(cycle->cursor, cycle->segments, look->found, cycle->segments_len, look->xip, look->xip_len, look->xmax,
+			     look->server, clock_ns());
+	for (const struct job *job = cycle->claimed; job; job = job->next)
+		cursor_meet(cycle->cursor, job->queue, job->priority);
 }
 
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
@@ -439,18 +625,59 @@ int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 	return pg_pipeline_send(cycle->pg, err);
 }
 
+struct place {
+	struct job *job;
+	uint64_t random;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->job->priority != y->job->priority)
+		return x->job->priority > y->job->priority ? -1 : 1;
+	return (x->random > y->random) - (x->random < y->random);
+}
+
+/* Jobs come as they lie on the pages. They start by priority, and at random within one. */
+static void put_in_order(struct store_cycle *cycle)
+{
+	struct place *places = malloc((cycle->claimed_len + 1) * sizeof(*places));
+	size_t n = 0;
+
+	if (!places) {
+		cycle->out_of_memory = true;
+		return;
+	}
+	for (struct job *job = cycle->claimed; job; job = job->next)
+		places[n++] = (struct place){ job, random_mix((uint64_t)cycle->seed ^ (uint64_t)job->id) };
+	qsort(places, n, sizeof(*places), compare_places);
+	cycle->claimed_tail = &cycle->claimed;
+	for (size_t i = 0; i < n; i++) {
+		*cycle->claimed_tail = places[i].job;
+		cycle->claimed_tail = &places[i].job->next;
+	}
+	*cycle->claimed_tail = NULL;
+	free(places);
+}
+
 static void take_claimed(struct store_cycle *cycle, const struct pg_result *res)
 {
+	int64_t lapsed[LAPSED_MAX];
+	size_t lapsed_len = pg_rows(res) > 0 ? pg_int8_array(res, 0, 16, lapsed, LAPSED_MAX) : 0;
+
+	cycle->seen = pg_rows(res) > 0 ? pg_int(res, 0, 15) : 0;
+	for (size_t i = 0; i < lapsed_len; i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job *job;
 		size_t params_len;
 		const char *params;
 
-		cycle->seen = pg_int(res, i, 13);
 		if (pg_null(res, i, 0))
 			continue;
 		params = pg_text(res, i, 12, &params_len);
-		job = job_new(pg_text(res, i, 10, NULL), pg_text(res, i, 11, NULL), params, params_len);
+		job = job_new(pg_text(res, i, 13, NULL), pg_text(res, i, 10, NULL), pg_text(res, i, 11, NULL), params, params_len);
 		if (!job) {
 			cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
 			continue;
@@ -467,10 +694,12 @@ static void take_claimed(struct store_cycle *cycle, const struct pg_result *res)
 		job->created_at_us = pg_int(res, i, 8) + PG_EPOCH_US;
 		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
 		job->claimed_ns = job->lease_ns = cycle->sent_ns;
+		job->priority = (int)pg_int(res, i, 14);
 		*cycle->claimed_tail = job;
 		cycle->claimed_tail = &job->next;
 		cycle->claimed_len++;
 	}
+	put_in_order(cycle);
 }
 
 static void on_cycle(void *data, int tag, const struct pg_result *res)
@@ -488,6 +717,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->promoted = pg_int(res, 0, 0);
 	if (tag == TAG_CLAIM)
 		take_claimed(cycle, res);
+	if (tag == TAG_LOOK)
+		take_look(cycle, res);
 }
 
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)
@@ -501,6 +732,8 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 		store_ids_sort(&cycle->ours);
 		store_ids_sort(&cycle->renewed);
 	}
+	if (rc == 0 && *done && cycle->claims)
+		learn(cycle);
 	return rc;
 }
 
@@ -512,6 +745,11 @@ void store_cycle_clear(struct store_cycle *cycle)
 		cycle->claimed = job->next;
 		free(job);
 	}
+	if (cycle->look)
+		free(cycle->look->found);
+	free(cycle->look);
+	free(cycle->segments);
+	free(cycle->lapsed.id);
 	free(cycle->recorded.id);
 	free(cycle->ours.id);
 	free(cycle->renewed.id);

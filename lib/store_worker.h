@@ -12,6 +12,7 @@
 #ifndef STORE_WORKER_H
 #define STORE_WORKER_H
 
+#include "cursor.h"
 #include "error.h"
 #include "job.h"
 #include "pg.h"
@@ -72,11 +73,17 @@ struct store_cycle {
 	struct job *claimed, **claimed_tail;
 	size_t claimed_len;
 	int64_t seen;            /* ready jobs in the window */
+	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
 	int64_t promoted;
 	bool out_of_memory;
 	/* what the claim was sent with */
-	int64_t receipt;
+	int64_t receipt, seed;
 	uint64_t sent_ns;
+	struct cursor *cursor;
+	struct cursor_segment *segments;
+	size_t segments_len;
+	/* what the look at the segments found; NULL: none was taken */
+	struct store_look *look;
 };
 
 struct store_claim {
@@ -86,14 +93,18 @@ struct store_claim {
 	size_t unknown_len;
 	const int64_t *held;        /* ids kept from earlier claims */
 	size_t held_len;
+	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
+	bool look;                  /* see where live rows begin now */
 };
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);
 int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
-/* final: their jobs leave the queue; else they are due again after delay_ms. */
-int store_cycle_record(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
+/* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
+int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, int64_t lease_ms, struct deferred_error *err);
+/* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
+int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);

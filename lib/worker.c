@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "random.h"
 #include "migrate.h"
 #include "worker_state.h"
 
@@ -16,14 +17,9 @@
 
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 
-/* splitmix64: enough for a draw, and the same everywhere for a given seed. */
 uint64_t worker_random(struct worker *w)
 {
-	uint64_t z = w->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return random_next(&w->random);
 }
 
 /* ---- what becomes of a job after an attempt ---------------------------------------------------- */
@@ -373,6 +369,8 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 static void tear_down(struct worker *w)
 {
 	store_cycle_clear(&w->cycle);
+	cursor_forget(&w->cursor);
+	free(w->lapsed.id);
 	pg_close(w->pg);
 	attempt_list_clear(&w->unrecorded);
 	attempt_list_clear(&w->recording);

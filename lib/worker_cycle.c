@@ -13,6 +13,8 @@
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 5
+#define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
+#define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
 
 /* ---- how much to claim ------------------------------------------------------------------------ */
@@ -109,7 +111,15 @@ static int add_release(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
-static int add_claim(struct worker *w, int64_t n, struct deferred_error *err)
+static int add_lapsed(struct worker *w, struct deferred_error *err)
+{
+	int rc = store_cycle_lapsed(&w->cycle, &w->lapsed, w->scope.max_attempts, err);
+
+	w->lapsed.len = 0; /* found again, should this transaction fail */
+	return rc;
+}
+
+static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_error *err)
 {
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
@@ -119,6 +129,13 @@ static int add_claim(struct worker *w, int64_t n, struct deferred_error *err)
 	int rc;
 
 	claim.held = held;
+	cursor_forget_when_old(&w->cursor, now);
+	claim.cursor = &w->cursor;
+	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
+	if (claim.look) {
+		w->claimed_since_look = 0;
+		w->looked_ns = now;
+	}
 	w->last_claim = (size_t)n;
 	w->ended_since_claim = 0;
 	rc = held ? store_cycle_claim(&w->cycle, &w->scope, &claim, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
@@ -144,7 +161,7 @@ static void take_to_record(struct worker *w, bool renew)
 	attempt_list_add(&w->recording, a);
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, struct deferred_error *err)
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, uint64_t now, struct deferred_error *err)
 {
 	int rc = store_cycle_begin(&w->cycle, w->pg, err);
 
@@ -169,8 +186,10 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = worker_add_renewal(w, err);
 	if (rc == 0 && promote)
 		rc = store_cycle_promote(&w->cycle, err);
+	if (rc == 0 && claim_n > 0 && w->lapsed.len > 0)
+		rc = add_lapsed(w, err);
 	if (rc == 0 && claim_n > 0)
-		rc = add_claim(w, claim_n, err);
+		rc = add_claim(w, claim_n, now, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -200,7 +219,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 		w->promoted_ns = now;
 	if (renew)
 		w->renew_ns = now + worker_renew_after_ns(w) / 4; /* a row that is locked is tried again, not at once */
-	return send_cycle(w, n, renew, promote, err);
+	return send_cycle(w, n, renew, promote, now, err);
 }
 
 static void report_refused(struct worker *w, struct attempt *a)
@@ -230,6 +249,7 @@ static void after_recording(struct worker *w)
 static void after_claim(struct worker *w)
 {
 	w->charged += (int64_t)w->cycle.claimed_len;
+	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
 		/* Seen and not taken: others were quicker with these; ask again. */
 		/* What attempts that ended meanwhile make ready will come with their record. */
@@ -238,9 +258,13 @@ static void after_claim(struct worker *w)
 
 		w->exhausted = nothing && w->cycle.promotes && w->ended_since_claim == 0;
 		w->look_at_delayed = nothing && !w->cycle.promotes;
+		for (size_t i = 0; i < w->cycle.lapsed.len; i++)
+			store_ids_add(&w->lapsed, w->cycle.lapsed.id[i]);
 		/* Not for ever: a row may be locked by a transaction that stays open. */
 		if (w->cycle.claimed_len > 0 || w->cycle.seen == 0)
 			w->empty_handed = 0;
+		else if (w->empty_handed == 0 && w->lapsed.len > 0)
+			w->empty_handed = 1; /* they are put right by the next claim, now */
 		else if (++w->empty_handed >= EMPTY_HANDED_MAX)
 			w->exhausted = true;
 		else

@@ -31,6 +31,7 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	worker_take_back(w);
 	pg_close(w->pg);
 	w->pg = NULL;
+	cursor_forget(&w->cursor); /* the next server may be another one */
 	w->db = DB_WAITING;
 	if (!w->lost_ns) {
 		w->lost_ns = now;

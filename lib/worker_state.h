@@ -44,6 +44,10 @@ struct worker {
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	size_t last_claim;         /* jobs the last claim asked for */
+	struct cursor cursor;      /* where claims begin to look */
+	size_t claimed_since_look; /* jobs claimed since it was moved on */
+	uint64_t looked_ns;
+	struct store_ids lapsed;   /* jobs met whose lease, or time to be started, had ended */
 	bool exhausted;            /* nothing is ready */
 	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
 	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */

@@ -142,7 +142,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		error_errno(&err, DEFERRED_ESYSTEM, "run", "cannot start a runner");
 		return cli_fail(&err);
 	}
-	job = job_new(argv[optind], "", params, strlen(params));
+	job = job_new("default", argv[optind], "", params, strlen(params));
 	if (job) {
 		job->attempt = 1;
 		job->claimed_ns = clock_ns();

@@ -13,7 +13,7 @@
 static void a_job_owns_copies_of_its_texts(void **state)
 {
 	char fn[] = "send_mail", label[] = "subject", params[] = "{\"a\":\"x\"}";
-	struct job *job = job_new(fn, label, params, strlen(params));
+	struct job *job = job_new("q", fn, label, params, strlen(params));
 
 	(void)state;
 	assert_non_null(job);
@@ -31,7 +31,7 @@ static void a_job_owns_copies_of_its_texts(void **state)
 
 static void params_keep_every_byte_and_are_terminated(void **state)
 {
-	struct job *job = job_new("f", "", "a\0b", 3);
+	struct job *job = job_new("q", "f", "", "a\0b", 3);
 
 	(void)state;
 	assert_non_null(job);

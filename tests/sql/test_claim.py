@@ -23,7 +23,7 @@ class Claimed:
 
     def __init__(self, row, receipt):
         (self.id, self.attempt, self.attempt_base, self.max_attempts, self.timeout_ms, self.floor_ms, self.ceiling_ms,
-         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, _) = row
+         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, self.queue, self.priority, _, _) = row
         self.receipt = receipt
 
 
@@ -36,7 +36,7 @@ class Worker:
     def __init__(self, db, instance):
         self.connection = db.connect(application_name="worker")
         self.prepared = set()
-        self.seen = None  # the last column of the last claim
+        self.seen = None  # jobs the last claim saw in its window
         self.id = self.ask("worker_register", instance, "host", os.getpid(), "test")[0][0]
         self.commit()
 
@@ -69,13 +69,19 @@ class Worker:
         self.connection.rollback()
 
     def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1):
-        receipt = next(self.receipts)
-        rows = self.ask("job_claim", queues, window, n, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed)
-        self.seen = rows[0][-1]
-        if rows[0][0] is None:
-            assert len(rows) == 1 and rows[0][:-1] == (None,) * 13
-            return []
-        return [Claimed(r, receipt) for r in rows]
+        """Without a cursor: every queue is read whole. What has lapsed is put right and asked for again."""
+        receipt, jobs = next(self.receipts), []
+        for _ in range(20):
+            rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
+                            list(held) + ids(jobs), seed, *([[]] * 7))
+            seen, lapsed = rows[0][-2:]
+            self.seen = seen if not jobs else self.seen
+            jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
+            if rows[0][0] is None:
+                assert len(rows) == 1 and rows[0][:-2] == (None,) * 15
+            if not lapsed or self.ask("job_lapsed", lapsed, max_attempts)[0][0] == 0 or len(jobs) == n:
+                break
+        return sorted(jobs, key=lambda j: -j.priority)
 
     def finish(self, *jobs, outcome="ok", error=None):
         """Ids accepted."""
@@ -138,7 +144,7 @@ def ids(jobs):
 
 def stale(job):
     """The same job with a receipt that is not its."""
-    return Claimed([job.id] + [None] * 13, job.receipt + 1)
+    return Claimed([job.id] + [None] * 16, job.receipt + 1)
 
 
 def lapse(db, *jobs):
@@ -190,13 +196,13 @@ def test_the_draw_is_from_the_window_and_repeats_with_its_seed(db, worker):
     w = worker()
     draws = []
     for seed in (1, 1, 2, 3):
-        draws.append(ids(w.claim(20, window=50, seed=seed)))
+        draws.append(sorted(ids(w.claim(20, window=50, seed=seed))))
         assert w.seen == 50
         w.rollback()
     assert draws[0] == draws[1]
     assert len({tuple(d) for d in draws}) == 3
     assert all(set(d) <= set(jobs[:50]) and len(set(d)) == 20 for d in draws)
-    assert draws[0] != sorted(draws[0])
+    assert draws[0] != jobs[:20]
     assert set().union(*(ids(one_draw(w, seed)) for seed in range(200))) == set(jobs[:5])  # each has its chance
 
 
@@ -214,19 +220,22 @@ def test_higher_priority_always_goes_first(db, worker):
         assert set(drawn[:5]) == set(high) and set(drawn[5:10]) == set(middle) and set(drawn[10:]) < set(low)
         w.rollback()
         drawn = ids(w.claim(5, window=6, seed=seed))  # the window too is filled from the top
-        assert set(drawn) == set(high) and w.seen == 6
+        assert set(drawn) == set(high) and w.seen == 6 + 5
         w.rollback()
 
 
-def test_within_a_priority_the_window_is_the_oldest_jobs_of_all_queues(db, worker):
+def test_within_a_priority_the_window_is_the_oldest_jobs_of_each_queue(db, worker):
     """A long queue does not shut out the others, whichever of them was there first."""
     queues(db, "paused = true where name = 'default'")
     bulk, mail = many(db, 3, queue="bulk"), many(db, 3, queue="mail")
     many(db, 50, queue="bulk")
     late = many(db, 2, queue="another", priority=1)
     w = worker()
-    assert set(ids(w.claim(100, window=8))) == set(late + bulk + mail)
+    assert set(ids(w.claim(100, window=3))) == set(late + bulk + mail)
     assert w.seen == 8
+    w.rollback()
+    drawn = ids(w.claim(6, window=50))  # the short queue gets its share
+    assert set(late) <= set(drawn) and len(set(drawn) & set(mail)) == 2
 
 
 def test_only_the_queues_served_and_not_paused_are_looked_at(db, worker):
@@ -323,6 +332,8 @@ def test_a_job_that_becomes_ready_again_goes_to_the_tail(db, worker):
     w.commit()
     w.renew(claimed[jobs[2]], lease_ms=0)
     w.commit()
+    assert w.claim(0) == [] and db.log(jobs[2]) == []
+    w.commit()  # its attempt is lost, and it is ready
     w.release(claimed[jobs[3]], claimed[jobs[4]])
     w.commit()
     delayed = db.defer("f", run_at="2020-01-01")
@@ -799,7 +810,7 @@ def statements(w):
     return {
         "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, 3, [], [], 1), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7)), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, MINUTE), hot),
