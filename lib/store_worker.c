@@ -38,7 +38,7 @@ static int add_setup(struct pg *pg, struct deferred_error *err)
 static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum tag tag,
 		   void (*on_result)(void *data, int tag, const struct pg_result *res), void *data, struct deferred_error *err)
 {
-	int rc = add_setup(pg, err);
+	int rc = stmt == &sql_run_glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err) : add_setup(pg, err);
 
 	if (rc == 0)
 		rc = pg_pipeline_add(pg, stmt, args, tag, err);
@@ -100,11 +100,26 @@ static void on_probe(void *data, int tag, const struct pg_result *res)
 	p->live_workers = pg_int(res, 0, 3);
 }
 
+static void on_glance(void *data, int tag, const struct pg_result *res)
+{
+	struct store_probe *p = data;
+
+	if (tag != TAG_PROBE)
+		return;
+	p->schema_version = (int)pg_int(res, 0, 0);
+	p->work = pg_bool(res, 0, 1);
+}
+
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
 {
 	struct pg_args args;
+	int rc;
 
 	memset(probe, 0, sizeof(*probe));
+	pg_args_init(&args);
+	rc = run_one(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
+	if (rc < 0 || !probe->work)
+		return rc;
 	pg_args_init(&args);
 	arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);
