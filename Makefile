@@ -8,7 +8,8 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
-#   bench        figures, as ratios to plain PostgreSQL measured in the same run
+#   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
+#                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
 #   schema       write sql/schema.sql, where the migrations end
@@ -205,10 +206,11 @@ lint: $(B)/gen/sql.h
 		-Ilib/include -Ilib -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
-bench: deps-check
+BENCH_SCENARIOS := $(filter-out __init__,$(patsubst tests/bench/scenarios/%.py,%,$(wildcard tests/bench/scenarios/*.py)))
+.PHONY: bench-programs $(BENCH_SCENARIOS:%=bench-%)
+bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 	+@$(MAKE) --no-print-directory bench-programs
-	@$(PYTHON) tests/bench/bench.py
-.PHONY: bench-programs
+	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) $(BENCH_ARGS)
 bench-programs: all $(BENCH_PROGRAMS)
 
 demo: deps-demo

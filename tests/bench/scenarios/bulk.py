@@ -1,0 +1,31 @@
+"""Many jobs at once, against COPY into a bare table of the same columns."""
+
+import svg
+from plain import Plain
+from stage import Failed
+
+TITLE = "Many jobs at once"
+
+
+def run(b):
+    jobs = b.size(500000, 20000)
+    with b.database() as db:
+        plain = Plain(db)
+
+        def way(kind, table):
+            def measure():
+                db.clear()
+                plain.clear()
+                db.settle()
+                rate = float(b.stage.program("defer_loop", db.conninfo, kind, jobs))
+                n = db.one(f"select count(*) from {table}")
+                if n != jobs:
+                    raise Failed(f"{kind}: {jobs} rows were to be stored, {n} are there")
+                return rate
+            return measure
+
+        f = b.in_turns({"copy": way("copy", "bare"),
+                        "bulk": way("bulk", "deferred.__deferred_hot h join deferred.__deferred d using (id)")})
+    b.report.row(f"{jobs:,} rows by COPY into one table", f["copy"], "rows/s")
+    b.report.row(f"{jobs:,} jobs by deferred_defer_many()", f["bulk"], "jobs/s", f["copy"], least=0.35)
+    b.report.chart(svg.bars, "", "Many at once", "", "a second", ["COPY, one table", "deferred_defer_many()"], [("rows or jobs", list(f.values()))])

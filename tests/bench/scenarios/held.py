@@ -1,0 +1,93 @@
+"""Under a held snapshot dead rows stay: what has been executed must not slow down what follows."""
+
+import contextlib
+import statistics
+
+import psycopg2
+
+import svg
+from plain import Plain
+
+TITLE = "Executing while somebody keeps dead rows from being removed"
+HOLDERS = {"nobody": "nothing held", "reader": "a held REPEATABLE READ reader", "writer": "an open writing transaction"}
+
+
+@contextlib.contextmanager
+def held(db, what, own):
+    """Another session in a transaction. The writer has deferred `own` jobs in it, and commits in the end."""
+    if what == "nobody":
+        yield
+        return
+    other = psycopg2.connect(db.conninfo)
+    try:
+        with other.cursor() as cursor:
+            if what == "reader":
+                other.set_session(isolation_level="REPEATABLE READ")
+                cursor.execute("select id from deferred.__deferred_hot limit 1")
+            else:
+                cursor.execute("select count(deferred.defer('noop', '{\"late\": 1}')) from generate_series(1, %s)", (own,))
+            yield
+        other.commit()
+    finally:
+        other.close()
+
+
+def over_time(db, table):
+    """[(second, jobs/s)] of whole seconds, or tenths where there are few; and jobs/s of the last fifth."""
+    seconds, n, late = db.sql("with t as (select min(finished_at) as a, max(finished_at) as z, count(*) as n,"
+                              f" percentile_disc(0.8) within group (order by finished_at) as late from {table})"
+                              " select extract(epoch from z - a)::float8, n, extract(epoch from z - late)::float8 from t")[0]
+    width = 1.0 if seconds >= 5 else 0.1
+    buckets = dict(db.sql("select floor(extract(epoch from l.finished_at - t.a) / %s)::int8, count(*)"
+                          f" from {table} l, (select min(finished_at) as a from {table}) t group by 1", width))
+    whole = max(int(seconds / width), 1)  # the last one is cut off
+    return [((i + 1) * width, buckets.get(i, 0) / width) for i in range(whole)], n * 0.2 / max(late, 1e-3)
+
+
+def run(b):
+    jobs = b.size(1250000, 25000)  # the last fifth comes after 1 M
+    rest, own = 1000, 1000
+    curves, lasts, wholes, starts = {}, {k: [] for k in HOLDERS}, {k: [] for k in HOLDERS}, {k: [] for k in HOLDERS}
+    with b.database() as db:
+        for i in range(b.rounds):
+            for what in list(HOLDERS)[i % 3:] + list(HOLDERS)[:i % 3]:
+                db.clear()
+                db.fill(jobs + rest)
+                db.settle()
+                with held(db, what, own):
+                    n = b.best["processes"]
+                    seconds = db.work(n, cnt=jobs // n, batch=b.best["batch"])
+                    done = jobs // n * n
+                    db.expect(done, jobs + rest - done)
+                    curve, last = over_time(db, "deferred.__deferred_log")
+                    starts[what].append(db.work(1, cnt=0) * 1000)
+                    db.expect(jobs + rest, 0)
+                if what == "writer":  # what it deferred comes to light behind all the others, and is not to be missed
+                    db.work(1, cnt=0)
+                    db.expect(jobs + rest + own, 0)
+                wholes[what].append(done / seconds)
+                lasts[what].append(last)
+                curves[what] = curve
+                b.say(f"round {i + 1} of {b.rounds}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last fifth {last:,.0f}/s")
+        b.say("plain SQL under the reader, to compare")
+        plain = Plain(db)
+        plain.fill(jobs)
+        db.settle()
+        with held(db, "reader", 0):
+            plain.work("two", 2, 100, seconds=1 if b.quick else 10)
+        curves["plain"], _ = over_time(db, "plain.log")
+    median = {name: {k: statistics.median(v) for k, v in values.items()} for name, values in
+              (("last", lasts), ("whole", wholes), ("start", starts))}
+    r = b.report
+    for what, text in HOLDERS.items():
+        base = None if what == "nobody" else median["last"]["nobody"]
+        r.row(f"last fifth of {jobs:,} jobs, {text}", median["last"][what], "jobs/s", base, least=0.9 if base else None)
+    for what, text in HOLDERS.items():
+        r.row(f"all of them, {text}", median["whole"][what], "jobs/s", None if what == "nobody" else median["whole"]["nobody"])
+    for what, text in HOLDERS.items():
+        r.row(f"the next start, {rest:,} jobs, {text}", median["start"][what], "ms", None if what == "nobody" else median["start"]["nobody"])
+    tail = curves["plain"]
+    r.row(f"plain SQL, batch 100, reader: after {tail[-1][0]:.1f} s against the beginning", tail[-1][1], "jobs/s", tail[0][1])
+    r.fact("over_time", curves)
+    r.chart(svg.lines, "", "No-op jobs executed under a held snapshot", "seconds", "jobs a second",
+            [(text, curves[what]) for what, text in HOLDERS.items()] + [("plain SQL, reader", curves["plain"], "dashed")], dots=False)

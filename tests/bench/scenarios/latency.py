@@ -1,0 +1,74 @@
+"""From ready to started, while jobs come one by one at a steady pace and a service waits for them."""
+
+import signal
+import subprocess
+import time
+
+import svg
+from stage import Failed, Run, base_env
+from turns import quantile
+
+TITLE = "From ready to started, jobs at a steady pace"
+PACE = 200  # jobs a second
+
+
+def edges():
+    """Bounds of the histogram in microseconds: three a factor of ten."""
+    return [round(10 ** (2 + i / 3)) for i in range(16)]
+
+
+def run(b):
+    with b.database() as db:
+        known = subprocess.run([db.command()[0], "--help"], capture_output=True, text=True, check=True, env=base_env()).stdout
+        if "--loop" not in known:
+            b.skip("not in this build: check_deferred has no --loop")
+            return
+        seconds = 3 if b.quick else 15
+        ways = {"polling every 10 ms": {"DEFERRED_LOOP": "1", "DEFERRED_INTERVAL_FLOOR": "10ms", "DEFERRED_INTERVAL_CEILING": "10ms"}}
+        if "--listen" in known:
+            ways["woken by NOTIFY"] = {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}
+        found = {name: measure(b, db, env, seconds) for name, env in ways.items()}
+    for name, waits in found.items():
+        for share in (0.5, 0.9, 0.99, 1):
+            label = "longest" if share == 1 else f"{share:.0%} at most"
+            b.report.row(f"{len(waits):,} jobs at {PACE}/s, {name}: {label}", quantile(waits, share) / 1000, "ms")
+    bounds = edges()
+    counts = {name: [sum(1 for w in waits if (low if i else 0) <= w < high) for i, (low, high) in enumerate(zip(bounds, bounds[1:]))]
+              + [sum(1 for w in waits if w >= bounds[-1])] for name, waits in found.items()}
+    b.report.fact("histogram", {"bounds_us": bounds, **counts})
+    b.report.chart(svg.bars, "", "From ready to started", "milliseconds at least (three steps a factor of ten)", "jobs",
+                   [f"{e / 1000:.2g}" for e in bounds], [(name, c) for name, c in counts.items()], values=False)
+
+
+def measure(b, db, env, seconds):
+    db.clear()
+    db.settle()
+    service = Run(db.command(), {**base_env(), **env})
+    try:
+        db.sql("select deferred.defer('noop')")  # with it the service has its runner and its plugins
+        wait_until_done(db, 1, service)
+        time.sleep(0.2)
+        db.clear_log()
+        n, begin = PACE * seconds, time.monotonic()
+        for i in range(n):
+            time.sleep(max(0.0, begin + i / PACE - time.monotonic()))
+            db.sql("select deferred.defer('noop')")
+        took = time.monotonic() - begin
+        wait_until_done(db, n, service)
+        if took > seconds * 1.5:
+            raise Failed(f"{n} jobs were to be deferred within {seconds} s, it took {took:.1f} s: the pace was not kept")
+    finally:
+        service.process.send_signal(signal.SIGTERM)
+        service.wait(30)
+    service.check()
+    db.expect(n, 0)
+    b.say(f"{n:,} jobs deferred in {took:.1f} s")
+    return sorted(w for w, in db.sql("select wait_us from deferred.__deferred_log"))
+
+
+def wait_until_done(db, n, service):
+    deadline = time.monotonic() + 30
+    while db.one("select count(*) from deferred.__deferred_log") < n:
+        if time.monotonic() > deadline or service.process.poll() is not None:
+            raise Failed(f"the service did not do {n} jobs within 30 s, exit status {service.process.poll()}")
+        time.sleep(0.01)

@@ -1,0 +1,145 @@
+"""The bench is worth what its checks are: they have to notice work that was not done, or done twice."""
+
+import json
+import os
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import bench  # noqa: E402
+import plain  # noqa: E402
+import report  # noqa: E402
+import stage  # noqa: E402
+import svg  # noqa: E402
+import turns  # noqa: E402
+from scenarios import wal  # noqa: E402
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def bench_db(db, tmp_path):
+    """A stage whose server is the one of the tests."""
+    s = stage.Stage(str(tmp_path))
+    s.cluster = db.cluster
+    d = stage.Database(s, db.name, db.conninfo)
+    yield d
+    d.db.close()
+
+
+@pytest.fixture
+def done(bench_db):
+    """Ten jobs that were run, five that were not."""
+    bench_db.fill(15)
+    bench_db.work(2, cnt=5)
+    bench_db.expect(10, 5)
+    return bench_db
+
+
+@pytest.mark.parametrize("harm", [
+    "delete from deferred.__deferred_log where job_id = (select min(job_id) from deferred.__deferred_log)",
+    "insert into deferred.__deferred_log select * from deferred.__deferred_log limit 1",
+    "delete from deferred.__deferred_hot where id = (select min(id) from deferred.__deferred_hot)",
+    "update deferred.__deferred_log set outcome = 'failed' where job_id = (select min(job_id) from deferred.__deferred_log)",
+    "update deferred.__deferred_log set job_id = (select min(id) from deferred.__deferred_hot)"
+    " where job_id = (select min(job_id) from deferred.__deferred_log)",
+])
+def test_a_job_lost_doubled_or_failed_is_noticed(done, harm):
+    done.sql(harm)
+    with pytest.raises(stage.Failed, match="10 jobs were to be done and 5 to be left"):
+        done.expect(10, 5)
+
+
+def test_a_run_that_fails_or_says_something_is_noticed(bench_db):
+    with pytest.raises(stage.Failed, match="exit status 64"):
+        bench_db.work(1, cnt="many")
+    bench_db.sql("select deferred.defer('fail', '{\"error\": \"no luck\"}')")
+    with pytest.raises(stage.Failed, match="no luck"):
+        bench_db.work(1)
+
+
+@pytest.mark.parametrize("way", plain.WAYS)
+@pytest.mark.parametrize("clients", [1, 2])
+def test_plain_sql_works_each_row_once(bench_db, way, clients):
+    p = plain.Plain(bench_db)
+    p.fill(1000)
+    assert p.work(way, clients, 50, 400) > 0
+    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok'")
+    # The second way ends with the last batch of each connection in hand.
+    assert jobs == 400 if way == "two" else jobs == 400 - 50 * clients
+    p.top_up(1000)
+    assert (p.ready(), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
+    bench_db.sql("""create function twice() returns trigger language plpgsql as $$ begin
+        if pg_trigger_depth() = 1 then insert into plain.log select new.*; end if; return new; end $$""")
+    bench_db.sql("create trigger twice before insert on plain.log for each row execute function twice()")
+    with pytest.raises(stage.Failed, match="plain SQL"):
+        p.work(way, clients, 50, 400)
+
+
+def test_the_median_counts_and_rounds_begin_with_different_ones():
+    order, values = [], iter([5.0, 50.0, 70.0, 1.0, 3.0, 90.0])
+    ways = {n: (lambda n=n: (order.append(n), next(values))[1]) for n in ("a", "b")}
+    assert turns.in_turns(ways, 3, lambda text: None) == {"a": 3.0, "b": 70.0}
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    assert [turns.quantile(list(range(100)), q) for q in (0, 0.5, 0.99, 1)] == [0, 50, 99, 99]
+
+
+def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
+    about = report.about(True, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3)
+    r = report.Report("name", "Title", str(tmp_path), about)
+    r.row("base", 100)
+    for value, aims, reached in ((90, {"least": 0.9}, True), (89, {"least": 0.9}, False), (130, {"most": 1.3}, True), (131, {"most": 1.3}, False),
+                                 (9, {"value_most": 10}, True), (11, {"value_most": 10, "most": 1.3}, False), (3, {"value_least": 4}, False)):
+        r.row("row", value, "ms", 100, **aims)
+        assert r.rows[-1]["reached"] is reached, aims
+    r.chart(svg.lines, "", "t", "x", "y", [("s", [(1, 2)])])
+    r.finish(1)
+    said = capsys.readouterr().out
+    assert said.count("NOT REACHED") == 4 and ">= 0.9: reached" in said
+    with open(tmp_path / "name.json") as f:
+        saved = json.load(f)
+    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True}
+    assert saved["machine"]["cores"] == os.cpu_count() and saved["settings"] == {"fsync": "on"} and saved["date"] and saved["charts"] == ["name.svg"]
+
+
+def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
+    path = tmp_path / "c.svg"
+    svg.lines(path, "a < b & c", "x", "y", [("one", [(1, 0), (10, 50), (100, 100)]), ("two", [(1, 10)], "dashed", 0)], log_x=True)
+    root = xml.etree.ElementTree.parse(path).getroot()
+    assert "a < b & c" in [t.text for t in root.iter(SVG + "text")]
+    first, middle, last = ((float(c.get("cx")), float(c.get("cy"))) for c in list(root.iter(SVG + "circle"))[:3])
+    assert middle[0] - first[0] == pytest.approx(last[0] - middle[0], abs=0.2)  # a factor of ten is a factor of ten
+    assert first[1] - middle[1] == pytest.approx(middle[1] - last[1], abs=0.2)
+    zero = next(float(t.get("y")) for t in root.iter(SVG + "text") if t.text == "0")
+    assert first[1] == pytest.approx(zero - 4, abs=0.2)
+    svg.bars(path, "t", "x", "y", ["a", "b"], [("one", [1, 2]), ("two", [0, 4])])
+    heights = [float(r.get("height")) for r in xml.etree.ElementTree.parse(path).getroot().iter(SVG + "rect")][1:]
+    assert heights[2] == pytest.approx(2 * heights[0], abs=0.2) and heights[1] == 0 and heights[3] == pytest.approx(4 * heights[0], abs=0.3)
+
+
+@pytest.mark.parametrize("low, high, expected", [(0, 100, [0, 20, 40, 60, 80, 100]), (0, 0.35, [0, 0.1, 0.2, 0.3, 0.4]), (0, 0, [0, 0.2, 0.4, 0.6, 0.8, 1])])
+def test_ticks_are_round_and_enclose(low, high, expected):
+    assert svg.ticks(low, high) == expected
+
+
+def test_every_scenario_is_listed_and_described():
+    here = os.path.dirname(os.path.abspath(__file__))
+    files = {f[:-3] for f in os.listdir(os.path.join(here, "scenarios")) if f.endswith(".py")} - {"__init__"}
+    assert files == set(bench.scenarios.NAMES)
+    with open(os.path.join(here, "README.md")) as f:
+        text = f.read()
+    assert [n for n in files if f"| {n} |" not in text] == []
+
+
+def test_wal_is_told_apart_by_kind(bench_db):
+    begin = bench_db.one("select pg_current_wal_insert_lsn()::text")
+    bench_db.fill(100)
+    end = bench_db.one("select pg_current_wal_insert_lsn()::text")
+    bench_db.sql("select pg_switch_wal()")
+    kinds = wal.records(bench_db.stage.cluster, begin, end)
+    # A hundred jobs are two hundred rows; other tests write at the same time.
+    assert kinds["Heap/INSERT"][0] >= 200
+    assert kinds["Heap/INSERT"][1] >= 200 * 50
