@@ -4,6 +4,7 @@ A figure may be compared with another (its ratio) and have an aim. `least` and `
 ratio; `value_least` and `value_most` limits of the figure itself.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -50,6 +51,12 @@ class Report:
     def __init__(self, name, title, folder, about):
         self.name, self.title, self.folder, self.about = name, title, folder, about
         self.rows, self.facts, self.charts = [], {}, []
+        with contextlib.suppress(FileNotFoundError):  # a run that fails is not to leave the figures of another
+            os.unlink(self.path)
+
+    @property
+    def path(self):
+        return os.path.join(self.folder, self.name + ".json")
 
     @property
     def note(self):
@@ -93,12 +100,11 @@ class Report:
             digits = 0 if abs(r["value"]) >= 100 else 2
             print(f"  {r['name']:<{WIDTH}}{r['value']:>12,.{digits}f} {r['unit']:<8}{ratio:>7}{verdict}")
         print(f"  {seconds:.0f} s; {', '.join([self.name + '.json'] + self.charts)} in {os.path.relpath(self.folder)}", flush=True)
-        path = os.path.join(self.folder, self.name + ".json")
-        with open(path + ".new", "w") as f:
+        with open(self.path + ".new", "w") as f:
             json.dump({"scenario": self.name, "title": self.title, **self.about, "seconds": round(seconds, 1), "figures": self.rows,
                        "charts": self.charts, **self.facts}, f, indent=1)
             f.write("\n")
-        os.rename(path + ".new", path)
+        os.rename(self.path + ".new", self.path)
 
 
 def about(quick, postgresql, settings, folder, rounds):

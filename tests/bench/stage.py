@@ -162,10 +162,15 @@ class Database:
 
     def work(self, processes=1, **options):
         """Run so many at once to their end. Returns seconds from the first start to the last end."""
-        start = time.monotonic()
-        runs = [self.start(i, **options) for i in range(processes)]
-        for run in runs:
-            run.wait()
+        start, runs = time.monotonic(), []
+        try:
+            for i in range(processes):
+                runs.append(self.start(i, **options))
+            for run in runs:
+                run.wait()
+        finally:
+            for run in runs:
+                run.stop()
         seconds = time.monotonic() - start
         for run in runs:
             run.check()
@@ -204,18 +209,27 @@ class Database:
 class Run:
     """A run of check_deferred. What it says goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, command):
+    def __init__(self, command, env=None):
         self.said = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said, env=base_env(), cwd="/")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,
+                                        env={**base_env(), **(env or {})}, cwd="/")
         self.pid = self.process.pid
 
     def wait(self, timeout=900):
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            self.process.terminate()
-            self.process.wait(30)
             raise Failed(f"check_deferred was not done within {timeout} s") from None
+
+    def stop(self):
+        """Ends it if it still runs; by SIGKILL if SIGTERM is not heard."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
     def check(self):
         """Fails unless it ended well and without a word."""

@@ -15,7 +15,7 @@ import report  # noqa: E402
 import stage  # noqa: E402
 import svg  # noqa: E402
 import turns  # noqa: E402
-from scenarios import wal  # noqa: E402
+from scenarios import latency, wal  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -123,6 +123,12 @@ def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
 @pytest.mark.parametrize("low, high, expected", [(0, 100, [0, 20, 40, 60, 80, 100]), (0, 0.35, [0, 0.1, 0.2, 0.3, 0.4]), (0, 0, [0, 0.2, 0.4, 0.6, 0.8, 1])])
 def test_ticks_are_round_and_enclose(low, high, expected):
     assert svg.ticks(low, high) == expected
+
+
+def test_the_histogram_counts_every_wait_once():
+    bounds, counts = latency.histogram({"a": [3, 100, 215, 216, 1000, 4641], "b": [999]})
+    assert bounds == [100, 215, 464, 1000, 2154, 4642]
+    assert counts == {"a": [2, 2, 0, 1, 1, 0], "b": [0, 0, 1, 0, 0, 0]}
 
 
 def test_every_scenario_is_listed_and_described():

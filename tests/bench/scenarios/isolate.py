@@ -4,7 +4,7 @@ TITLE = "Executing no-op jobs, each in a process of its own (--isolate job)"
 
 
 def run(b):
-    jobs = b.size(30000, 1000)
+    jobs = b.size(15000, 1000)
     with b.database() as db:
         def measure(runners):
             def way():

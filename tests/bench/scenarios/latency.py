@@ -1,6 +1,6 @@
 """From ready to started, while jobs come one by one at a steady pace and a service waits for them."""
 
-import signal
+import bisect
 import subprocess
 import time
 
@@ -9,12 +9,21 @@ from stage import Failed, Run, base_env
 from turns import quantile
 
 TITLE = "From ready to started, jobs at a steady pace"
-PACE = 200  # jobs a second
+PACE = 100  # jobs a second; a slow disk may not let the one producer keep it: what it kept is printed
 
 
-def edges():
-    """Bounds of the histogram in microseconds: three a factor of ten."""
-    return [round(10 ** (2 + i / 3)) for i in range(16)]
+def histogram(found):
+    """Lower bounds in microseconds, three a factor of ten from 0.1 ms on, and how many waits lie at or above each and
+    below the next; what is shorter counts with the first."""
+    longest = max(waits[-1] for waits in found.values())
+    bounds = [100]
+    while bounds[-1] < longest:
+        bounds.append(round(10 ** (2 + len(bounds) / 3)))
+    counts = {name: [0] * len(bounds) for name in found}
+    for name, waits in found.items():
+        for wait in waits:
+            counts[name][max(bisect.bisect_right(bounds, wait) - 1, 0)] += 1
+    return bounds, counts
 
 
 def run(b):
@@ -28,22 +37,20 @@ def run(b):
         if "--listen" in known:
             ways["woken by NOTIFY"] = {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}
         found = {name: measure(b, db, env, seconds) for name, env in ways.items()}
-    for name, waits in found.items():
+    for name, (pace, waits) in found.items():
         for share in (0.5, 0.9, 0.99, 1):
             label = "longest" if share == 1 else f"{share:.0%} at most"
-            b.report.row(f"{len(waits):,} jobs at {PACE}/s, {name}: {label}", quantile(waits, share) / 1000, "ms")
-    bounds = edges()
-    counts = {name: [sum(1 for w in waits if (low if i else 0) <= w < high) for i, (low, high) in enumerate(zip(bounds, bounds[1:]))]
-              + [sum(1 for w in waits if w >= bounds[-1])] for name, waits in found.items()}
+            b.report.row(f"{len(waits):,} jobs at {pace:.0f}/s, {name}: {label}", quantile(waits, share) / 1000, "ms")
+    bounds, counts = histogram({name: waits for name, (_, waits) in found.items()})
     b.report.fact("histogram", {"bounds_us": bounds, **counts})
     b.report.chart(svg.bars, "", "From ready to started", "milliseconds at least (three steps a factor of ten)", "jobs",
-                   [f"{e / 1000:.2g}" for e in bounds], [(name, c) for name, c in counts.items()], values=False)
+                   [svg.number(float(f"{e / 1000:.2g}")) for e in bounds], list(counts.items()), values=False)
 
 
 def measure(b, db, env, seconds):
     db.clear()
     db.settle()
-    service = Run(db.command(), {**base_env(), **env})
+    service = Run(db.command(), env)
     try:
         db.sql("select deferred.defer('noop')")  # with it the service has its runner and its plugins
         wait_until_done(db, 1, service)
@@ -55,15 +62,12 @@ def measure(b, db, env, seconds):
             db.sql("select deferred.defer('noop')")
         took = time.monotonic() - begin
         wait_until_done(db, n, service)
-        if took > seconds * 1.5:
-            raise Failed(f"{n} jobs were to be deferred within {seconds} s, it took {took:.1f} s: the pace was not kept")
     finally:
-        service.process.send_signal(signal.SIGTERM)
-        service.wait(30)
+        service.stop()
     service.check()
     db.expect(n, 0)
     b.say(f"{n:,} jobs deferred in {took:.1f} s")
-    return sorted(w for w, in db.sql("select wait_us from deferred.__deferred_log"))
+    return n / took, sorted(w for w, in db.sql("select wait_us from deferred.__deferred_log"))
 
 
 def wait_until_done(db, n, service):
