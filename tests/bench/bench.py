@@ -52,7 +52,7 @@ class Bench:
         return self.stage.database(f"bench_{self.name}{'_' + suffix if suffix else ''}")
 
     def in_turns(self, ways, rounds=None):
-        return in_turns(ways, rounds or self.rounds, self.say)
+        return in_turns(ways, rounds or self.rounds, self.say, self.report.facts.setdefault("rounds_of", []))
 
     def skip(self, why):
         raise Skipped(why)

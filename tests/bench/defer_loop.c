@@ -4,7 +4,7 @@
  *
  *     defer_loop CONNINFO single THREADS SECONDS   each thread defers on a context of its own, a call a transaction
  *     defer_loop CONNINFO bulk N                   N calls by deferred_defer_many()
- *     defer_loop CONNINFO copy N                   the same rows by COPY into table bare, to compare with
+ *     defer_loop CONNINFO copy N TABLE             the same rows by COPY into that table, to compare with
  *
  * Prints calls per second.
  */
@@ -106,15 +106,18 @@ static double bulk(size_t n)
 	return (double)n / start;
 }
 
-static double copy(size_t n)
+static double copy(size_t n, const char *table)
 {
 	static const char row[] = "default\t" FN "\t" PARAMS "\n";
 	PGconn *conn = PQconnectdb(conninfo);
-	PGresult *res = PQexec(conn, "copy bare (queue, fn, params) from stdin");
+	PGresult *res;
 	char buf[65536];
 	size_t len = 0;
-	double start = now();
+	double start;
 
+	snprintf(buf, sizeof(buf), "copy %s (queue, fn, params) from stdin", table);
+	start = now();
+	res = PQexec(conn, buf);
 	if (PQresultStatus(res) != PGRES_COPY_IN)
 		die(PQerrorMessage(conn));
 	PQclear(res);
@@ -142,14 +145,16 @@ int main(int argc, char **argv)
 	double rate;
 
 	if (argc < 4)
-		die("usage: defer_loop CONNINFO single THREADS SECONDS | bulk N | copy N");
+		die("usage: defer_loop CONNINFO single THREADS SECONDS | bulk N | copy N TABLE");
 	conninfo = argv[1];
 	if (strcmp(argv[2], "single") == 0 && argc == 5)
 		rate = single(atoi(argv[3]), atof(argv[4]));
 	else if (strcmp(argv[2], "bulk") == 0)
 		rate = bulk(strtoul(argv[3], NULL, 10));
+	else if (strcmp(argv[2], "copy") == 0 && argc == 5)
+		rate = copy(strtoul(argv[3], NULL, 10), argv[4]);
 	else
-		rate = copy(strtoul(argv[3], NULL, 10));
+		die("single, bulk or copy, with their arguments");
 	printf("%.1f\n", rate);
 	return 0;
 }

@@ -8,12 +8,15 @@ from stage import HERE, PARAMS, Failed
 # The plans check_deferred asks for too.
 PLANNER = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
 
-# bare is the one row of an application without a queue; the others are our tables without partitions.
+# bare is the one row of an application without a queue, columns a table of our columns without any index; the others
+# are our tables without partitions.
 SCHEMA = """
 create table bare (id bigint generated always as identity primary key, queue text not null, fn text not null, params json not null,
     created_at timestamptz not null default clock_timestamp());
 create schema plain;
+create table plain.columns (like deferred.__deferred including defaults);
 create sequence plain.id;
+alter table plain.columns alter id set default nextval('plain.id');
 create table plain.hot (like deferred.__deferred_hot including defaults including indexes)
     with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 create table plain.job (like deferred.__deferred including defaults, primary key (id));
@@ -43,7 +46,7 @@ class Plain:
         db.sql(SCHEMA)
 
     def clear(self):
-        self.db.sql("truncate bare, plain.hot, plain.job, plain.log")
+        self.db.sql("truncate bare, plain.columns, plain.hot, plain.job, plain.log")
         self.db.sql("select setval('plain.id', 1, false)")
 
     def fill(self, n):
@@ -72,10 +75,11 @@ class Plain:
         if way == "two":
             window += batch * (clients - 1)  # as many as others may have locked
         before = self.ready()
-        limit = ["-T", seconds] if seconds else ["-t", max(1, jobs // (batch * clients))]
+        turns = 10**9 if seconds else max(1, jobs // (batch * clients)) + (way == "one")
+        limit = ["-T", seconds] if seconds else ["-t", turns]
         start = time.monotonic()
         self.db.pgbench(os.path.join(HERE, f"plain_{way}.sql"), clients, *limit, "-D", f"batch={batch}", "-D", f"window={window}",
-                        "-D", "tids={}", options=PLANNER)
+                        "-D", f"turns={turns}", "-D", "tids={}", options=PLANNER)
         took = time.monotonic() - start
         rows, done = self.db.sql("select count(*), count(distinct job_id) from plain.log")[0]
         if rows != done or done + self.ready() != before or done == 0:

@@ -22,7 +22,8 @@ from taken t join plain.job d on d.id = t.id \gset
 with gone as (
     delete from plain.hot h where h.ctid = any (:tids::tid[]) and h.receipt = :seed::bigint
     returning h.id, h.attempt, h.worker, h.receipt, h.started_at)
-insert into plain.log (job_id, attempt, outcome, final, started_at, finished_at, worker, receipt, plugin, wait_us, run_us)
-select g.id, g.attempt, 'ok', true, g.started_at, now(), g.worker, g.receipt, 'sample', 1, 1 from gone g;
+insert into plain.log (job_id, attempt, outcome, final, started_at, finished_at, worker, receipt, plugin, wait_us, run_us,
+    user_us, sys_us, max_rss_kb)
+select g.id, g.attempt, 'ok', true, g.started_at, now(), g.worker, g.receipt, 'sample 1.0 882c4595', 1, 1, 1, 1, 5000 from gone g;
 commit;
 \endpipeline

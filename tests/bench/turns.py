@@ -4,9 +4,9 @@ machine disturbs both; the median of the rounds counts."""
 import statistics
 
 
-def in_turns(ways, rounds, say):
+def in_turns(ways, rounds, say, kept):
     """ways: name -> function that measures and returns a figure. Each runs once a round, the rounds begin with
-    different ones. Returns the medians by name."""
+    different ones. Returns the medians by name, adds all figures to the list `kept`."""
     figures = {name: [] for name in ways}
     names = list(ways)
     for i in range(rounds):
@@ -14,6 +14,7 @@ def in_turns(ways, rounds, say):
         for name in names[first:] + names[:first]:
             figures[name].append(ways[name]())
             say(f"round {i + 1} of {rounds}, {name}: {figures[name][-1]:,.0f}")
+    kept.append({str(name): values for name, values in figures.items()})
     return {name: statistics.median(values) for name, values in figures.items()}
 
 

@@ -50,6 +50,7 @@ def run(b):
         partitions(empty)
         names = partitions(full)
         old = fill(b, full, names, rows)
+        b.say("history: vacuum")
         full.settle()
 
         def execute(db, history):
