@@ -33,12 +33,13 @@ class Skipped(Exception):
 class Bench:
     """What a scenario is given: the stage, its report, sizes."""
 
+    say = staticmethod(report.Report.say)
+
     def __init__(self, stage, args):
         self.stage, self.args, self.quick = stage, args, args.quick
         self.rounds = args.rounds or (1 if args.quick else 3)
         self.best = {"processes": args.processes, "batch": args.batch}  # execute puts in what it found best
         self.name = self.report = None
-        self.say = report.Report.say
 
     def size(self, full, quick):
         """Jobs to be executed."""
@@ -101,11 +102,11 @@ def read_args():
     for name in ("scale", "jobs", "rows", "rounds", "processes", "batch"):
         if getattr(args, name) is not None and getattr(args, name) <= 0:
             p.error(f"--{name} must be more than 0")
-    return args
+    return args, {k: p.get_default(k) for k in vars(args)}
 
 
 def main():
-    args = read_args()
+    args, defaults = read_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit("bench: terminated"))  # so that the server is stopped
     names = args.scenario or [n for n in scenarios.NAMES if n not in scenarios.LONG]
@@ -117,10 +118,12 @@ def main():
             stage.start()
             bench = Bench(stage, args)
             about = report.about(args.quick, stage.server_version(), SETTINGS, place, bench.rounds)
+            about["asked"] = {k: v for k, v in vars(args).items() if k not in ("quick", "scenario") and v != defaults[k]}
             print(report.head(about), flush=True)
             good = [name for name in names if run(bench, name, folder, about)]
         finally:
             stage.close()
+    Bench.say("done")
     failed = [name for name in names if name not in good]
     if failed:
         sys.exit(f"bench: failed: {', '.join(failed)}")

@@ -60,6 +60,11 @@ class Stage:
     def close(self):
         self.cluster.remove()
 
+    def defer_loop(self, conninfo, *args):
+        """Calls per second, and their number."""
+        rate, said = self.program("defer_loop", conninfo, *args)
+        return float(rate), int(said.split()[0])
+
     def check_log(self):
         """Fails if the server complained since the last call: nothing here makes an error on purpose."""
         with open(self.cluster.log, errors="replace") as f:
@@ -69,11 +74,11 @@ class Stage:
             raise Failed("the server complained:\n" + "".join(new[:20]))
 
     def program(self, name, *args):
-        """Output of one of the programs in tests/bench."""
+        """What one of the programs in tests/bench wrote to standard output and to standard error."""
         done = subprocess.run([os.path.join(PROGRAMS, name), *map(str, args)], capture_output=True, text=True, env=base_env())
         if done.returncode != 0:
             raise Failed(f"{name}: exit status {done.returncode}\n{done.stderr}")
-        return done.stdout
+        return done.stdout, done.stderr
 
 
 def base_env():
@@ -125,7 +130,8 @@ class Database:
         done = 0
         while done < n:
             some = min(n - done, 100000)
-            first = self.one("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s) - %s", some - 1, some - 1)
+            first = self.one("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s) - %s",
+                             some - 1, some - 1)
             self.sql("select deferred.maintain()")
             with self.db.cursor() as cursor:
                 cursor.execute("begin")
@@ -178,8 +184,8 @@ class Database:
 
     def expect(self, done, left):
         """Each of `done` jobs exactly once in the log and out of the queue, `left` still in it."""
-        rows, jobs, ok = self.sql("select count(*), count(distinct job_id), count(*) filter (where outcome = 'ok' and final and attempt = 1)"
-                                  " from deferred.__deferred_log")[0]
+        rows, jobs, ok = self.sql("select count(*), count(distinct job_id),"
+                                  " count(*) filter (where outcome = 'ok' and final and attempt = 1) from deferred.__deferred_log")[0]
         hot = self.ready()
         both = self.one("select count(*) from deferred.__deferred_log l join deferred.__deferred_hot h on h.id = l.job_id") if left else 0
         if (rows, jobs, ok, hot, both) != (done, done, done, left, 0):
@@ -193,7 +199,7 @@ class Database:
     # ---- plain SQL
 
     def pgbench(self, script, clients, *args, options=""):
-        """Returns transactions per second. script: a path, or the text of one."""
+        """Returns transactions per second and their number. script: a path, or the text of one."""
         if "\n" in script or ";" in script:
             path = os.path.join(self.stage.scripts, "script.sql")
             with open(path, "w") as f:
@@ -203,7 +209,7 @@ class Database:
                         "-f", script, *map(str, args), f"{self.conninfo} options='{options}'"])
         if not re.search(r"number of failed transactions: 0 ", text):
             raise Failed(f"pgbench: {text}")
-        return float(re.search(r"tps = ([\d.]+)", text).group(1))
+        return float(re.search(r"tps = ([\d.]+)", text)[1]), int(re.search(r"actually processed: (\d+)", text)[1])
 
 
 class Run:

@@ -26,6 +26,7 @@ def run(b):
         f = b.in_turns({n: measure(n) for n in COUNTS})
     best = max(f.values())
     for n, value in f.items():
-        b.report.row(f"{jobs:,} jobs, {n} instance(s), against the best number", value, "jobs/s", best, least=0.8 if n == COUNTS[-1] else None)
+        b.report.row(f"{jobs:,} jobs, {n} instance(s), against the best number", value, "jobs/s", best,
+                     least=0.8 if n == COUNTS[-1] else None)
     b.report.chart(svg.lines, "", "No-op jobs executed, over number of instances", "instances of check_deferred", "jobs a second",
                    [("one queue", list(f.items()))], log_x=True)

@@ -17,7 +17,7 @@ def run(b):
                 db.clear()
                 plain.clear()
                 db.settle()
-                rate = float(b.stage.program("defer_loop", db.conninfo, kind, jobs, *args))
+                rate, _ = b.stage.defer_loop(db.conninfo, kind, jobs, *args)
                 n = db.one(f"select count(*) from {table}")
                 if n != jobs:
                     raise Failed(f"{kind}: {jobs} rows were to be stored, {n} are there")
@@ -29,4 +29,5 @@ def run(b):
     b.report.row(f"{jobs:,} rows by COPY into one table of the same columns, no index", f["copy"], "rows/s")
     b.report.row(f"{jobs:,} rows by COPY into one table of 5 columns, primary key", f["indexed"], "rows/s", f["copy"])
     b.report.row(f"{jobs:,} jobs by deferred_defer_many()", f["bulk"], "jobs/s", f["copy"], least=0.35)
-    b.report.chart(svg.bars, "", "Many at once", "", "a second", ["COPY, no index", "COPY, primary key", "deferred_defer_many()"], [("rows or jobs", list(f.values()))])
+    b.report.chart(svg.bars, "", "Many at once", "", "a second",
+                   ["COPY, no index", "COPY, primary key", "deferred_defer_many()"], [("rows or jobs", list(f.values()))])

@@ -85,7 +85,8 @@ def run(b):
     for what, text in HOLDERS.items():
         r.row(f"all of them, {text}", median["whole"][what], "jobs/s", None if what == "nobody" else median["whole"]["nobody"])
     for what, text in HOLDERS.items():
-        r.row(f"the next start, {rest:,} jobs, {text}", median["start"][what], "ms", None if what == "nobody" else median["start"]["nobody"])
+        base = None if what == "nobody" else median["start"]["nobody"]
+        r.row(f"the next start, {rest:,} jobs, {text}", median["start"][what], "ms", base)
     tail = curves["plain"]
     r.row(f"plain SQL, batch 100, reader: after {tail[-1][0]:.1f} s against the beginning", tail[-1][1], "jobs/s", tail[0][1])
     r.fact("over_time", curves)

@@ -68,7 +68,8 @@ def run(b):
     runners = [p for p in peaks if p != started.pid]
     both = [p + c for _, p, c, _ in samples]
     quarter = len(samples) // 4
-    early, late = (max(s[3] for s in part) for part in (samples[quarter:2 * quarter], samples[-quarter:]))  # in the first one heaps are set up
+    # Not the first quarter, in which the heaps are set up.
+    early, late = (max(s[3] for s in part) for part in (samples[quarter:2 * quarter], samples[-quarter:]))
     r = b.report
     r.row(f"peak of both together, {what}", max(both) / 1024, "MiB", value_most=16)
     r.row("  check_deferred", max(s[1] for s in samples) / 1024, "MiB")

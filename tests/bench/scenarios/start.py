@@ -13,7 +13,7 @@ def run(b):
     starts = 10 if b.quick else 100
     with b.database() as db:
         db.settle()
-        text = b.stage.program("spawn", starts, "--", os.path.join(PROGRAMS, "libpq_min"), db.conninfo, "--", *db.command())
+        text, _ = b.stage.program("spawn", starts, "--", os.path.join(PROGRAMS, "libpq_min"), db.conninfo, "--", *db.command())
         db.expect(0, 0)
     runs = [[int(v) for v in line.split()] for line in text.splitlines()]
     for column, name, unit, factor in ((1, "wall time", "ms", 1000), (2, "processor time", "ms", 1000), (3, "peak memory", "MiB", 1024)):

@@ -20,13 +20,14 @@ KINDS = (("claim: lease and lock", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_UP
 
 def records(cluster, start, end):
     """{kind of record: (number, bytes without images, bytes of page images)} between two places of the WAL."""
-    text = pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_waldump"), "-p", os.path.join(cluster.data, "pg_wal"), "-s", start, "-e", end,
-                                 "--stats=record"]))
+    text = pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_waldump"), "-p", os.path.join(cluster.data, "pg_wal"),
+                                 "-s", start, "-e", end, "--stats=record"]))
     found = {}
     for line in text.splitlines():
         m = re.match(r"(\S+)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+\d+ \(", line)
         if m:
-            found[m[1].replace("+INIT", "")] = tuple(a + int(c) for a, c in zip(found.get(m[1].replace("+INIT", ""), (0, 0, 0)), m.groups()[1:]))
+            kind = m[1].replace("+INIT", "")  # the first row of a page
+            found[kind] = tuple(a + int(c) for a, c in zip(found.get(kind, (0, 0, 0)), m.groups()[1:]))
     if not found:
         raise Failed(f"pg_waldump said nothing of use:\n{text[:500]}")
     return found
@@ -77,10 +78,10 @@ def run(b):
             chart.append((name, parts))
 
         def bulk():
-            b.stage.program("defer_loop", db.conninfo, "bulk", jobs)
+            b.stage.defer_loop(db.conninfo, "bulk", jobs)
 
         case("deferred at once", bulk, False, 900)
-        case("one defer a transaction", lambda: b.stage.program("defer_loop", db.conninfo, "single", 4, seconds), False, 900)
+        case("one defer a transaction", lambda: b.stage.defer_loop(db.conninfo, "single", 4, seconds), False, 900)
         case("deferred at once, then a checkpoint", bulk, True, None)
     names = list(chart[0][1])
     r.chart(svg.bars, "", "WAL a job", "", "bytes a job", [n.replace("finish: ", "").replace("claim: ", "") for n in names],
