@@ -10,6 +10,7 @@
 #   check-faults the longer fault tests, with a printed seed
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
+#   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
 #   schema       write sql/schema.sql, where the migrations end
@@ -212,6 +213,22 @@ bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 	+@$(MAKE) --no-print-directory bench-programs
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) $(BENCH_ARGS)
 bench-programs: all $(BENCH_PROGRAMS)
+
+# Modules are looked for beside the scripts that name them, so those run from where npm puts the packages. PEERS="--only held
+# --rounds 1" passes options on; NODE names another node.
+NODE ?= $(or $(shell command -v node),/usr/bin/node)
+export NODE
+PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)
+.PHONY: bench-peers
+bench-peers: deps-check
+	@command -v npm >/dev/null || tests/harness/deps.sh nodejs npm
+	+@$(MAKE) --no-print-directory bench-programs build/bench/peers/installed
+	@cp $(PEERS_SRC) build/bench/peers
+	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)
+build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
 
 demo: deps-demo
 	+@$(MAKE) --no-print-directory -s demo-programs
