@@ -1,6 +1,7 @@
 """`make bench-peers`: this project beside other queues that live in PostgreSQL, in turns on one private server.
 
-    peers.py [--only execute,backlog,held,defer,bulk,latency,start] [--rounds N] [--jobs N] [--backlog N] [--seconds S]
+    peers.py [--only execute,backlog,held,defer,bulk,latency,start] [--rounds N] [--jobs N] [--backlog N] [--held N]
+             [--seconds S] [--batch N]
 
 graphile-worker and pg-boss are set up at their documented best (see graphile.mjs and boss.mjs). The server has durable
 settings; each system has a database of its own on it; params are {"n": 1}; medians of several rounds in changing
@@ -11,7 +12,6 @@ rest does. Figures go to the terminal and to build/bench/peers.json.
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
@@ -42,13 +42,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # Beside the figures: what a job that was run leaves behind, and what its worker may rely on.
 KEEPS = {
     "graphile": ["the row of a job is deleted when it is done: no history",
-                 "functions run in the worker's own process; one that crashes or blocks takes up to 500 fetched jobs with it",
-                 "who completes a job is checked by the worker's name; jobs of a dead worker come back after 4 hours",
-                 "a completion may wait in memory for the batch; a worker killed then runs these jobs again"],
-    "boss": ["the row stays, with start, end and result, for 7 days; of earlier attempts only the number",
-             "functions run in the worker's own process; the next batch starts when the whole batch before it is done",
-             "complete() by id, as here, takes any active attempt; jobs of a dead worker come back after 15 minutes",
-             "completed when complete() answers; one result for a whole batch"],
+                 "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
+                 "no receipt: a completion deletes the row by its id; what a dead worker had fetched (up to 500) comes back after 4 hours",
+                 "completions wait in memory for the batch; those of a worker killed meanwhile are run again"],
+    "boss": ["the row of a job stays for 7 days, with start, end and result; of earlier attempts only the number",
+             "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
+             "complete() by id, as here, takes any active attempt; what a dead worker had fetched (up to 1,000) comes back after 15 minutes",
+             "completed when complete() answers, a batch at a time and with one result for it"],
     "ours": ["the call is kept, and a log row for every attempt: outcome, times, processor time, memory, worker, result",
              "functions run in a child process without database secret; a crash costs one attempt",
              "a receipt for each claim: at most one outcome is accepted; jobs of a dead worker come back after 60 s",
@@ -229,9 +229,6 @@ class Graphile(System):
     def waiting(self):
         return self.sql("select count(*) from graphile_worker._private_jobs")[0][0]
 
-    def done(self, workers):
-        return sum(a["count"] for a in workers.answers())
-
     def verify(self, workers, n):
         answers, xor = workers.answers(), 0
         for a in answers:
@@ -288,9 +285,6 @@ class Boss(System):
     def waiting(self):
         return self.sql("select count(*) from pgboss.job where state < 'completed'")[0][0]
 
-    def done(self, workers):
-        return self.sql("select count(*) from pgboss.job where state = 'completed'")[0][0]
-
     def verify(self, workers, n):
         seen = (sum(a["count"] for a in workers.answers()),
                 *self.sql("select count(*), count(distinct id), max(retry_count), count(*) filter (where state <> 'completed') from pgboss.job")[0])
@@ -299,7 +293,7 @@ class Boss(System):
 
     def times(self, workers):
         return [float(t) for t, in self.sql("select extract(epoch from completed_on) from (select completed_on, row_number() over (order by"
-                                            " completed_on) as n from pgboss.job where state = 'completed') x where n %% 1000 = 1 order by 1".replace("%%", "%"))]
+                                            " completed_on) as n from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1")]
 
     def single(self):
         return {"send(), JS": lambda c, s: self.rate(self.ask("send", clients=c, seconds=s))}
@@ -353,9 +347,6 @@ class Ours(System):
     def waiting(self):
         return self.sql("select count(*) from deferred.__deferred_hot")[0][0]
 
-    def done(self, workers):
-        return self.sql("select count(*) from deferred.__deferred_log where outcome = 'ok'")[0][0]
-
     def verify(self, workers, n):
         seen = (*self.sql("select count(*), count(distinct job_id), count(*) filter (where outcome <> 'ok') from deferred.__deferred_log")[0],
                 self.waiting())
@@ -377,7 +368,12 @@ class Ours(System):
         return rate
 
     def bulk(self):
-        return {"deferred_defer_many(), C, one call": self.defer_many}
+        def sql(n):
+            start = time.monotonic()
+            self.sql("select count(*) from deferred.defer_many(array_to_json(array_fill(%s::json, array[%s])))",
+                     json.dumps({"fn": "noop", "params": json.loads(PAYLOAD)}), n)
+            return self.rate({"calls": n, "seconds": time.monotonic() - start})
+        return {"deferred.defer_many(), SQL, one call": sql, "deferred_defer_many(), C, one call": self.defer_many}
 
     def latency(self):
         usage = subprocess.run([self.check_deferred()[0], "--help"], capture_output=True, text=True).stdout
@@ -387,8 +383,6 @@ class Ours(System):
 
     def listen(self, count, ms):
         """Starts are read from the log. Its clock and that of the calls are the same, the machine's."""
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self.run_dir, "pid0"))
         command = self.check_deferred() + ["--loop", "--listen", "--cnt", "0", "--runners", "2"]
         worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.env)
         try:
@@ -401,6 +395,8 @@ class Ours(System):
                     cursor.execute("select deferred.defer('noop', %s::json)", (json.dumps({"n": n}),))
                     called[cursor.fetchone()[0]] = (n, now)
             time.sleep(3)
+            if worker.poll() is not None:
+                raise Failed(f"{' '.join(command)}: exit status {worker.returncode}\n{worker.stderr.read()}")
         finally:
             worker.terminate()
             worker.wait(60)
@@ -432,7 +428,7 @@ class Bench:
         return cpu_of(master, True) + sum(cpu_of(p, False) for p in pg.children_of(master))
 
     def wal(self):
-        return self.systems["ours"].sql("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn")[0][0]
+        return self.systems["ours"].sql("select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")[0][0]
 
     def in_turns(self, ways, rounds=None):
         """Measure each way once a round, in changing order. Returns the results of each, by name."""
@@ -440,10 +436,10 @@ class Bench:
         for i in range(rounds or self.args.rounds):
             order = list(ways)[i % len(ways):] + list(ways)[:i % len(ways)]
             for way in order:
-                if sys.stderr.isatty():
-                    print(f"\r\033[K{way} ...", end="", file=sys.stderr, flush=True)
                 with open("/proc/loadavg") as f:
                     self.load.append(float(f.read().split()[0]))
+                if sys.stderr.isatty():
+                    print(f"\r\033[Kround {i + 1}: {', '.join(way)} ...", end="", file=sys.stderr, flush=True)
                 try:
                     results[way].append(ways[way]())
                 except Failed as e:
@@ -477,13 +473,16 @@ class Bench:
         finally:
             if reader:
                 reader.close()
-        done = n if in_time else system.done(workers)
+        done = n - system.waiting()
         if in_time:
             system.verify(workers, n)
+        elif done == 0:
+            raise Failed(f"{system.name}: no job done within {limit_s} s")
+        # The first tenth is left out: node compiles while it runs.
         times = system.times(workers)
-        quarter = len(times) // 4
-        spans = (times[quarter] - times[0], times[-1] - times[-1 - quarter]) if quarter else (0, 0)
-        return {"rate": done / workers.seconds, "net_rate": done / max(workers.seconds - idle.seconds, 0.001), "seconds": workers.seconds, "done": done, "cpu_us": (cpu + workers.cpu) / done * 1e6,
+        part = len(times) // 10
+        spans = (times[3 * part] - times[part], times[-1] - times[-1 - 2 * part]) if part else (0, 0)
+        return {"rate": done / workers.seconds, "net_rate": done / max(workers.seconds - idle.seconds, 0.001), "seconds": workers.seconds, "done": done, "cpu_us": (cpu + max(workers.cpu - idle.cpu, 0)) / done * 1e6,
                 "server_cpu_us": cpu / done * 1e6, "wal_bytes": (queued_wal / n + wal / done), "wal_queued": queued_wal / n,
                 "peak_mib": sum(workers.peaks.values()) / 1024, "late_early": spans[0] / spans[1] if spans[0] and spans[1] else None}
 
@@ -507,7 +506,8 @@ class Bench:
     def execute_rows(self, group, results):
         rates = {way: median(r["net_rate"] for r in rounds) for way, rounds in results.items() if rounds}
         peer = max((v for (name, _), v in rates.items() if name != "ours"), default=None)
-        header = f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}"
+        least = min((median(r["cpu_us"] for r in rounds) for (name, _), rounds in results.items() if rounds and name != "ours"), default=None)
+        header = f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}{'to best peer':>14}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}"
         print(header)
         for (name, way), rounds in results.items():
             if not rounds:
@@ -516,9 +516,12 @@ class Bench:
                    "rounds": [round(r["rate"]) for r in rounds]}
             ratio = row["net_rate"] / peer if peer and name == "ours" else None
             row["to_best_peer"] = ratio
+            cpu_ratio = row["cpu_us"] / least if least and name == "ours" else None
+            row["cpu_to_best_peer"] = cpu_ratio
             processes = f"{way} process{'es' if way not in ('1', '1, 2 runners') else ''}" if "," not in way else "1 process, 2 runners"
             late = f"{row['late_early']:.2f}" if row["late_early"] else ""
             print(f"  {TITLE[name] + ', ' + processes:<34}{row['rate']:>9,.0f}{row['net_rate']:>12,.0f}{f'{ratio:.2f}' if ratio else '':>14}{row['cpu_us']:>12.1f}"
+                  f"{f'{cpu_ratio:.2f}' if cpu_ratio else '':>14}"
                   f"{row['server_cpu_us']:>14.1f}{row['wal_bytes']:>11.0f}{row['peak_mib']:>10.1f}{late:>12}", flush=True)
             self.figures.setdefault(group, []).append(row)
 
@@ -531,8 +534,8 @@ class Bench:
         self.execute_rows("backlog", self.in_turns(self.ways(self.args.backlog, best=True)))
 
     def held(self):
-        title(f"{self.args.jobs:,} no-op jobs beside a held REPEATABLE READ reader; late/early: speed of the last quarter to that of the first")
-        self.execute_rows("held", self.in_turns(self.ways(self.args.jobs, best=True, held=True)))
+        title(f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: speed of the last fifth to that of an early one")
+        self.execute_rows("held", self.in_turns(self.ways(self.args.held, best=True, held=True)))
 
     def plain_rows(self, group, results, unit):
         values = {way: median(v) for way, v in results.items() if v}
@@ -657,12 +660,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=200000)
     parser.add_argument("--backlog", type=int, default=1000000)
+    parser.add_argument("--held", type=int, default=500000, help="jobs beside a held snapshot")
     parser.add_argument("--seconds", type=float, default=5, help="of each measurement of single defers and of latency")
     parser.add_argument("--batch", type=int, default=500, help="of check_deferred")
     args = parser.parse_args()
     parts = args.only.split(",")
-    if not set(parts) <= set(PARTS) or args.rounds < 1 or args.jobs < 10000 or args.backlog < 10000:
-        parser.error(f"--only takes some of {','.join(PARTS)}; --rounds at least 1, --jobs and --backlog at least 10000")
+    if not set(parts) <= set(PARTS) or args.rounds < 1 or min(args.jobs, args.backlog, args.held) < 10000:
+        parser.error(f"--only takes some of {','.join(PARTS)}; --rounds at least 1, --jobs, --backlog and --held at least 10000")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-peers: terminated"))  # so that the server is stopped
     node = node_version()
     bench = Bench(args)
