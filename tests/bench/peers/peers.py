@@ -47,7 +47,7 @@ KEEPS = {
                  "completions wait in memory for the batch; those of a worker killed meanwhile are run again"],
     "boss": ["the row of a job stays for 7 days, with start, end and result; of earlier attempts only the number",
              "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
-             "complete() by id, as here, takes any active attempt; what a dead worker had fetched (up to 1,000) comes back after 15 minutes",
+             "complete() by id, as here, takes any active attempt; what a dead worker had fetched (here up to 2,000) comes back after 15 minutes",
              "completed when complete() answers, a batch at a time and with one result for it"],
     "ours": ["the call is kept, and a log row for every attempt: outcome, times, processor time, memory, worker, result",
              "functions run in a child process without database secret; a crash costs one attempt",
@@ -217,8 +217,8 @@ class Graphile(System):
                  " json_build_object('identifier', 'noop', 'payload', %s::json)), array[%s]))", PAYLOAD, n)
 
     def fill(self, n):
-        for _ in range(0, n, 100000):
-            self.add_jobs(min(n, 100000))
+        for queued in range(0, n, 100000):
+            self.add_jobs(min(n - queued, 100000))
         count, self.ids, self.xor = self.sql("select count(*), sum(id), bit_xor(id) from graphile_worker._private_jobs")[0]
         if count != n:
             raise Failed(f"graphile: {count} jobs queued, not {n}")
