@@ -47,7 +47,8 @@ KEEPS = {
                  "completions wait in memory for the batch; those of a worker killed meanwhile are run again"],
     "boss": ["the row of a job stays for 7 days, with start, end and result; of earlier attempts only the number",
              "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
-             "complete() by id, as here, takes any active attempt; what a dead worker had fetched (here up to 2,000) comes back after 15 minutes",
+             "complete() by id, as here, takes any active attempt",
+             "what a dead worker had fetched (here up to 2,000) comes back after 15 minutes",
              "completed when complete() answers, a batch at a time and with one result for it"],
     "ours": ["the call is kept, and a log row for every attempt: outcome, times, processor time, memory, worker, result",
              "functions run in a child process without database secret; a crash costs one attempt",
@@ -185,7 +186,8 @@ class System:
                 deadline = time.monotonic() + 30
                 while os.fstat(out.fileno()).st_size == 0:
                     if worker.poll() is not None or time.monotonic() > deadline:
-                        raise Failed(f"{' '.join(command)} did not start: {worker.stderr.read() if worker.poll() is not None else 'silent'}")
+                        why = worker.stderr.read() if worker.poll() is not None else "silent"
+                        raise Failed(f"{' '.join(command)} did not start: {why}")
                     time.sleep(0.05)
                 time.sleep(2)
                 driven = drive()
@@ -287,13 +289,15 @@ class Boss(System):
 
     def verify(self, workers, n):
         seen = (sum(a["count"] for a in workers.answers()),
-                *self.sql("select count(*), count(distinct id), max(retry_count), count(*) filter (where state <> 'completed') from pgboss.job")[0])
+                *self.sql("select count(*), count(distinct id), max(retry_count), count(*) filter (where state <> 'completed')"
+                          " from pgboss.job")[0])
         if seen != (n, n, n, 0, 0):
             raise Failed(f"pg-boss: {seen} is not {(n, n, n, 0, 0)}")
 
     def times(self, workers):
-        return [float(t) for t, in self.sql("select extract(epoch from completed_on) from (select completed_on, row_number() over (order by"
-                                            " completed_on) as n from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1")]
+        rows = self.sql("select extract(epoch from completed_on) from (select completed_on, row_number() over (order by completed_on) as n"
+                        " from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1")
+        return [float(t) for t, in rows]
 
     def single(self):
         return {"send(), JS": lambda c, s: self.rate(self.ask("send", clients=c, seconds=s))}
@@ -342,14 +346,15 @@ class Ours(System):
 
     def commands(self, processes):
         number, runners = int(processes[0]), 2 if "runners" in processes else 1
-        return [self.check_deferred(i) + ["--cnt", "0", "--runners", str(runners), "--batch", str(self.bench.args.batch)] for i in range(number)]
+        options = ["--cnt", "0", "--runners", str(runners), "--batch", str(self.bench.args.batch)]
+        return [self.check_deferred(i) + options for i in range(number)]
 
     def waiting(self):
         return self.sql("select count(*) from deferred.__deferred_hot")[0][0]
 
     def verify(self, workers, n):
-        seen = (*self.sql("select count(*), count(distinct job_id), count(*) filter (where outcome <> 'ok') from deferred.__deferred_log")[0],
-                self.waiting())
+        seen = (*self.sql("select count(*), count(distinct job_id), count(*) filter (where outcome <> 'ok')"
+                          " from deferred.__deferred_log")[0], self.waiting())
         if seen != (n, n, 0, 0):
             raise Failed(f"deferred: {seen} is not {(n, n, 0, 0)}")
 
@@ -436,8 +441,7 @@ class Bench:
         for i in range(rounds or self.args.rounds):
             order = list(ways)[i % len(ways):] + list(ways)[:i % len(ways)]
             for way in order:
-                with open("/proc/loadavg") as f:
-                    self.load.append(float(f.read().split()[0]))
+                self.load.append(round(os.getloadavg()[0], 2))
                 if sys.stderr.isatty():
                     print(f"\r\033[Kround {i + 1}: {', '.join(way)} ...", end="", file=sys.stderr, flush=True)
                 try:
@@ -482,7 +486,8 @@ class Bench:
         times = system.times(workers)
         part = len(times) // 10
         spans = (times[3 * part] - times[part], times[-1] - times[-1 - 2 * part]) if part else (0, 0)
-        return {"rate": done / workers.seconds, "net_rate": done / max(workers.seconds - idle.seconds, 0.001), "seconds": workers.seconds, "done": done, "cpu_us": (cpu + max(workers.cpu - idle.cpu, 0)) / done * 1e6,
+        return {"rate": done / workers.seconds, "net_rate": done / max(workers.seconds - idle.seconds, 0.001),
+                "seconds": workers.seconds, "done": done, "cpu_us": (cpu + max(workers.cpu - idle.cpu, 0)) / done * 1e6,
                 "server_cpu_us": cpu / done * 1e6, "wal_bytes": (queued_wal / n + wal / done), "wal_queued": queued_wal / n,
                 "peak_mib": sum(workers.peaks.values()) / 1024, "late_early": spans[0] / spans[1] if spans[0] and spans[1] else None}
 
@@ -506,8 +511,10 @@ class Bench:
     def execute_rows(self, group, results):
         rates = {way: median(r["net_rate"] for r in rounds) for way, rounds in results.items() if rounds}
         peer = max((v for (name, _), v in rates.items() if name != "ours"), default=None)
-        least = min((median(r["cpu_us"] for r in rounds) for (name, _), rounds in results.items() if rounds and name != "ours"), default=None)
-        header = f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}{'to best peer':>14}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}"
+        least = min((median(r["cpu_us"] for r in rounds) for (name, _), rounds in results.items() if rounds and name != "ours"),
+                    default=None)
+        header = (f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}"
+                  f"{'to best peer':>14}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}")
         print(header)
         for (name, way), rounds in results.items():
             if not rounds:
@@ -520,7 +527,8 @@ class Bench:
             row["cpu_to_best_peer"] = cpu_ratio
             processes = f"{way} process{'es' if way not in ('1', '1, 2 runners') else ''}" if "," not in way else "1 process, 2 runners"
             late = f"{row['late_early']:.2f}" if row["late_early"] else ""
-            print(f"  {TITLE[name] + ', ' + processes:<34}{row['rate']:>9,.0f}{row['net_rate']:>12,.0f}{f'{ratio:.2f}' if ratio else '':>14}{row['cpu_us']:>12.1f}"
+            print(f"  {TITLE[name] + ', ' + processes:<34}{row['rate']:>9,.0f}{row['net_rate']:>12,.0f}"
+                  f"{f'{ratio:.2f}' if ratio else '':>14}{row['cpu_us']:>12.1f}"
                   f"{f'{cpu_ratio:.2f}' if cpu_ratio else '':>14}"
                   f"{row['server_cpu_us']:>14.1f}{row['wal_bytes']:>11.0f}{row['peak_mib']:>10.1f}{late:>12}", flush=True)
             self.figures.setdefault(group, []).append(row)
@@ -534,7 +542,7 @@ class Bench:
         self.execute_rows("backlog", self.in_turns(self.ways(self.args.backlog, best=True)))
 
     def held(self):
-        title(f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: speed of the last fifth to that of an early one")
+        title(f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed to an early one's")
         self.execute_rows("held", self.in_turns(self.ways(self.args.held, best=True, held=True)))
 
     def plain_rows(self, group, results, unit):
@@ -604,11 +612,14 @@ class Bench:
         for system in self.systems.values():
             command += ["--", *system.idle()]
         text = subprocess.run(command, capture_output=True, text=True, env=self.systems["ours"].env, check=True).stdout
+        self.load.append(round(os.getloadavg()[0], 2))
         runs = [[int(w) for w in line.split()] for line in text.splitlines() if re.fullmatch(r"\d+ \d+ \d+ \d+", line)]
         for i, name in enumerate(self.systems):
             wall, cpu, peak = (median(r[c] for r in runs if r[0] == i) for c in (1, 2, 3))
-            print(f"  {TITLE[name]:<34}{wall / 1000:>9.1f} ms, processor {cpu / 1000:>7.1f} ms, peak memory {peak / 1024:>6.1f} MiB", flush=True)
-            self.figures.setdefault("start", []).append({"system": name, "wall_ms": wall / 1000, "cpu_ms": cpu / 1000, "peak_mib": peak / 1024})
+            print(f"  {TITLE[name]:<34}{wall / 1000:>9.1f} ms, processor {cpu / 1000:>7.1f} ms, "
+                  f"peak memory {peak / 1024:>6.1f} MiB", flush=True)
+            self.figures.setdefault("start", []).append({"system": name, "wall_ms": wall / 1000, "cpu_ms": cpu / 1000,
+                                                         "peak_mib": peak / 1024})
 
     def report(self, versions, disk):
         path = os.path.join(pg.BUILD, "bench", "peers.json")
@@ -619,7 +630,8 @@ class Bench:
                        "median": median(self.load), "most": max(self.load, default=None)}, "keeps": KEEPS, "failures": self.failures,
                        "figures": self.figures}, f, indent=1)
             f.write("\n")
-        print(f"\nLoad average before each measurement: {min(self.load, default=0)} to {max(self.load, default=0)}. Also in {os.path.relpath(path)}.")
+        print(f"\nLoad average before each measurement: {min(self.load, default=0)} to {max(self.load, default=0)}. "
+              f"Also in {os.path.relpath(path)}.")
 
 
 TITLE = {"graphile": "graphile-worker", "boss": "pg-boss", "ours": "deferred"}
