@@ -505,7 +505,7 @@ CREATE FUNCTION deferred.cancel(id bigint) RETURNS boolean
 declare
     h deferred.__deferred_hot;
 begin
-    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by)) then
+    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by::name)) then
         return false;
     end if;
     delete from deferred.__deferred_hot x where x.id = $1 returning * into h;
@@ -757,7 +757,7 @@ declare
     v_attempt integer;
 begin
     select * into d from deferred.__deferred x where x.id = $1;
-    if not found or not deferred.__may_touch(d.created_by) then return false; end if;
+    if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
     select * into h from deferred.__deferred_hot x where x.id = $1 for update;
     if found then
         if h.receipt is not null then
@@ -836,7 +836,7 @@ CREATE TABLE deferred.__deferred (
     backoff_ceiling_ms bigint,
     backoff_exponent double precision,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    created_by name DEFAULT SESSION_USER NOT NULL
+    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (id);
 
@@ -966,7 +966,7 @@ CREATE TABLE deferred.__deferred_default (
     backoff_ceiling_ms bigint,
     backoff_exponent double precision,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    created_by name DEFAULT SESSION_USER NOT NULL
+    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C"
 );
 
 ALTER TABLE deferred.__deferred_default OWNER TO deferred_owner;

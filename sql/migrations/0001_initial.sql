@@ -95,7 +95,7 @@ create table deferred.__deferred (
     backoff_ceiling_ms  bigint,
     backoff_exponent    double precision,
     created_at          timestamptz not null default clock_timestamp(),
-    created_by          name not null default session_user,
+    created_by          text collate "C" not null default session_user,
     primary key (id)
 ) partition by range (id);
 comment on table  deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed';
@@ -592,7 +592,7 @@ as $$
 declare
     h deferred.__deferred_hot;
 begin
-    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by)) then
+    if not exists (select from deferred.__deferred d where d.id = $1 and deferred.__may_touch(d.created_by::name)) then
         return false;
     end if;
     delete from deferred.__deferred_hot x where x.id = $1 returning * into h;
@@ -615,7 +615,7 @@ declare
     v_attempt integer;
 begin
     select * into d from deferred.__deferred x where x.id = $1;
-    if not found or not deferred.__may_touch(d.created_by) then return false; end if;
+    if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
     select * into h from deferred.__deferred_hot x where x.id = $1 for update;
     if found then
         if h.receipt is not null then
