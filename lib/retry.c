@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "retry.h"
 
+#include "backoff.h"
+
 int64_t retry_delay_ms(const struct retry_policy *policy, int failures)
 {
 	double delay = (double)policy->floor_ms;
 
 	if (policy->exponent > 1)
 		for (int i = 1; i < failures && delay < (double)policy->ceiling_ms; i++)
-			delay *= policy->exponent;
-	return delay < (double)policy->ceiling_ms ? (int64_t)delay : policy->ceiling_ms;
+			delay = backoff_grow(delay, policy->exponent, policy->ceiling_ms);
+	return backoff_round_ms(delay, policy->ceiling_ms);
 }
 
 int64_t retry_jitter_ms(int64_t delay_ms, uint64_t random)

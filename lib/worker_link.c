@@ -9,6 +9,9 @@
 
 #define CONNECT_LIMIT_NS (10 * NS_PER_S) /* the non-blocking way of libpq knows no connect_timeout */
 
+/* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
+static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
+
 void worker_take_back(struct worker *w)
 {
 	while (w->releasing) {
@@ -35,13 +38,13 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	w->db = DB_WAITING;
 	if (!w->lost_ns) {
 		w->lost_ns = now;
-		w->tries = 0;
+		w->reconnect = reconnect;
 		w->lost = *err;
 		/* No new starts while nothing can be recorded. */
 		pool_add(&w->pool, pool_recall(&w->pool));
 	}
-	w->retry_ns = now + (w->tries == 0 ? 50 : w->tries < 5 ? 50u << w->tries : 1000) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
-	w->tries++;
+	/* The random part keeps workers that lost the same server from coming back in step. */
+	w->retry_ns = now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
 }
 
 /* The questions asked now are waited for: no longer than what is left until leases must be given up. */

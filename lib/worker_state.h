@@ -31,7 +31,8 @@ struct worker {
 	struct store_cycle cycle;
 	uint64_t lost_ns;          /* when the connection was lost */
 	uint64_t retry_ns;         /* next try: to connect, or to send a cycle that failed */
-	int tries;                 /* of this cycle, or of connecting */
+	int tries;                 /* of this cycle */
+	struct deferred_backoff reconnect;
 	struct deferred_error lost;/* why */
 
 	struct attempt_list unrecorded;    /* attempts that ended */

@@ -216,6 +216,51 @@ DEFERRED_API const char *deferred_strerror(int code);
 /* deferred_version - DEFERRED_VERSION of the library in use. */
 DEFERRED_API const char *deferred_version(void);
 
+/* ---- back-off --------------------------------------------------------------------------------- */
+
+/*
+ * How long a loop that polls sleeps: arithmetic only, no clock, no random part, no I/O. The interval starts at
+ * the floor; each poll that found nothing makes it longer; a hit takes it back to the floor, or a step down.
+ *
+ *     struct deferred_backoff b = DEFERRED_BACKOFF_DEFAULTS;
+ *
+ *     b.interval_ceiling_ms = 10000;
+ *     if (deferred_backoff_check(&b, &err) < 0)
+ *         ...
+ *     for (;;)
+ *         if (poll_for_work())
+ *             deferred_backoff_hit(&b);
+ *         else
+ *             sleep_ms(deferred_backoff_empty(&b));
+ *
+ * The caller's own storage, used by one thread at a time. Settings may be changed between calls: the
+ * interval reached so far is kept as far as the new bounds allow.
+ */
+struct deferred_backoff {
+	int64_t interval_floor_ms;   /* shortest interval, >= 1 */
+	int64_t interval_ceiling_ms; /* longest, >= the floor */
+	double exponent;             /* factor from one interval to the next, >= 1 */
+	int gradual_decrease;        /* after a hit: 0: the floor at once; else the interval divided by the exponent */
+	double interval_ms;          /* what the next empty poll sleeps; 0 before the first. Not rounded, so that a
+	                              * small exponent moves a short interval too. */
+};
+
+/* 1 s, doubled up to 60 s, back at once. */
+#define DEFERRED_BACKOFF_DEFAULTS { 1000, 60000, 2.0, 0, 0.0 }
+
+/*
+ * deferred_backoff_check - are the settings usable? Returns 0, or DEFERRED_EINVAL for a floor below 1 ms, a
+ * ceiling below the floor, an exponent that is below 1 or no finite number. Source: lib/backoff.c.
+ */
+DEFERRED_API int deferred_backoff_check(const struct deferred_backoff *b, struct deferred_error *err);
+
+/* deferred_backoff_empty - a poll found nothing. Returns how long to sleep in milliseconds, >= 1, and makes the
+ * next interval longer. */
+DEFERRED_API int64_t deferred_backoff_empty(struct deferred_backoff *b);
+
+/* deferred_backoff_hit - a poll found something: the next interval is shorter. */
+DEFERRED_API void deferred_backoff_hit(struct deferred_backoff *b);
+
 /* ---- mail ------------------------------------------------------------------------------------- */
 
 /* A mailbox: `mail` is the address, `label` the name shown for it (UTF-8, may be NULL). */
