@@ -3,7 +3,7 @@
 # Targets
 #   all          programs, libraries and plugins into build/ (default)
 #   demo         see it work: private servers, mails deferred, delivered, shown
-#   check        unit and integration tests, plain and under AddressSanitizer + UBSan
+#   check        unit and integration tests, plain and under AddressSanitizer + UBSan; threads under ThreadSanitizer
 #   check-quick  the same without the sanitizer build
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
@@ -47,7 +47,7 @@ DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
 ifdef SANITIZE
-B := build/san
+B := build/$(if $(filter thread,$(SANITIZE)),tsan,san)
 SAN_FLAGS := -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined -O1
 else
 B := build
@@ -77,6 +77,11 @@ LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 RUNNER_LIB := error log job params plugin frame
 LIB_SRC := $(wildcard lib/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
+# What threads share, and so is tested under ThreadSanitizer, needs no more of the library than this.
+THREADS_LIB := coordinator error
+ifeq ($(SANITIZE),thread)
+LIB_OBJ := $(THREADS_LIB:%=$(B)/obj/lib/%.o)
+endif
 CHECK_DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/check_deferred/*.c))
 DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred/*.c))
 RUNNER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_runner/*.c)) $(RUNNER_LIB:%=$(B)/obj/lib/%.o)
@@ -179,11 +184,14 @@ deps-build deps-demo deps-check deps-lint: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 SAN := SANITIZE=address,undefined
+TSAN := SANITIZE=thread
+THREADS_TESTS := build/tsan/tests/lib/coordinator_test
 .PHONY: check check-quick check-san check-faults check-lint lint bench demo
 check: deps-check
 	+@$(MAKE) --no-print-directory tests
 	+@$(MAKE) --no-print-directory $(SAN) tests
-	@$(PYTHON) tests/harness/check.py build build/san -- $(TESTS)
+	+@$(MAKE) --no-print-directory $(TSAN) $(THREADS_TESTS)
+	@$(PYTHON) tests/harness/check.py --threads build/tsan build build/san -- $(TESTS)
 check-quick: deps-check
 	+@$(MAKE) --no-print-directory tests
 	@$(PYTHON) tests/harness/check.py build -- $(TESTS)

@@ -58,7 +58,7 @@ struct pg_conn;
 	X(ESCHEMA, -7, "schema missing, older or newer than this program")            \
 	X(EPLUGIN, -8, "plugin refused")                                              \
 	X(ETIMEOUT, -9, "time is up")                                                 \
-	X(ENOTFOUND, -10, "no such job")                                              \
+	X(ENOTFOUND, -10, "no such job or track")                                     \
 	X(EFAILED, -11, "the function failed")                                        \
 	X(ESYSTEM, -12, "system call failed")
 

@@ -27,7 +27,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         root = os.path.join(installed, "usr/local")
         for name in ("bin/check_deferred", "bin/deferred", "libexec/deferred/deferred_runner", "lib/libdeferred.so", "lib/libdeferred.so.0",
                      "lib/libdeferred.a", "lib/pkgconfig/libdeferred.pc", "lib/deferred/plugins/sample.so", "lib/deferred/plugins/send_mail.so",
-                     "include/deferred.h", "include/deferred_plugin.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
+                     "include/deferred.h", "include/deferred_plugin.h", "include/deferred_coordinator.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
                      "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/deferred/sql/schema.sql",
                      "share/deferred/sql/migrations/0001_initial.sql", "share/deferred/sql/queries/job_claim.sql",
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",

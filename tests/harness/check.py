@@ -1,8 +1,9 @@
 """Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
 
-    check.py [--faults] [--seed N] BUILD... [-- PYTEST-ARGUMENT...]
+    check.py [--faults] [--seed N] [--threads BUILD] BUILD... [-- PYTEST-ARGUMENT...]
 
 Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
+The build of --threads has unit tests only, those under ThreadSanitizer, which need no server.
 With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest
 and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
 """
@@ -32,7 +33,16 @@ def unit_tests(build, cluster):
     pg.migrate(cluster.create_db(dbname), os.path.join(pg.TOP, build))
     env = {**harness.base_env(), "DEFERRED_TEST_DB": cluster.conninfo(dbname), "DEFERRED_BUILD": build, "DEFERRED_CONFIG": "/dev/null",
            **(harness.sanitizer_env(True) if os.path.basename(build) == "san" else {})}
-    programs = sorted(glob.glob(os.path.join(build, "tests/lib/*_test"))) + sorted(glob.glob("tests/lib/*_test.sh"))
+    return prove(build, sorted(glob.glob(os.path.join(build, "tests/lib/*_test"))) + sorted(glob.glob("tests/lib/*_test.sh")), env)
+
+
+def thread_tests(build):
+    """The same of the programs that are also run under ThreadSanitizer; a race it finds makes a program fail."""
+    env = {**os.environ, "TSAN_OPTIONS": "halt_on_error=0:exitcode=66:second_deadlock_stack=1"}
+    return prove(build, sorted(glob.glob(os.path.join(build, "tests/lib/*_test"))), env)
+
+
+def prove(build, programs, env):
     if not programs:
         return 0, 0
     done = subprocess.run(["prove", "-v", "--merge"] + programs, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -70,6 +80,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--threads", metavar="BUILD")
     parser.add_argument("builds", nargs="+")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
@@ -90,6 +101,8 @@ def main():
     os.environ["DEFERRED_TEST_ROOT"] = root
     began, passed, failed, skipped = time.monotonic(), 0, 0, 0
     try:
+        if args.threads and not narrowed:
+            passed, failed = thread_tests(args.threads)
         cluster = pg.Cluster(os.path.join(root, "pg")).start()
         for build in args.builds:
             if not args.faults and not narrowed:

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DEFERRED_COORDINATOR_H
+#define DEFERRED_COORDINATOR_H
+
+/*
+ * deferred_coordinator - keeps the threads of a process level: none gets ahead of another by more than RANGE steps.
+ *
+ * A coordinator holds a track for each walker. Tracks move in rounds: in a round each may make RANGE steps;
+ * one that has made them waits until every live track has; then all go on to the next round. So in round r
+ * (from 0) every track stands between r * RANGE and (r + 1) * RANGE, and any two differ by at most RANGE, at
+ * every moment. The same rule between processes and hosts is `check_deferred --balance`.
+ *
+ *     struct deferred_coordinator *c;          struct deferred_track track;
+ *
+ *     deferred_coordinator_new(&c, 10, &err);  deferred_track_create(c, &track, &err);
+ *
+ *     while (more_to_do) {
+ *             int64_t n = deferred_track_move_wait(track, 1, -1);
+ *
+ *             if (n < 0)
+ *                     break;
+ *             do_one();
+ *     }
+ *     deferred_track_destroy(track);
+ *
+ * What counts is the step granted: it is made when deferred_track_move() returns, and work begun after that may
+ * end after other tracks have gone on. Steps granted at once but not used are made all the same.
+ *
+ * Threads. All functions but deferred_coordinator_free() may be called by any thread at any time, for any track.
+ * A track is a value that may be copied; it stays valid memory until its coordinator is freed, and once the track
+ * was destroyed every use of it, of any copy, is DEFERRED_ENOTFOUND, also after its place was given to another
+ * track. A walker that stops must have its track destroyed, by itself or by whoever notices, or the others wait
+ * for it.
+ *
+ * Cost. A step inside a round is one atomic compare-and-exchange on a cache line of the track's own, repeated
+ * only where another thread moves the same track at that moment; no lock, no system call. The end of a round,
+ * once in RANGE steps, takes the coordinator's mutex.
+ */
+
+#include "deferred.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEFERRED_RANGE_MAX 2147483647
+
+struct deferred_coordinator;
+
+struct deferred_track {
+	void *place;
+	uint32_t generation;
+};
+
+/*
+ * deferred_coordinator_new - make a coordinator without tracks.
+ *
+ * c      receives it; freed with deferred_coordinator_free().
+ * range  steps of a round, 1 to DEFERRED_RANGE_MAX.
+ *
+ * Returns 0, DEFERRED_EINVAL, DEFERRED_ENOMEM or DEFERRED_ESYSTEM. Source: lib/coordinator.c.
+ */
+DEFERRED_API int deferred_coordinator_new(struct deferred_coordinator **c, int64_t range, struct deferred_error *err);
+
+/* deferred_coordinator_free - free it and all its tracks. No thread may be in a function with one of them, nor use
+ * one later. NULL is accepted. */
+DEFERRED_API void deferred_coordinator_free(struct deferred_coordinator *c);
+
+/*
+ * deferred_track_create - add a live track. It starts at the beginning of the round under way, where the
+ * slowest of the others may be; from then on they wait for it as for any other.
+ *
+ * Returns 0, DEFERRED_EINVAL or DEFERRED_ENOMEM.
+ */
+DEFERRED_API int deferred_track_create(struct deferred_coordinator *c, struct deferred_track *track, struct deferred_error *err);
+
+/*
+ * deferred_track_destroy - take the track out. Tracks that waited for this one alone go on; a thread that waits
+ * in deferred_track_move_wait() for the track itself gets DEFERRED_ENOTFOUND.
+ *
+ * Returns 0, or DEFERRED_ENOTFOUND where it was destroyed already.
+ */
+DEFERRED_API int deferred_track_destroy(struct deferred_track track);
+
+/*
+ * deferred_track_move - may the track take steps? Never waits for other tracks.
+ *
+ * n  steps wanted, >= 1.
+ *
+ * Returns the number granted, and made thereby: n, or less where less is left of the round; 0: wait for others.
+ * DEFERRED_EINVAL for n < 1, DEFERRED_ENOTFOUND for a destroyed track.
+ */
+DEFERRED_API int64_t deferred_track_move(struct deferred_track track, int64_t n);
+
+/*
+ * deferred_track_move_wait - the same, waiting until at least one step is granted.
+ *
+ * timeout_ms  how long to wait; 0 does not wait, negative waits for ever.
+ *
+ * Returns as deferred_track_move(), but DEFERRED_ETIMEOUT in place of 0.
+ */
+DEFERRED_API int64_t deferred_track_move_wait(struct deferred_track track, int64_t n, int64_t timeout_ms);
+
+/*
+ * deferred_track_position - steps made, counted from the beginning of round 0: for a track created in round r the
+ * r * RANGE steps before its time are included, so that positions can be compared.
+ *
+ * Returns it, or DEFERRED_ENOTFOUND. Takes no lock.
+ */
+DEFERRED_API int64_t deferred_track_position(struct deferred_track track);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
