@@ -157,12 +157,34 @@ static bool is_file_name(const char *text)
 	       text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
+/* GROUP:RANGE. Returns what is wrong with it; NULL: nothing. */
+static const char *parse_balance(const char *text, size_t *group_len, int64_t *range)
+{
+	const char *colon = strrchr(text, ':');
+
+	*group_len = colon ? (size_t)(colon - text) : 0;
+	if (!colon)
+		return "is not GROUP:RANGE, such as mail:10";
+	if (*group_len < 1 || *group_len > 63 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != *group_len)
+		return "has no group of 1 to 63 letters, digits, \"_\", \".\" and \"-\" before the \":\"";
+	if (!parse_whole(colon + 1, range) || *range < 1 || *range > 1000000000)
+		return "has no range from 1 to 1000000000 after the \":\"";
+	return NULL;
+}
+
 static int parse_text(const struct config_setting *s, const char *text, struct value *value, const char *place,
 		      struct deferred_error *err)
 {
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
 				 "%s: value \"%.64s\" is no name of letters, digits, \"_\", \".\" and \"-\"", place, text);
+	if (strcmp(s->name, "balance") == 0 && text[0]) {
+		size_t group_len;
+		const char *wrong = parse_balance(text, &group_len, &value->number);
+
+		if (wrong)
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
+	}
 	if (text[0] && !(value->text = strdup(text)))
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
 	return 0;
@@ -747,6 +769,19 @@ double config_real(const struct config *config, const char *name)
 bool config_flag(const struct config *config, const char *name)
 {
 	return value_of(config, name)->number != 0;
+}
+
+bool config_balance(const struct config *config, char *group, size_t size, int64_t *range)
+{
+	const char *text = config_text(config, "balance");
+	size_t len;
+
+	/* Checked when it was set. */
+	if (!text || parse_balance(text, &len, range) || len >= size)
+		return false;
+	memcpy(group, text, len);
+	group[len] = '\0';
+	return true;
 }
 
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data)

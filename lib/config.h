@@ -66,6 +66,9 @@ int64_t config_int(const struct config *config, const char *name); /* INT, MS, B
 double config_real(const struct config *config, const char *name);
 bool config_flag(const struct config *config, const char *name);
 
+/* Setting balance: fills in group, at most size - 1 bytes, and range. False: not set. */
+bool config_balance(const struct config *config, char *group, size_t size, int64_t *range);
+
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
 /* Call f with every setting a runner may know: all of the table but database.*, and the free-form ones. */

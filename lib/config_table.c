@@ -25,6 +25,7 @@ const struct config_setting config_settings[] = {
 	CHOICE("if_running", "replace", "replace|skip", "what a start does while the previous copy runs"),
 	TEXT("queue", NULL, "queues to serve, separated by commas; none: all of them"),
 	NUMBER("runners", INT, "1", 1, 256, "child processes that run functions"),
+	TEXT("balance", NULL, "GROUP:RANGE: workers of the group differ by at most RANGE attempts; none: each works as it can"),
 	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
 	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
 

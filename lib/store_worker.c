@@ -14,7 +14,7 @@
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
-enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_LOOK, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED };
+enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_LOOK, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK };
 
 static int answer_ms = 30000;
 
@@ -187,6 +187,37 @@ int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, s
 	pg_arg_int8(&args, worker);
 	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
 	return run_one(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, released, err);
+}
+
+static void track_args(struct pg_args *args, const struct store_track *track)
+{
+	pg_args_init(args);
+	pg_arg_int8(args, track->worker);
+	pg_arg_text(args, track->group);
+	pg_arg_int4(args, (int32_t)track->range);
+	pg_arg_int8(args, track->live ? track->lease_ms : 0);
+	pg_arg_int8(args, track->round);
+	pg_arg_int4(args, (int32_t)track->made);
+}
+
+static void on_track(void *data, int tag, const struct pg_result *res)
+{
+	struct store_track *track = data;
+
+	if (tag != TAG_TRACK || pg_rows(res) != 1)
+		return;
+	track->live = pg_bool(res, 0, 0);
+	track->round = pg_int(res, 0, 1);
+	track->steps = pg_int(res, 0, 2);
+	track->made = pg_int(res, 0, 3);
+}
+
+int store_track_move(struct pg *pg, struct store_track *track, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	track_args(&args, track);
+	return run_one(pg, &sql_track_move, &args, TAG_TRACK, on_track, track, err);
 }
 
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
@@ -634,6 +665,18 @@ static void learn(struct store_cycle *cycle)
 		cursor_meet(cycle->cursor, job->queue, job->priority);
 }
 
+int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->tracks = true;
+	track_args(&args, track);
+	rc = pg_pipeline_add(cycle->pg, &sql_track_move, &args, TAG_TRACK, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
@@ -730,6 +773,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	}
 	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
 		cycle->promoted = pg_int(res, 0, 0);
+	on_track(&cycle->track, tag, res);
 	if (tag == TAG_CLAIM)
 		take_claimed(cycle, res);
 	if (tag == TAG_LOOK)

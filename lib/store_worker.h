@@ -63,10 +63,21 @@ bool store_ids_add(struct store_ids *ids, int64_t id); /* false: out of memory *
 void store_ids_sort(struct store_ids *ids);           /* before store_ids_have() */
 bool store_ids_have(const struct store_ids *ids, int64_t id);
 
+/* A report of a worker that is kept level with others, and the answer in its place. Source: track_move.sql. */
+struct store_track {
+	int64_t worker;
+	const char *group;
+	int64_t range, lease_ms;
+	bool live;                  /* to be, or to stay, in the group; the answer: it is */
+	int64_t round, steps, made; /* steps: of the round, in the answer only */
+};
+int store_track_move(struct pg *pg, struct store_track *track, struct deferred_error *err);
+
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
 	bool promotes;           /* delayed jobs were looked at */
+	bool tracks;             /* steps were reported */
 	/* results */
 	struct store_ids recorded;
 	struct store_ids ours, renewed; /* asked to be renewed: still ours, and of these renewed */
@@ -75,6 +86,7 @@ struct store_cycle {
 	int64_t seen;            /* ready jobs in the window */
 	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
 	int64_t promoted;
+	struct store_track track;
 	bool out_of_memory;
 	/* what the claim was sent with */
 	int64_t receipt, seed;
@@ -107,6 +119,7 @@ int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t
 int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
+int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
 void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed */

@@ -221,6 +221,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		if (pool_unstarted(&w->pool) > 0 && now + POOL_STUCK_NS < deadline)
 			deadline = now + POOL_STUCK_NS;
 	}
+	if (can_send && worker_balance_due_ns(w) < deadline)
+		deadline = worker_balance_due_ns(w);
 	if (w->unrecorded.len > 0 && can_send && w->oldest_unrecorded_ns + RECORD_MAX_NS < deadline)
 		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
 	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
@@ -344,6 +346,8 @@ static int begin(struct worker *w, struct deferred_error *err)
 	if (rc == 0)
 		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_INTERRUPTED,
 				   log_recovered, w, err);
+	if (rc == 0)
+		rc = worker_balance_begin(w, err);
 	return rc;
 }
 

@@ -44,6 +44,8 @@ static int64_t want(struct worker *w, uint64_t now)
 	}
 	if (w->cnt > 0 && target > w->cnt - w->charged)
 		target = w->cnt - w->charged;
+	if (target > worker_balance_left(w))
+		target = worker_balance_left(w);
 	return target > 0 ? target : 0;
 }
 
@@ -161,7 +163,7 @@ static void take_to_record(struct worker *w, bool renew)
 	attempt_list_add(&w->recording, a);
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, uint64_t now, struct deferred_error *err)
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, uint64_t now, struct deferred_error *err)
 {
 	int rc = store_cycle_begin(&w->cycle, w->pg, err);
 
@@ -190,6 +192,8 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = add_lapsed(w, err);
 	if (rc == 0 && claim_n > 0)
 		rc = add_claim(w, claim_n, now, err);
+	if (rc == 0 && balance)
+		rc = worker_balance_add(w, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -204,7 +208,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	struct worker_oldest o = worker_oldest_lease(w);
 	bool renew = o.n > 0 && now >= o.lease_ns + worker_renew_after_ns(w) && now >= w->renew_ns;
 	bool promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
-	bool record = w->unrecorded.len > 0;
+	bool record = w->unrecorded.len > 0, balance = now >= worker_balance_due_ns(w);
 
 	/* Short jobs come in crowds: let their results gather, the next claim takes them along. */
 	if (record && n == 0 && pool_unstarted(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000 && !w->stopping &&
@@ -213,13 +217,13 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* With results in work an empty-handed claim would only be repeated. */
 	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
 		n = 0;
-	if (!record && !w->release && !renew && n == 0)
+	if (!record && !w->release && !renew && !balance && n == 0)
 		return 0;
 	if (promote)
 		w->promoted_ns = now;
 	if (renew)
 		w->renew_ns = now + worker_renew_after_ns(w) / 4; /* a row that is locked is tried again, not at once */
-	return send_cycle(w, n, renew, promote, now, err);
+	return send_cycle(w, n, renew, promote, balance, now, err);
 }
 
 static void report_refused(struct worker *w, struct attempt *a)
@@ -371,7 +375,9 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	after_recording(w);
 	worker_after_renewal(w);
 	w->renewing.len = 0;
+	worker_balance_after_report(w);
 	after_claim(w);
+	worker_balance_after_claim(w);
 	store_cycle_clear(&w->cycle);
 	return 0;
 }

@@ -6,6 +6,7 @@
  *     worker_cycle.c  how much to claim, the round trip that records and claims, and its failures
  *     worker_lease.c  leases: renewing them, and giving up before they end
  *     worker_link.c   the connection lost and found again
+ *     worker_balance.c  workers of a group kept level
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -14,6 +15,19 @@
 #include "retry.h"
 #include "store_worker.h"
 #include "worker.h"
+
+/* See worker_balance.c. All zero: not in use. */
+struct balance {
+	bool on;
+	char group[64];
+	int64_t range;
+	bool live;                 /* in the group, as the server last said: others wait for us */
+	bool idle;                 /* the last claim found nothing ready */
+	int64_t round, steps;      /* round last granted, and its steps */
+	int64_t base;              /* `charged` when it began */
+	uint64_t sent_ns, next_ns; /* last report; while waiting, the next one */
+	struct deferred_backoff backoff;
+};
 
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
@@ -24,6 +38,7 @@ struct worker {
 	struct store_scope scope;
 	struct retry_policy backoff;
 	int64_t cnt, lease_ms, batch, worker_id, live_workers;
+	struct balance balance;
 	struct pool pool;
 
 	enum db_state db;
@@ -98,5 +113,13 @@ int64_t *worker_held_ids(const struct worker *w, size_t *n);  /* free() it; NULL
 void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
+
+/* worker_balance.c */
+int worker_balance_begin(struct worker *w, struct deferred_error *err);
+int64_t worker_balance_left(const struct worker *w);         /* jobs that may be claimed now */
+uint64_t worker_balance_due_ns(const struct worker *w);      /* of the next report; UINT64_MAX: none */
+int worker_balance_add(struct worker *w, struct deferred_error *err); /* a report, to the cycle being made */
+void worker_balance_after_report(struct worker *w);          /* before what the cycle claimed is charged */
+void worker_balance_after_claim(struct worker *w);
 
 #endif

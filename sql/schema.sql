@@ -495,6 +495,144 @@ ALTER FUNCTION deferred.__purge_workers(older_than interval) OWNER TO deferred_o
 COMMENT ON FUNCTION deferred.__purge_workers(older_than interval) IS 'part of "deferred purge": deletes rows of runs ended long ago';
 
 --
+-- Name: __track_bury(text, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__track_bury(p_group text, p_except bigint) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    delete from deferred.__deferred_track t
+    where t.worker in (
+        select x.worker from deferred.__deferred_track x
+        where x.group_name = p_group and x.worker <> p_except
+          and (x.lease_until <= clock_timestamp()
+               or not exists (select from deferred.__deferred_worker w where w.id = x.worker and w.ended_at is null))
+        for update of x skip locked)
+$$;
+
+ALTER FUNCTION deferred.__track_bury(p_group text, p_except bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __track_bury(p_group text, p_except bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__track_bury(p_group text, p_except bigint) IS 'takes the tracks of dead workers out of a group';
+
+--
+-- Name: __track_move(bigint, text, integer, bigint, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_lease interval := p_lease_ms * interval '1 millisecond';
+    v_track deferred.__deferred_track;
+begin
+    live := false;
+    if p_lease_ms = 0 then
+        delete from deferred.__deferred_track t where t.worker = p_worker;
+        return;
+    end if;
+
+    select * into v_track from deferred.__deferred_track t where t.worker = p_worker;
+    if not found or v_track.group_name <> p_group or v_track.lease_until <= clock_timestamp() then
+        -- Join, or join again.
+        insert into deferred.__deferred_group (name, steps) select p_group, p_range
+        where not exists (select from deferred.__deferred_group g where g.name = p_group) on conflict do nothing;
+        perform from deferred.__deferred_group g where g.name = p_group for update skip locked;
+        if not found then
+            return;
+        end if;
+        perform deferred.__track_bury(p_group, p_worker);
+        update deferred.__deferred_group g
+        set steps = case when exists (select from deferred.__deferred_track t where t.group_name = p_group and t.worker <> p_worker)
+                         then g.steps else p_range end
+        where g.name = p_group
+        returning g.round, g.steps into round, steps;
+        made := case when p_round = round then least(p_made, steps) else 0 end;
+        insert into deferred.__deferred_track as t (worker, group_name, range, since, round, made, lease_until)
+        values (p_worker, p_group, p_range, round, round, made, clock_timestamp() + v_lease)
+        on conflict (worker) do update
+        set group_name = excluded.group_name, range = excluded.range, since = excluded.since, round = excluded.round,
+            made = excluded.made, lease_until = excluded.lease_until;
+        live := true;
+        return;
+    end if;
+
+    select g.round, g.steps into round, steps from deferred.__deferred_group g where g.name = p_group;
+    made := case when v_track.round = p_round then least(p_made, steps) else v_track.made end;
+    if v_track.round < round then
+        made := 0;
+    elsif made >= steps and deferred.__track_round_over(p_group, p_worker, round) then
+        select g.round, g.steps into round, steps from deferred.__deferred_group g where g.name = p_group;
+        made := 0;
+    end if;
+    live := true;
+    if v_track.round <> round or v_track.made <> made or v_track.range <> p_range
+       or v_track.lease_until < clock_timestamp() + v_lease * (2.0 / 3) then
+        update deferred.__deferred_track t
+        set round = __track_move.round, made = __track_move.made, range = p_range, lease_until = clock_timestamp() + v_lease
+        where t.worker = p_worker;
+        live := found;  -- somebody took it for dead just now: join again
+    end if;
+end
+$$;
+
+ALTER FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer) IS 'a worker of a group reports the steps it made, and learns how many it may make';
+
+--
+-- Name: __track_round_over(text, bigint, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+declare
+    v_group deferred.__deferred_group;
+begin
+    if exists (select from deferred.__deferred_track t
+               where t.group_name = p_group and t.worker <> p_worker and t.lease_until > clock_timestamp()
+                 and (t.round < p_round
+                      or t.made < (select g.steps from deferred.__deferred_group g where g.name = p_group and g.round = p_round))
+                 and exists (select from deferred.__deferred_worker w where w.id = t.worker and w.ended_at is null)) then
+        return false;
+    end if;
+    select * into v_group from deferred.__deferred_group g where g.name = p_group for update skip locked;
+    if not found or v_group.round <> p_round then
+        return found;
+    end if;
+    perform deferred.__track_bury(p_group, p_worker);
+    if exists (select from deferred.__deferred_track t
+               where t.group_name = p_group and t.worker <> p_worker and (t.round < p_round or t.made < v_group.steps)) then
+        return false;
+    end if;
+    update deferred.__deferred_group g
+    set round = g.round + 1,
+        steps = (select min(t.range) from deferred.__deferred_track t where t.group_name = p_group)
+    where g.name = p_group;
+    return true;
+end
+$$;
+
+ALTER FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __track_round_over(p_group text, p_worker bigint, p_round bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) IS 'begins the next round of a group when all live tracks made the steps of this one';
+
+--
 -- Name: cancel(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1008,6 +1146,46 @@ COMMENT ON COLUMN deferred.__deferred_grant.queue IS 'queue allowed; NULL: any';
 COMMENT ON COLUMN deferred.__deferred_grant.fn IS 'function allowed; NULL: any';
 
 --
+-- Name: __deferred_group; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_group (
+    name text NOT NULL,
+    round bigint DEFAULT 0 NOT NULL,
+    steps integer NOT NULL,
+    CONSTRAINT __deferred_group_name_check CHECK ((name ~ '^[A-Za-z0-9_.-]{1,63}$'::text)),
+    CONSTRAINT __deferred_group_round_check CHECK ((round >= 0)),
+    CONSTRAINT __deferred_group_steps_check CHECK ((steps >= 1))
+)
+WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_group OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_group; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_group IS 'groups of workers that are kept level, made by the first worker that names one';
+
+--
+-- Name: COLUMN __deferred_group.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_group.name IS 'name of the group';
+
+--
+-- Name: COLUMN __deferred_group.round; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_group.round IS 'round under way: each live track may make so many steps in it';
+
+--
+-- Name: COLUMN __deferred_group.steps; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_group.steps IS 'steps of that round: the smallest range of the tracks that were live when it began';
+
+--
 -- Name: __deferred_hot; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1394,6 +1572,74 @@ COMMENT ON COLUMN deferred.__deferred_queue.params_max_bytes IS 'largest params 
 COMMENT ON COLUMN deferred.__deferred_queue.created_at IS 'when it was added';
 
 --
+-- Name: __deferred_track; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_track (
+    worker bigint NOT NULL,
+    group_name text NOT NULL,
+    range integer NOT NULL,
+    since bigint NOT NULL,
+    round bigint NOT NULL,
+    made integer NOT NULL,
+    lease_until timestamp with time zone NOT NULL,
+    CONSTRAINT __deferred_track_check CHECK ((round >= since)),
+    CONSTRAINT __deferred_track_made_check CHECK ((made >= 0)),
+    CONSTRAINT __deferred_track_range_check CHECK ((range >= 1))
+)
+WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_track OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_track; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_track IS 'workers that are in a group and have work: those that the others of the group wait for';
+
+--
+-- Name: COLUMN __deferred_track.worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.worker IS 'worker: __deferred_worker.id';
+
+--
+-- Name: COLUMN __deferred_track.group_name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.group_name IS 'its group: __deferred_group.name';
+
+--
+-- Name: COLUMN __deferred_track.range; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.range IS 'range it was started with';
+
+--
+-- Name: COLUMN __deferred_track.since; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.since IS 'round in which it joined';
+
+--
+-- Name: COLUMN __deferred_track.round; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.round IS 'round it is in';
+
+--
+-- Name: COLUMN __deferred_track.made; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.made IS 'steps it reported of that round: attempts begun';
+
+--
+-- Name: COLUMN __deferred_track.lease_until; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_track.lease_until IS 'not reported again by then, it is taken for dead and blocks nobody';
+
+--
 -- Name: __deferred_worker; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1565,6 +1811,13 @@ ALTER TABLE ONLY deferred.__deferred_grant
     ADD CONSTRAINT __deferred_grant_role_queue_fn_key UNIQUE NULLS NOT DISTINCT (role, queue, fn);
 
 --
+-- Name: __deferred_group __deferred_group_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_group
+    ADD CONSTRAINT __deferred_group_pkey PRIMARY KEY (name);
+
+--
 -- Name: __deferred_hot __deferred_hot_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1584,6 +1837,13 @@ ALTER TABLE ONLY deferred.__deferred_migration
 
 ALTER TABLE ONLY deferred.__deferred_queue
     ADD CONSTRAINT __deferred_queue_pkey PRIMARY KEY (name);
+
+--
+-- Name: __deferred_track __deferred_track_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_track
+    ADD CONSTRAINT __deferred_track_pkey PRIMARY KEY (worker);
 
 --
 -- Name: __deferred_worker __deferred_worker_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
@@ -1633,6 +1893,12 @@ CREATE INDEX __deferred_log_job ON ONLY deferred.__deferred_log USING btree (job
 --
 
 CREATE INDEX __deferred_log_default_job_id_idx ON deferred.__deferred_log_default USING btree (job_id);
+
+--
+-- Name: __deferred_track_group; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_track_group ON deferred.__deferred_track USING btree (group_name);
 
 --
 -- Name: __deferred_worker_alive; Type: INDEX; Schema: deferred; Owner: deferred_owner
@@ -1744,6 +2010,25 @@ REVOKE ALL ON FUNCTION deferred.__purge_partition(older_than interval) FROM PUBL
 REVOKE ALL ON FUNCTION deferred.__purge_workers(older_than interval) FROM PUBLIC;
 
 --
+-- Name: FUNCTION __track_bury(p_group text, p_except bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__track_bury(p_group text, p_except bigint) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint, p_round bigint, p_made integer, OUT live boolean, OUT round bigint, OUT steps integer, OUT made integer) TO deferred_worker;
+
+--
+-- Name: FUNCTION __track_round_over(p_group text, p_worker bigint, p_round bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) FROM PUBLIC;
+
+--
 -- Name: FUNCTION cancel(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1798,6 +2083,13 @@ GRANT ALL ON FUNCTION deferred.state(outcome text) TO deferred_viewer;
 --
 
 GRANT SELECT ON TABLE deferred.__deferred TO deferred_worker;
+
+--
+-- Name: TABLE __deferred_group; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.__deferred_group TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_group TO deferred_viewer;
 
 --
 -- Name: TABLE __deferred_hot; Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -1987,6 +2279,13 @@ GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_viewer;
 
 GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_worker;
 GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_track; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,DELETE ON TABLE deferred.__deferred_track TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_track TO deferred_viewer;
 
 --
 -- Name: TABLE __deferred_worker; Type: ACL; Schema: deferred; Owner: deferred_owner

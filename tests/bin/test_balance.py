@@ -1,0 +1,233 @@
+"""check_deferred --balance: processes of different speed, kept level while they work on one queue."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from harness import ledger, wait_for
+
+# One snapshot. Where each live worker stands, by the attempts in the log and the claims it holds, not by what it
+# reported; those made before it joined are the steps of the rounds before.
+STANDS = """
+    select t.worker, t.since::int * %s
+           + (select count(*) from deferred.__deferred_log l where l.worker = t.worker)::int
+           + (select count(*) from deferred.__deferred_hot h where h.worker = t.worker and h.receipt is not null)::int
+    from deferred.__deferred_track t
+    join deferred.__deferred_worker w on w.id = t.worker and w.ended_at is null
+    where t.group_name = 'g' and t.lease_until > now()"""
+
+
+class Group:
+    """Workers of one group, each with a config of its own in which a job takes so many seconds."""
+
+    def __init__(self, db, range_):
+        self.db, self.range, self.workers = db, range_, []
+
+    def start(self, seconds, *args):
+        n = len(self.workers)
+        config = os.path.join(self.db.dir, f"worker{n}.conf")
+        with open(config, "w") as f:
+            os.fchmod(f.fileno(), 0o600)
+            f.write(f'function "work" {{ command = {{"/bin/sleep", "{seconds}"}} }}\n')
+        worker = self.db.spawn(["check_deferred", "--cnt", "0", "--balance", f"g:{self.range}", "--pidfile", self.db.pidfile + str(n), *args],
+                               env={"DEFERRED_CONFIG": config})
+        self.workers.append(worker)
+        return worker
+
+    def stands(self):
+        return dict(self.db.sql(STANDS, self.range))
+
+    def sample(self, seconds, live):
+        """Look as often as can be; returns (number of looks, greatest difference seen, where they stood first and last)."""
+        first = last = self.stands()
+        looks = greatest = 0
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            at = self.stands()
+            assert len(at) == live, at
+            difference = max(at.values()) - min(at.values())
+            assert difference <= self.range, at
+            looks, greatest, last = looks + 1, max(greatest, difference), at
+        return looks, greatest, first, last
+
+    def all_live(self):
+        return wait_for(lambda: len(self.stands()) == len(self.workers), what="all workers joined")
+
+    def worker_id(self, worker):
+        return self.db.one("select id from deferred.__deferred_worker where pid = %s", worker.pid)
+
+    def round(self):
+        return self.db.one("select round from deferred.__deferred_group where name = 'g'")
+
+    def stop(self):
+        for w in self.workers:
+            if w.alive():
+                w.signal(signal.SIGTERM)
+        for w in self.workers:
+            w.wait(30)
+
+
+@pytest.fixture
+def group(db):
+    made = []
+
+    def make(*args):
+        made.append(Group(db, *args))
+        return made[-1]
+    yield make
+    for g in made:
+        g.stop()
+
+
+def defer_work(db, n):
+    db.sql("select count(deferred.defer('work')) from generate_series(1, %s)", n)
+
+
+@pytest.mark.parametrize("runners", ["1", "3"])
+def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runners):
+    defer_work(db, 5000)
+    g = group(5)
+    for seconds in "0.01", "0.01", "0.02", "0.1":
+        g.start(seconds, "--runners", runners)
+    g.all_live()
+    looks, greatest, first, last = g.sample(5, live=4)
+    print(f"{looks} looks, greatest difference {greatest}, from {first} to {last}")
+    # They went on, round after round, at the pace of the slowest, and did run apart as far as they may.
+    assert looks > 100
+    assert min(last.values()) - min(first.values()) >= 3 * g.range
+    assert g.range - 1 <= greatest <= g.range
+    g.stop()
+    ledger(db)
+
+
+def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group):
+    defer_work(db, 5000)
+    g = group(5)
+    lease = 3
+    for seconds in "0.01", "0.01", "0.01", "0.3":
+        g.start(seconds, "--lease", f"{lease}s")
+    g.all_live()
+    slow = g.worker_id(g.workers[3])
+    wait_for(lambda: g.round() >= 1)
+    # In the middle of a round, the others at its end and waiting.
+    wait_for(lambda: sorted(g.stands().values())[1] - g.stands().get(slow, 0) >= 3, what="the others wait")
+    before = g.round()
+    killed = time.monotonic()
+    g.workers[3].signal(signal.SIGKILL)
+    g.workers[3].wait()
+    while g.round() == before:
+        at = g.stands()
+        assert max(at.values()) - min(at.values()) <= g.range
+        assert time.monotonic() - killed < lease, "released too late"
+        time.sleep(0.005)
+    released = time.monotonic() - killed
+    print(f"released after {released:.2f} s of a lease of {lease} s")
+    # And from then on they run at their own speed.
+    assert slow not in g.stands()
+    looks, _, first, last = g.sample(2, live=3)
+    assert looks > 20 and min(last.values()) - min(first.values()) >= 4 * g.range
+    g.stop()
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where worker = %s and visible_at > now()", slow) == 0)
+    assert db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0  # takes over what it held
+    ledger(db)
+
+
+def test_one_told_to_stop_releases_the_others_at_once(db, group):
+    defer_work(db, 2000)
+    g = group(5)
+    for seconds in "0.01", "0.01", "5":
+        g.start(seconds, "--lease", "60s")
+    g.all_live()
+    wait_for(lambda: sorted(g.stands().values())[1] >= 5, what="the others wait")
+    before = g.round()
+    g.workers[2].signal(signal.SIGTERM)  # it has 5 s of grace for the job at hand; nobody waits for that
+    wait_for(lambda: g.round() > before + 2, 2)
+    assert g.workers[2].alive()
+
+
+def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
+    """Two queues. One worker's is empty after its first job, which it is still at, having a second runner idle."""
+    db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"full\"}')) from generate_series(1, 200)")
+    db.defer("work", queue="short")
+    g = group(5)
+    short = g.start("4", "--queue", "short", "--runners", "2")
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'short' and receipt is not null") == 1)
+    g.start("0.005", "--queue", "full")
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'full'") < 150)
+    assert db.one("select count(*) from deferred.__deferred_hot where queue = 'short'") == 1
+    assert g.worker_id(short) not in g.stands()
+    # When it gets more to do it is in the group again, in the round then under way, and is waited for.
+    before = g.round()
+    db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"short\"}')) from generate_series(1, 20)")
+    db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"full\"}')) from generate_series(1, 2000)")
+    wait_for(lambda: g.worker_id(short) in g.stands())
+    assert db.one("select since from deferred.__deferred_track where worker = %s", g.worker_id(short)) > before
+    joined = g.round()
+    time.sleep(1)
+    assert g.round() <= joined + 1
+    assert short.alive()
+
+
+def test_all_jobs_are_done_and_everybody_goes_home(db, group):
+    """No deadlock, whatever the range: small ones, many runners, results that come in crowds."""
+    for range_ in 1, 3, 50:
+        n = 400
+        db.sql("select count(deferred.defer('noop')) from generate_series(1, %s)", n)
+        before = db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'")
+        workers = [db.spawn(["check_deferred", "--cnt", "0", "--balance", f"all{range_}:{range_}", "--pidfile", f"{db.pidfile}{i}",
+                             "--runners", str(1 + i % 2)]) for i in range(4)]
+        for w in workers:
+            assert w.wait(60) == 0, w.output()
+        assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") - before == n
+        assert db.sql("select * from deferred.__deferred_track") == []
+    ledger(db)
+
+
+def test_an_unknown_function_is_no_step(db, group):
+    """Jobs given back because no plugin here has their function leave the steps to be made."""
+    db.sql("select count(deferred.defer('nobody_has_this')) from generate_series(1, 20)")
+    db.sql("select count(deferred.defer('noop')) from generate_series(1, 40)")
+    done = db.run(["check_deferred", "--cnt", "0", "--balance", "g:7"])
+    assert done.returncode == 0, done.stderr
+    assert db.one("select count(*) from deferred.__deferred_log") == 40
+    ledger(db)
+
+
+def test_waiting_costs_next_to_nothing(db, group):
+    """The fast one waits for the slow one most of the time: it asks now and then, and never spins."""
+    defer_work(db, 2000)
+    g = group(1)
+    g.start("0.001")
+    g.start("20")
+    g.all_live()
+    wait_for(lambda: min(g.stands().values()) >= 1, what="both began their step")
+    time.sleep(1)
+    pid = g.workers[0].pid
+
+    def ticks():
+        with open(f"/proc/{pid}/stat") as f:
+            return sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13])
+    began = ticks()
+    statements = db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+    time.sleep(3)
+    assert ticks() - began <= 3  # of 300
+    db.sql("select pg_stat_force_next_flush()")
+    assert db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()") - statements < 40
+
+
+@pytest.mark.parametrize("value,says", [("g", "is not GROUP:RANGE"), ("g:0", "has no range"), ("g:-1", "has no range"),
+                                        ("g:1.5", "has no range"), ("g:nan", "has no range"), (":5", "has no group"), ("a b:5", "has no group")])
+def test_nonsense_is_refused_with_the_option_named(db, value, says):
+    done = db.run(["check_deferred", "--balance", value])
+    assert done.returncode == 64
+    assert f'option --balance: value "{value}" {says}' in done.stderr
+
+
+def test_it_is_a_setting_of_the_file_and_the_environment(db):
+    db.defer("noop"), db.defer("noop")
+    db.config('balance = "from_file:3"\n')
+    assert db.run(["check_deferred"]).returncode == 0
+    assert db.run(["check_deferred"], env={"DEFERRED_BALANCE": "from_env:4"}).returncode == 0
+    assert db.sql("select name, steps from deferred.__deferred_group order by name") == [("from_env", 4), ("from_file", 3)]
