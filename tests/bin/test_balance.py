@@ -102,6 +102,22 @@ def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runn
     ledger(db)
 
 
+def test_jobs_given_back_are_no_steps(db, group):
+    """Short jobs are claimed ahead, up to the end of the round; when a long one turns up among them the rest is given
+    back, and those steps have not been made. Then others must not have gone on."""
+    db.sql("""select count(deferred.defer('sleep', json_build_object('ms', case when i % 60 = 0 then 700 else 0 end)))
+              from generate_series(1, 30000) i""")
+    g = group(40)
+    for _ in range(3):
+        g.start("0")
+    g.all_live()
+    looks, greatest, first, last = g.sample(6, live=3)
+    print(f"{looks} looks, greatest difference {greatest}, from {first} to {last}")
+    assert looks > 100 and min(last.values()) - min(first.values()) >= 3 * g.range
+    g.stop()
+    ledger(db)
+
+
 def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group):
     defer_work(db, 5000)
     g = group(5)
@@ -131,6 +147,27 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
     g.stop()
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where worker = %s and visible_at > now()", slow) == 0)
     assert db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0  # takes over what it held
+    ledger(db)
+
+
+def test_connections_lost_again_and_again_keep_the_bound(db, group):
+    """Whatever was under way, a claim, a report or its answer: it is repeated, and counts once."""
+    db.sql("select count(deferred.defer('sleep', json_build_object('ms', i % 4))) from generate_series(1, 30000) i")
+    g = group(10)
+    for _ in range(3):
+        g.start("0", "--runners", "2")
+    g.all_live()
+    end, lost, began = time.monotonic() + 8, 0, g.round()
+    while time.monotonic() < end:
+        lost += db.one("""select count(pg_terminate_backend(pid)) from pg_stat_activity
+                          where application_name = 'check_deferred' and datname = current_database()""")
+        pause = time.monotonic() + 0.4
+        while time.monotonic() < pause:
+            at = g.stands()
+            assert len(at) == 3 and max(at.values()) - min(at.values()) <= g.range, at
+    print(f"{lost} connections lost, {g.round() - began} rounds")
+    assert lost > 15 and g.round() > began + 5
+    g.stop()
     ledger(db)
 
 
@@ -168,6 +205,18 @@ def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
     time.sleep(1)
     assert g.round() <= joined + 1
     assert short.alive()
+
+
+def test_a_worker_without_work_does_not_come_back_for_nothing(db, group):
+    """While its last jobs end, one by one, it looks for more each time: that makes nobody wait for it."""
+    for n in range(6):
+        db.defer("sleep", f'{{"ms": {200 + n * 150}}}')
+    g = group(10)
+    g.start("0", "--runners", "6").wait(20)
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == 6)
+    db.sql("select pg_stat_force_next_flush()")
+    joined = wait_for(lambda: db.one("select n_tup_ins from pg_stat_user_tables where relname = '__deferred_track'"))
+    assert joined <= 2
 
 
 def test_all_jobs_are_done_and_everybody_goes_home(db, group):
