@@ -220,6 +220,7 @@ BENCH_SCENARIOS := $(filter-out __init__,$(patsubst tests/bench/scenarios/%.py,%
 bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 	+@$(MAKE) --no-print-directory bench-programs
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) $(BENCH_ARGS)
+	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi
 bench-programs: all $(BENCH_PROGRAMS)
 
 # Modules are looked for beside the scripts that name them, so those run from where npm puts the packages. PEERS="--only held
