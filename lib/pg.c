@@ -37,6 +37,8 @@ struct pg {
 	size_t expected_len, expected_at, expected_cap;
 	bool syncing;
 	struct deferred_error pipeline_err;
+	void (*on_notice)(void *data, const char *sqlstate, const char *message);
+	void *notice_data;
 };
 
 /* ---- connections ------------------------------------------------------------------------------ */
@@ -222,6 +224,22 @@ bool pg_is_unnamed(const struct pg *pg)
 bool pg_alive(struct pg *pg)
 {
 	return PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
+}
+
+static void receive_notice(void *arg, const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	struct pg *pg = arg;
+
+	if (pg->on_notice && state && text)
+		pg->on_notice(pg->notice_data, state, text);
+}
+
+void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data)
+{
+	pg->on_notice = f;
+	pg->notice_data = data;
+	PQsetNoticeReceiver(pg->conn, receive_notice, pg);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------- */

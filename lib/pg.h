@@ -82,6 +82,12 @@ void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n); /
 void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
 void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
 
+/*
+ * Have notices of the server handed to f, by sqlstate and message, borrowed for the call; f NULL: they are dropped. Without
+ * a call of this libpq prints them.
+ */
+void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data);
+
 enum pg_format { PG_TEXT = 0, PG_BINARY = 1 };
 
 /*

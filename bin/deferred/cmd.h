@@ -39,7 +39,8 @@ struct cmd {
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct cmd cmd_add, cmd_cancel, cmd_ls, cmd_migrate, cmd_purge, cmd_retry, cmd_run, cmd_show, cmd_status;
+extern const struct cmd cmd_add, cmd_cancel, cmd_ls, cmd_migrate, cmd_purge, cmd_retry, cmd_rule, cmd_run,
+	cmd_show, cmd_status;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd_rule.h"
+
+#include "params.h"
+#include "store_rule.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATEMENT_TIMEOUT_MS 3600000
+#define SAMPLE_DEFAULT 5
+#define SAMPLE_MAX 1000
+#define QUERY_BYTES_MAX (1024 * 1024)
+
+int rule_connect(struct cli *cli)
+{
+	int rc = cli_connect(cli, true);
+
+	if (rc == 0)
+		pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
+	return rc;
+}
+
+int rule_fail(const struct deferred_error *err)
+{
+	int rc = cli_fail(err);
+
+	return strcmp(err->sqlstate, "55006") == 0 ? EX_TEMPFAIL : rc;
+}
+
+/* ---- add -------------------------------------------------------------------------------------- */
+
+/* Standard input as the query: given, NULL after an error was reported. */
+static char *read_query(FILE *fp)
+{
+	char *text = malloc(QUERY_BYTES_MAX + 1);
+	size_t len = text ? fread(text, 1, QUERY_BYTES_MAX + 1, fp) : 0;
+
+	if (text && !ferror(fp) && len <= QUERY_BYTES_MAX && !memchr(text, '\0', len)) {
+		text[len] = '\0';
+		return text;
+	}
+	fprintf(stderr, "deferred: cannot read the query: %s\n", !text ? "out of memory"
+		: ferror(fp) ? strerror(errno) : len > QUERY_BYTES_MAX ? "longer than 1 MiB" : "NUL byte");
+	free(text);
+	return NULL;
+}
+
+struct adding {
+	struct store_rule rule;
+	struct params_text opts;
+};
+
+/* One option. False: it was wrong, and reported. */
+static bool add_option(const struct cli *cli, int c, struct adding *a)
+{
+	int64_t n = 0;
+	bool ok = true;
+
+	switch (c) {
+	case 'k':
+		a->rule.key_column = optarg;
+		break;
+	case 'P':
+		a->rule.params = optarg;
+		break;
+	case 'q':
+		a->rule.queue = optarg;
+		break;
+	case 'p':
+		ok = cli_int(cli, "--priority", optarg, -32768, 32767, &n);
+		a->rule.priority = (int)n;
+		break;
+	case 'S':
+		ok = cli_ms(cli, "--statement-timeout", optarg, &a->rule.statement_timeout_ms);
+		break;
+	case 'l':
+		params_string(&a->opts, "label", optarg);
+		break;
+	case 'd':
+		ok = cli_ms(cli, "--delay", optarg, &n);
+		params_string(&a->opts, "delay", optarg);
+		break;
+	case 'e':
+		ok = cli_ms(cli, "--expires", optarg, &n);
+		params_string(&a->opts, "expires", optarg);
+		break;
+	case 'm':
+		ok = cli_int(cli, "--max-attempts", optarg, 1, 1000000, &n);
+		params_string(&a->opts, "max_attempts", optarg);
+		break;
+	case 't':
+		ok = cli_ms(cli, "--timeout", optarg, &n);
+		params_string(&a->opts, "timeout", optarg);
+		break;
+	}
+	return ok;
+}
+
+static int store(struct cli *cli, struct adding *a, bool from_stdin)
+{
+	struct deferred_error err = { 0 };
+	char *query = NULL, *opts = NULL;
+	int rc;
+
+	params_close(&a->opts, '}');
+	rc = params_take(&a->opts, &opts, &err);
+	if (rc == 0)
+		rc = params_check(a->rule.params, strlen(a->rule.params), &err);
+	if (rc < 0) {
+		rc = cli_fail(&err);
+		goto out;
+	}
+	if (from_stdin) {
+		a->rule.query = query = read_query(stdin);
+		if (!query) {
+			rc = EX_DATAERR;
+			goto out;
+		}
+	}
+	a->rule.opts = opts;
+	if ((rc = rule_connect(cli)) != 0)
+		goto out;
+	if (store_rule_add(cli->pg, &a->rule, &err) < 0)
+		rc = rule_fail(&err);
+	else if (cli->json)
+		printf("{\"rule\": \"%s\"}\n", a->rule.name);
+out:
+	free(query);
+	free(opts);
+	return rc;
+}
+
+static int rule_add(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "key", required_argument, NULL, 'k' },          { "params", required_argument, NULL, 'P' },
+		{ "queue", required_argument, NULL, 'q' },        { "priority", required_argument, NULL, 'p' },
+		{ "label", required_argument, NULL, 'l' },        { "delay", required_argument, NULL, 'd' },
+		{ "expires", required_argument, NULL, 'e' },      { "max-attempts", required_argument, NULL, 'm' },
+		{ "timeout", required_argument, NULL, 't' },      { "statement-timeout", required_argument, NULL, 'S' }, { 0 }
+	};
+	struct adding a = { .rule = { .params = "{}", .statement_timeout_ms = STATEMENT_TIMEOUT_MS } };
+	int c, rc = EX_OK;
+
+	params_open(&a.opts, NULL, '{');
+	while (rc == EX_OK && (c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP) {
+			free(a.opts.p);
+			return EX_OK;
+		}
+		if (c == CLI_OPT_BAD || !add_option(cli, c, &a))
+			rc = EX_USAGE;
+	}
+	if (rc == EX_OK && argc - optind != 3)
+		rc = cli_usage(cli, "the rule's name, a function and a query are wanted");
+	if (rc == EX_OK && !a.rule.key_column)
+		rc = cli_usage(cli, "--key COLUMN is missing: the column that tells the rows apart");
+	if (rc != EX_OK) {
+		free(a.opts.p);
+		return rc;
+	}
+	a.rule.name = argv[optind];
+	a.rule.fn = argv[optind + 1];
+	a.rule.query = argv[optind + 2];
+	return store(cli, &a, strcmp(a.rule.query, "-") == 0);
+}
+
+/* ---- ls --------------------------------------------------------------------------------------- */
+
+static void print_rules(const struct pg_result *res)
+{
+	static const char *const headers[] = {
+		"RULE", "FUNCTION", "QUEUE", "OWNER", ">LAST RUN", ">TOOK", ">QUEUED", ">SKIPPED", ">FAILED", "ERROR"
+	};
+	char age[TABLE_AGE_SIZE], took[TABLE_AGE_SIZE];
+	struct table t;
+
+	table_begin(&t, headers, 10);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		for (int col = 0; col < 4; col++)
+			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+		table_cell(&t, pg_null(res, i, 4) ? "never" : "%s ago", table_age(age, pg_int(res, i, 4)));
+		table_cell(&t, "%s", pg_null(res, i, 5) ? "" : table_us(took, pg_int(res, i, 5) * 1000));
+		for (int col = 6; col < 10; col++)
+			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+	}
+	table_end(&t);
+}
+
+static int rule_ls(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+	if ((rc = rule_connect(cli)) != 0)
+		return rc;
+	if (store_rule_ls(cli->pg, &res, &err) < 0)
+		return rule_fail(&err);
+	if (cli->json) {
+		cli_print_json_array(res, 11);
+		putchar('\n');
+	} else if (pg_rows(res) > 0) {
+		print_rules(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+/* ---- test ------------------------------------------------------------------------------------- */
+
+static void print_test(const struct pg_result *res)
+{
+	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 1);
+
+	printf("about %.0f rows\n\n%s\n", pg_float(res, 0, 0), plan);
+	free(plan);
+	if (pg_rows(res) > 1)
+		printf("\nfirst rows, as key and params:\n");
+	for (size_t i = 1; i < pg_rows(res); i++) {
+		char *key = table_clean(pg_null(res, i, 3) ? "NULL" : pg_text(res, i, 3, NULL), 60, 0);
+		char *params = table_clean(pg_text(res, i, 4, NULL), 0, 0);
+
+		printf("%s\t%s\n", key, params);
+		free(key);
+		free(params);
+	}
+}
+
+static void print_test_json(const char *name, const struct pg_result *res)
+{
+	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"plan\": %s, \"jobs\": [", name, pg_float(res, 0, 0), pg_text(res, 0, 2, NULL));
+	for (size_t i = 1; i < pg_rows(res); i++)
+		printf("%s%s", i > 1 ? ",\n " : "", pg_text(res, i, 2, NULL));
+	puts("]}");
+}
+
+static int rule_test(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	int64_t limit = SAMPLE_DEFAULT;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c != 'l')
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (!cli_int(cli, "--limit", optarg, 0, SAMPLE_MAX, &limit))
+			return EX_USAGE;
+	}
+	if (argc - optind != 1)
+		return cli_usage(cli, "the name of one rule is wanted");
+	if ((rc = rule_connect(cli)) != 0)
+		return rc;
+	if (store_rule_test(cli->pg, argv[optind], (int)limit, &res, &err) < 0)
+		rc = rule_fail(&err);
+	else if (cli->json)
+		print_test_json(argv[optind], res);
+	else
+		print_test(res);
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- rm --------------------------------------------------------------------------------------- */
+
+static int rule_rm(struct cli *cli, int argc, char **argv)
+{
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind == argc)
+		return cli_usage(cli, "the name of a rule is wanted");
+	if ((rc = rule_connect(cli)) != 0)
+		return rc;
+	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
+		struct deferred_error err = { 0 };
+
+		if (store_rule_remove(cli->pg, argv[i], &err) < 0) {
+			int failed = rule_fail(&err);
+
+			rc = rc == EX_OK ? failed : rc;
+		}
+	}
+	return rc;
+}
+
+/* ---- the group -------------------------------------------------------------------------------- */
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct cli *cli, int argc, char **argv);
+	} commands[] = {
+		{ "add", rule_add }, { "ls", rule_ls }, { "test", rule_test }, { "run", rule_run }, { "rm", rule_rm },
+	};
+	int c;
+
+	if (argc > 1) {
+		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+			if (strcmp(argv[1], commands[i].name) == 0)
+				return commands[i].run(cli, argc - 1, argv + 1);
+	}
+	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	return argc > 1 ? cli_usage(cli, "\"%s\" is none of add, ls, test, run and rm", argv[1])
+			: cli_usage(cli, "one of add, ls, test, run and rm is wanted");
+}
+
+const struct cmd cmd_rule = {
+	"rule",
+	"add NAME FN QUERY|- --key COLUMN [--params JSON] [--queue Q] [--priority N] [--label L] [--delay SPAN]\n"
+	"                         [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--statement-timeout SPAN]\n"
+	"       deferred rule ls\n"
+	"       deferred rule test NAME [--limit N]\n"
+	"       deferred rule run [NAME...]\n"
+	"       deferred rule rm NAME...",
+	"stored queries whose rows become jobs", run,
+};
