@@ -890,7 +890,7 @@ declare
 begin%s
     execute 'explain (format json) ' || v_query into v_row;
     estimate := (v_row->0->'Plan'->>'Plan Rows')::double precision;
-    for v_line in execute E'explain select * from (\n' || %L || E'\n) as r' loop
+    for v_line in execute E'explain select * from (\n' || %L || E'\n) as __deferred_query' loop
         plan := concat_ws(E'\n', plan, v_line);
     end loop;
     return next;
@@ -1010,10 +1010,12 @@ CREATE FUNCTION deferred.__rule_prologue(r deferred.__deferred_rule) RETURNS tex
     end if;
     select coalesce(string_agg(format('%%L::pg_catalog.json as %%I, ', p.value::text, p.key), ''), '') into v_extra
     from pg_catalog.json_each(%5$L::pg_catalog.json) as p where not p.key = any (v_columns);
-    v_query := format(E'select s.%%I::pg_catalog.text, pg_catalog.row_to_json(s) from (select %%s r.* from (\n%%s\n) as r) as s',
+    v_query := format(E'select __deferred_row.%%I::pg_catalog.text, pg_catalog.row_to_json(__deferred_row)'
+                      ' from (select %%s __deferred_query.* from (\n%%s\n) as __deferred_query) as __deferred_row',
                       %3$L, v_extra, %6$L);$f$,
         r.search_path,
-        format(E'select pg_catalog.row_to_json(z) from (select y.* from (select) x left join (select * from (\n%s\n) as q limit 0) y on true) z', r.query),
+        format(E'select pg_catalog.row_to_json(__deferred_row) from (select __deferred_none.* from (select) as __deferred_one left join '
+               '(select * from (\n%s\n) as __deferred_query limit 0) as __deferred_none on true) as __deferred_row', r.query),
         r.key_column, r.name, r.params::text, r.query)
 $_$;
 
@@ -1128,7 +1130,7 @@ begin
 
     with src as materialized (
         select s.n, s.key, s.params, s.bad, case when s.bad is null and s.id is null then nextval('deferred.__deferred_id_seq') end as id
-        from (select row_number() over () as n, f.key, case when h.id is null then f.params end as params, h.id,
+        from (select row_number() over (order by f.key collate "C") as n, f.key, case when h.id is null then f.params end as params, h.id,
                      case when f.key is null then 'its key is NULL'
                           when length(f.key) not between 1 and 1000 then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
                           when octet_length(f.params::text) > v_max_bytes
@@ -1153,8 +1155,8 @@ begin
         from hot h join src s on s.id = h.id
         returning 1)
     select (select count(*) from hot), (select count(*) from job), count(*), count(s.bad),
-           (select coalesce(json_agg(json_build_object('row', e.n, 'key', left(e.key, 100), 'error', e.bad) order by e.n), '[]')
-            from (select x.n, x.key, x.bad from src x where x.bad is not null limit 3) e)
+           (select coalesce(json_agg(json_build_object('key', left(e.key, 100), 'params', left(e.params::text, 200), 'error', e.bad)), '[]')
+            from (select x.key, x.params, x.bad from src x where x.bad is not null limit 3) e)
     into queued, v_jobs, v_rows, failed, examples
     from src s;
     if v_jobs <> queued then

@@ -116,6 +116,7 @@ def test_a_search_path_left_behind_catches_nobody(db, owner):
     shadows = ["length(text)", "octet_length(text)", "translate(text, text, text)", "count(bigint)", "format(text, text)", "set_config(text, text, boolean)",
                "json_build_object(text, text)", "to_json(text)", "clock_timestamp()", "pg_backend_pid()", "__actor()"]
     db.sql(f"set role {owner}")
+    db.sql(f"grant usage on schema {owner} to public")
     for s in shadows:
         db.sql(f"create function {owner}.{s} returns integer language plpgsql as $$ begin perform {owner}.mark(); return 1; end $$")
     for left, right in (("text", "text"), ("integer", "integer"), ("bigint", "bigint"), ("bigint", "integer"), ("timestamptz", "interval")):
