@@ -160,6 +160,7 @@ $(B)/plugins/%.so:
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_archive = -lpq -ljansson
 TEST_HELPERS := $(patsubst %.c,$(B)/%,$(wildcard tests/harness/*.c))
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 
