@@ -10,6 +10,7 @@
 #   check-faults the longer fault tests, with a printed seed
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
+#   bench-rules  the same for rules: rows queued a second, archived over the number of agents
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
@@ -187,7 +188,7 @@ deps-build deps-demo deps-check deps-lint: deps-%:
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-lint lint bench demo
+.PHONY: check check-quick check-san check-faults check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory tests
 	+@$(MAKE) --no-print-directory $(SAN) tests
@@ -222,6 +223,9 @@ bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 	+@$(MAKE) --no-print-directory bench-programs
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) $(BENCH_ARGS)
 	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi
+bench-rules: deps-check
+	+@$(MAKE) --no-print-directory bench-programs $(B)/tests/plugins/archive.so
+	@$(PYTHON) tests/bench/rules.py
 bench-programs: all $(BENCH_PROGRAMS)
 
 # Modules are looked for beside the scripts that name them, so those run from where npm puts the packages. PEERS="--only held

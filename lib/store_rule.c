@@ -34,18 +34,27 @@ static void blame_query(const char *name, struct deferred_error *err)
 	err->code = DEFERRED_EINVAL;
 }
 
-/* Nothing the owner's code did to the session stays. */
-static int clean_session(struct pg *pg, int rc, struct deferred_error *err)
-{
-	struct deferred_error ignored = { 0 };
+/*
+ * The end of a transaction in which an owner's code has run, and of what it may have done to the session: all in one message, so
+ * that a pooler does not give the session to another client in between. Nothing in it is looked up in a search_path.
+ */
+#define CLEAN "; reset all; deallocate all; close all; unlisten *; discard temp; select pg_catalog.pg_advisory_unlock_all()"
 
-	if (pg_broken(pg))
+static int commit(struct pg *pg, struct deferred_error *err)
+{
+	return pg_command(pg, "commit" CLEAN, err);
+}
+
+/* What is wrong before stays what is reported. */
+static int rollback(struct pg *pg, int rc, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+
+	if (pg_broken(pg) || pg_command(pg, "rollback" CLEAN, &why) == 0 || rc < 0)
 		return rc;
-	if (pg_in_transaction(pg))
-		pg_command(pg, "rollback", &ignored);
-	if (rc < 0)
-		err = &ignored;
-	return pg_command(pg, "discard all", err) < 0 && rc == 0 ? err->code : rc;
+	if (err)
+		*err = why;
+	return why.code;
 }
 
 static int take(struct pg *pg, const char *name, bool alone, struct deferred_error *err)
@@ -106,9 +115,9 @@ int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred
 	if (rc == 0)
 		rc = pg_command(pg, "rollback to savepoint looked", err);
 	if (rc == 0)
-		rc = pg_command(pg, "commit", err);
+		rc = commit(pg, err);
 	pg_result_free(res);
-	return clean_session(pg, rc, err);
+	return rc < 0 ? rollback(pg, rc, err) : 0;
 }
 
 int store_rule_remove(struct pg *pg, const char *name, struct deferred_error *err)
@@ -134,7 +143,7 @@ int store_rule_test(struct pg *pg, const char *name, int sample, struct pg_resul
 		rc = take(pg, name, false, err);
 	if (rc == 0)
 		rc = look(pg, name, sample, res, err);
-	return clean_session(pg, rc, err);
+	return rollback(pg, rc, err);
 }
 
 /* ---- a run ------------------------------------------------------------------------------------ */
@@ -237,9 +246,9 @@ int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, 
 	if (rc == 0)
 		rc = queue_rows(pg, name, run, &why);
 	if (rc == 0)
-		rc = pg_command(pg, "commit", &why);
-	rc = clean_session(pg, rc, &why);
+		rc = commit(pg, &why);
 	if (rc < 0) {
+		rollback(pg, rc, &why);
 		pg_result_free(run->examples);
 		run->examples = NULL;
 		if (!pg_broken(pg) && worth_noting(&why))

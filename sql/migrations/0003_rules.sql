@@ -16,7 +16,7 @@
 -- - settings: search_path is pinned again right after the call, by a statement in which there is nothing to look up
 --   (__rule_fetch);
 -- - a cursor WITH HOLD, whose query the server would run at commit, with the rights of the session: refused;
--- - prepared statements and session settings: the program sends DISCARD ALL after the commit.
+-- - prepared statements, session settings and session locks: the program clears them in the message that ends the transaction.
 -- The code of the owner runs once a transaction, in one call; trying a rule out is rolled back.
 --
 -- Read-only. transaction_read_only is on while the query runs, which gives the clear message, and could not be

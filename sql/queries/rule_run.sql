@@ -1,4 +1,4 @@
--- rule_run: make jobs of all the rows of a rule, in the transaction of rule_open. DISCARD ALL is to follow the commit.
+-- rule_run: make jobs of all the rows of a rule, in the transaction of rule_open. What the query left in the session is to be cleared with the commit.
 -- $1 name (text); $2 estimated rows (float8); $3 tell how far it has come, by notices of sqlstate DR001 (bool)
 -- returns one row: rows queued, skipped because their key is hot already, failed (int8), up to 3 of the failed ones (json array of key, params cut to 200 characters, error)
 -- locks: the row of the rule and the keys queued, until the transaction ends: who defers a job with one of them waits.

@@ -331,6 +331,16 @@ def test_a_rule_leaves_its_session_as_it_was(docs):
     assert params(docs)[1] == '{"id":"1h"}'
 
 
+def test_a_query_leaves_no_statement_or_lock_in_the_session(docs):
+    docs.sql("""create function leave() returns integer language plpgsql as $$ begin
+        execute 'prepare left_behind as select 1'; perform pg_advisory_lock_shared(4711); execute 'listen left_behind'; return 1; end $$""")
+    ok(rule(docs, "add", "a", "noop", "select leave() as id", "--key", "id"))
+    ok(rule(docs, "add", "b", "noop", """select 2 as id, (select count(*) from pg_prepared_statements) as statements, (select count(*) from pg_listening_channels()) as channels,
+        (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711) as locks""", "--key", "id"))
+    ok(rule(docs, "run"))
+    assert params(docs)[1] == '{"id":2,"statements":0,"channels":0,"locks":0}'
+
+
 def test_many_rows_get_their_partitions_first(docs):
     docs.sql("select setval('deferred.__deferred_id_seq', 4999950)")
     ok(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"))

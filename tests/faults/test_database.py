@@ -8,6 +8,7 @@ import time
 import psycopg2
 import pytest
 
+import harness
 import pg
 from harness import ledger, wait_for
 from proxy import Proxy
@@ -196,6 +197,18 @@ def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):
     assert len(recorded.starts()) == 200
     db.env["DEFERRED_DB"] = direct
     recorded.assert_all_ok(jobs)
+
+
+def test_a_rule_behind_a_transaction_pooler_leaves_nothing_in_the_sessions_of_others(db, pooler):
+    db.sql("create table doc as select i as id from generate_series(1, 1000) i")
+    query = "select id, set_config('search_path', 'nowhere', false) as p from doc"
+    assert db.run(["deferred", "--db", pooler, "rule", "add", "r", "noop", query, "--key", "id"]).returncode == 0
+    for _ in range(3):
+        assert db.run(["deferred", "--db", pooler, "rule", "run", "r"]).returncode == 0
+        for _ in range(4):
+            shown = harness.run(["psql", "-XAtc", "show search_path", "-c", "select count(*) from pg_proc where pronamespace = pg_my_temp_schema()", "-d", pooler])
+            assert shown.stdout == '"$user", public\n0\n'
+    assert db.hot() == 1000
 
 
 @pytest.mark.parametrize("sqlstate", ["57014", "55P03", "40P01", "40001"])
