@@ -925,6 +925,10 @@ declare
     v_sql   text := format(E'create function pg_temp.%s language plpgsql %s security definer set transaction_read_only = on '
                            'set search_path = pg_catalog, pg_temp as %L', what, volatility, body);
 begin
+    if not has_database_privilege(r.owner, current_database(), 'temporary') then
+        raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not make temporary objects', v_owner, r.name),
+            hint = format('grant temporary on database %I to %I', current_database(), v_owner);
+    end if;
     perform set_config('role', v_owner, true);
     execute v_sql;
     execute format('grant execute on function pg_temp.%s to deferred_owner', split_part(what, ' returns', 1));

@@ -27,8 +27,8 @@
 -- One pass, one statement, no row on its way to the client: __rule_run() inserts what __rule_fetch() returns. The hot row
 -- goes first, so that the unique index decides about a key; ids are drawn for those rows only whose key is not hot
 -- already, or a rule that is run every minute would use up the range of a partition in a day. Rows are queued in the order
--- of their keys, which fills the index of keys page after page (processor time for 300,000 hot rows: 3.2 s with the sort,
--- 3.9 s without; more the larger the table is). Bare INSERTs into both tables take 0.83 of the time of the whole run.
+-- of their keys, which fills the index of keys page after page: processor time for 300,000 hot rows 3.2 s with the sort, 3.9 s
+-- without, and more the larger the table is. tests/bench/rules.py compares the whole with INSERT ... SELECT.
 
 set local role deferred_owner;
 
@@ -291,6 +291,10 @@ declare
     v_sql   text := format(E'create function pg_temp.%s language plpgsql %s security definer set transaction_read_only = on '
                            'set search_path = pg_catalog, pg_temp as %L', what, volatility, body);
 begin
+    if not has_database_privilege(r.owner, current_database(), 'temporary') then
+        raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not make temporary objects', v_owner, r.name),
+            hint = format('grant temporary on database %I to %I', current_database(), v_owner);
+    end if;
     perform set_config('role', v_owner, true);
     execute v_sql;
     execute format('grant execute on function pg_temp.%s to deferred_owner', split_part(what, ' returns', 1));

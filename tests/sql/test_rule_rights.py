@@ -231,6 +231,28 @@ def test_a_role_made_anew_by_the_owners_name_does_not_get_its_rules(db, owner):
     db.sql(f"drop role {name}")
 
 
+def test_an_owner_may_have_any_name(db):
+    name = f'Ö "x\' {os.getpid()}'
+    quoted = '"' + name.replace('"', '""') + '"'
+    db.sql(f"drop role if exists {quoted}")
+    db.sql(f"create role {quoted} in role deferred_producer")
+    add(db, quoted, "select 1 as id, current_user::text as who")
+    result = run(db)
+    assert result.returncode == 0, result
+    assert params(db) == [{"id": 1, "who": name}]
+    assert name in db.run(["deferred", "rule", "ls"]).stdout.replace('""', '"')
+    db.sql(f"delete from deferred.__deferred_rule; drop role {quoted}")
+
+
+def test_an_owner_without_temporary_objects_is_told(db, owner):
+    add(db, owner, f"select * from {owner}.doc")
+    db.sql(f"revoke temporary on database {db.name} from public")
+    result = run(db)
+    assert result.returncode == 77 and "hint: grant temporary on database" in result.stderr, result
+    db.sql(f"grant temporary on database {db.name} to {owner}")
+    assert run(db).returncode == 0
+
+
 @pytest.mark.parametrize("how", ["invoker", "committed", "absent", "twice"])
 def test_what_is_queued_comes_from_the_function_made_for_it(db, owner, how):
     """__rule_run() is called by anybody: he must not have a function of his own run with the rights of deferred_owner."""
