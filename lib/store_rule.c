@@ -160,9 +160,10 @@ static void on_notice(void *data, const char *sqlstate, const char *message)
 
 	if (strcmp(sqlstate, "DR001") != 0 || !t->run->on_progress)
 		return;
-	if (sscanf(message, "queued %lf", &n) == 1)
+	/* The query itself may send such notices, with any number. */
+	if (sscanf(message, "queued %lf", &n) == 1 && n >= 0 && n < 1e15)
 		t->queued = n;
-	else if (sscanf(message, "stored %lf", &n) == 1)
+	else if (sscanf(message, "stored %lf", &n) == 1 && n >= 0 && n < 1e15)
 		t->stored = n;
 	t->run->on_progress(t->run->data, t->queued, t->stored, t->run->estimate);
 }

@@ -315,11 +315,18 @@ def test_progress_is_shown_on_a_terminal_only(docs):
 
 
 def test_what_a_query_says_does_not_reach_the_terminal(docs):
-    docs.sql("create function say() returns integer language plpgsql as $$ begin raise info E'\\x1b[31mhello'; "
-             "raise info using errcode = 'DR001', message = 'stored 1e300'; return 1; end $$")
+    forged = " ".join(f"raise info using errcode = 'DR001', message = '{text}';" for text in ("queued nan", "stored inf", "stored -1", "queued 1e300", "\x1b[31m"))
+    docs.sql(f"create function say() returns integer language plpgsql as $$ begin raise info E'\\x1b[31mhello'; {forged} return 1; end $$")
     ok(rule(docs, "add", "r", "noop", "select say() as id", "--key", "id"))
     for args in (["test", "r"], ["run", "r"]):
         assert "hello" not in ok(rule(docs, *args))
+        ours, theirs = pty.openpty()
+        assert rule(docs, *args, stderr=theirs).returncode == OK
+        os.write(theirs, b".")
+        os.close(theirs)
+        shown = os.read(ours, 65536).decode()
+        os.close(ours)
+        assert "hello" not in shown and "\x1b[31m" not in shown and "nan" not in shown and "inf" not in shown
 
 
 def test_a_rule_leaves_its_session_as_it_was(docs):
