@@ -95,8 +95,8 @@ def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runn
     looks, greatest, first, last = g.sample(5, live=4)
     print(f"{looks} looks, greatest difference {greatest}, from {first} to {last}")
     # They went on, round after round, at the pace of the slowest, and did run apart as far as they may.
-    assert looks > 100
-    assert min(last.values()) - min(first.values()) >= 3 * g.range
+    assert looks > 50
+    assert min(last.values()) - min(first.values()) >= 2 * g.range
     assert g.range - 1 <= greatest <= g.range
     g.stop()
     ledger(db)
@@ -113,7 +113,7 @@ def test_jobs_given_back_are_no_steps(db, group):
     g.all_live()
     looks, greatest, first, last = g.sample(6, live=3)
     print(f"{looks} looks, greatest difference {greatest}, from {first} to {last}")
-    assert looks > 100 and min(last.values()) - min(first.values()) >= 3 * g.range
+    assert looks > 30 and min(last.values()) - min(first.values()) >= g.range
     g.stop()
     ledger(db)
 
@@ -143,7 +143,7 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
     # And from then on they run at their own speed.
     assert slow not in g.stands()
     looks, _, first, last = g.sample(2, live=3)
-    assert looks > 20 and min(last.values()) - min(first.values()) >= 4 * g.range
+    assert looks > 20 and min(last.values()) - min(first.values()) >= 2 * g.range
     g.stop()
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where worker = %s and visible_at > now()", slow) == 0)
     assert db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0  # takes over what it held
