@@ -264,7 +264,7 @@ static void wait_for_events(struct worker *w, uint64_t now)
 
 static bool nothing_in_hand(const struct worker *w)
 {
-	return pool_load(&w->pool) == 0 && w->unrecorded.len == 0 && w->recording.len == 0 && !w->release && !w->releasing;
+	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 && !w->release && !w->releasing;
 }
 
 static bool finished(struct worker *w)

@@ -449,6 +449,14 @@ def test_a_function_unknown_here_is_no_attempt_and_is_reported(db):
     ledger(db)
 
 
+def test_an_unknown_function_that_uses_up_cnt_is_given_back(db):
+    job = db.defer("function_of_elsewhere")
+    assert "function_of_elsewhere" in check(db).stderr
+    assert db.log(job) == []
+    assert db.sql("select attempt, receipt from deferred.__deferred_hot where id = %s", job) == [(0, None)]
+    ledger(db)
+
+
 def test_plugins_that_others_could_have_written_are_refused(db):
     folder = db.plugins()
     db.defer("noop")
