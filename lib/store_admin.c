@@ -141,9 +141,16 @@ int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_resul
 	return exec(pg, &sql_admin_purge_partition, &args, res, err);
 }
 
-int store_admin_purge_parts(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
 {
-	return pg_exec(pg, &sql_admin_purge_parts, NULL, PG_TEXT, res, err);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	rc = pg_exec(pg, &sql_admin_purge_parts, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,

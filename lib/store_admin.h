@@ -52,8 +52,8 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 /* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
 int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 
-/* The partitions of the log. Source: admin_purge_parts.sql. */
-int store_admin_purge_parts(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+/* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 
 /* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,

@@ -46,7 +46,7 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 {
 	int32_t pages = (int32_t)(p->batch / ROWS_A_PAGE) + 1;
 	struct pg_result *parts;
-	int rc = store_admin_purge_parts(p->cli->pg, &parts, err);
+	int rc = store_admin_purge_parts(p->cli->pg, p->older_ms, &parts, err);
 
 	for (size_t i = 0; rc == 0 && i < pg_rows(parts); i++) {
 		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {

@@ -8,6 +8,8 @@ import re
 import psycopg2
 import pytest
 
+import pg
+
 OK, NOT_DONE, USAGE, DATA, UNAVAILABLE, NOPERM, CONFIG = 0, 1, 64, 65, 69, 77, 78
 
 
@@ -376,6 +378,14 @@ def test_purge_works_through_many_rows_in_batches(db, ledger):
     assert ok(db.run(["deferred", "purge", "--older-than", "1d", "--batch", "100"])) == "deleted 2500 attempts, 2500 jobs, 0 runs\n"
     assert db.one("select count(*) from deferred.__deferred") == 500
     ledger(db)
+
+
+def test_purge_reads_no_partition_that_is_younger_than_the_limit(db):
+    with open(os.path.join(pg.TOP, "sql", "queries", "admin_purge_parts.sql")) as f:
+        db.sql("prepare parts as " + f.read())
+    looked_at = {days: [r[0] for r in db.sql(f"execute parts({days * 86400000})")] for days in (0, 30)}
+    assert looked_at[30] == ["deferred.__deferred_log_default"]
+    assert len(looked_at[0]) == 2 and looked_at[0][-1] == "deferred.__deferred_log_default"
 
 
 def test_purge_drops_partitions_nobody_needs(db):
