@@ -24,6 +24,7 @@
 /* A text has at most that many characters (constraints of __deferred), a span that many years. */
 #define LABEL_MAX_CHARS 1000
 #define KEY_MAX_CHARS 1000
+#define CONCURRENCY_MAX 10000
 #define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
 
 /* How often a statement that was refused as a whole is sent. */
@@ -104,6 +105,19 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms", name, (long long)ms);
 }
 
+static int concurrency_check(const struct deferred_opts *o, struct deferred_error *err)
+{
+	if (text_check("concurrency_key", o->concurrency_key, KEY_MAX_CHARS, err) < 0)
+		return DEFERRED_EINVAL;
+	if (o->concurrency_key && !*o->concurrency_key)
+		return error_set(err, DEFERRED_EINVAL, "opts", "option concurrency_key is empty");
+	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
+		return error_set(err, DEFERRED_EINVAL, "opts", "concurrency %d is out of range: 1 to %d", o->concurrency, CONCURRENCY_MAX);
+	if (o->concurrency && !o->concurrency_key)
+		return error_set(err, DEFERRED_EINVAL, "opts", "concurrency %d without a concurrency_key", o->concurrency);
+	return 0;
+}
+
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
@@ -126,6 +140,8 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts", "backoff_exponent %g is out of range: 1 to 100", o->backoff_exponent);
+	if (concurrency_check(o, err) < 0)
+		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
 		return error_set(err, DEFERRED_EINVAL, "opts", "unknown on_duplicate %d", (int)o->on_duplicate);
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
@@ -137,31 +153,33 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 /* params_max_bytes 0: the limit of the queue alone counts, which the server knows. */
 static int call_check(const struct deferred_call_spec *call, int64_t params_max_bytes, struct deferred_error *err)
 {
+	const char *name = call->fn ? call->fn : "message";
 	size_t len;
 	int rc;
 
-	if (!call->fn || !fn_valid(call->fn)) {
+	/* Without a function it is a message, and has to say for which queue. */
+	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
 		error_set(err, DEFERRED_EINVAL, "fn", "invalid function name %s%.200s%s", call->fn ? "'" : "", call->fn ? call->fn : "NULL",
 			  call->fn ? "'" : "");
 		error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
 		return DEFERRED_EINVAL;
 	}
 	if (call->opts && opts_check(call->opts, err) < 0) {
-		error_prefix(err, "%s", call->fn);
+		error_prefix(err, "%s", name);
 		return DEFERRED_EINVAL;
 	}
 	if (!call->params)
 		return 0;
 	len = strlen(call->params);
 	if (params_max_bytes && len > (uint64_t)params_max_bytes) {
-		error_set(err, DEFERRED_EINVAL, "params", "params of '%s' have %zu bytes, more than params_max_bytes (%lld)", call->fn, len,
+		error_set(err, DEFERRED_EINVAL, "params", "params of '%s' have %zu bytes, more than params_max_bytes (%lld)", name, len,
 			  (long long)params_max_bytes);
 		error_hint(err, "store the data elsewhere and pass a reference, or raise the setting");
 		return DEFERRED_EINVAL;
 	}
 	rc = params_check(call->params, len, err);
 	if (rc < 0)
-		error_prefix(err, "params of '%s'", call->fn);
+		error_prefix(err, "params of '%s'", name);
 	return rc;
 }
 

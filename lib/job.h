@@ -87,6 +87,8 @@ struct job {
 	int64_t wait_us;             /* from ready to claimed */
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
+	int64_t lease_ms;            /* how long it lasts from there */
+	bool limited;                /* claimed under limits: started ahead of others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	uint32_t params_len;

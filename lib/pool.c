@@ -119,7 +119,7 @@ static struct job *take_pending(struct pool *pool)
 	return job;
 }
 
-static void put_back(struct pool *pool, struct job *jobs)
+void pool_add_first(struct pool *pool, struct job *jobs)
 {
 	struct job *last = jobs;
 	size_t n = 1;
@@ -149,7 +149,7 @@ struct job *pool_recall(struct pool *pool)
 {
 	for (size_t i = 0; i < pool->runners_max; i++)
 		if (pool->member[i].runner)
-			put_back(pool, runner_recall(pool->member[i].runner));
+			pool_add_first(pool, runner_recall(pool->member[i].runner));
 	return pool_take_pending(pool);
 }
 
@@ -168,7 +168,7 @@ void pool_recall_stuck(struct pool *pool, uint64_t now)
 		struct runner *r = pool->member[i].runner;
 
 		if (r && runner_load(r) > 1 && is_stuck(r, now))
-			put_back(pool, runner_recall(r));
+			pool_add_first(pool, runner_recall(r));
 	}
 }
 
@@ -319,7 +319,7 @@ static bool give_one(struct pool *pool, struct runner *runner)
 	}
 	if (runner_send(runner, job, timeout_ms, f->plugin))
 		return true;
-	put_back(pool, job);
+	pool_add_first(pool, job);
 	return false;
 }
 
@@ -364,7 +364,7 @@ void pool_dispatch(struct pool *pool)
 /* Nobody but the one it is at dies with a runner. */
 static void kill_runner(struct pool *pool, struct pool_member *m, int sig, enum job_outcome why, const char *text)
 {
-	put_back(pool, runner_recall(m->runner));
+	pool_add_first(pool, runner_recall(m->runner));
 	runner_kill(m->runner, sig, why, text);
 }
 
@@ -501,7 +501,7 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		error_hint(&pool->fatal, "is '%s' there and executable?", pool->setup.program);
 	}
 	collect(pool, m->runner);
-	put_back(pool, runner_recall(m->runner));
+	pool_add_first(pool, runner_recall(m->runner));
 	runner_free(m->runner);
 	m->runner = NULL;
 	pool->alive--;

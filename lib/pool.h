@@ -53,6 +53,7 @@ int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferr
 void pool_clear(struct pool *pool); /* kills and reaps what is left */
 
 void pool_add(struct pool *pool, struct job *jobs);
+void pool_add_first(struct pool *pool, struct job *jobs); /* ahead of the others */
 void pool_dispatch(struct pool *pool);
 
 size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max); /* how many were filled in */

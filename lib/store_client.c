@@ -86,6 +86,8 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 		pg_arg_float8(&args, o->backoff_exponent);
 	else
 		pg_arg_null(&args);
+	pg_arg_text(&args, o->concurrency_key);
+	arg_int4_or_null(&args, o->concurrency);
 	rc = pg_exec(pg, &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
@@ -168,6 +170,8 @@ static void args_many(struct pg_args *args, struct columns *c, const struct defe
 	ARG_INT8(o->backoff_floor_ms);
 	ARG_INT8(o->backoff_ceiling_ms);
 	ARG_FLOAT8(o->backoff_exponent);
+	ARG_TEXT(o->concurrency_key);
+	ARG_INT4(o->concurrency);
 }
 
 int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
@@ -225,7 +229,7 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return !o->key && !o->run_at && !o->expires_at;
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at;
 }
 
 /* The queues of a COPY, sorted by name. */
@@ -259,8 +263,8 @@ static int queues_of(const struct deferred_call_spec *calls, size_t n, struct qu
 	return 0;
 }
 
-/* Add the queues to the database, and learn their limits. */
-static int queues_add(struct pg *pg, struct queue *queues, size_t len, struct deferred_error *err)
+/* Add the queues to the database, and learn their limits. *special: one of them has settings COPY does not know of. */
+static int queues_add(struct pg *pg, struct queue *queues, size_t len, bool *special, struct deferred_error *err)
 {
 	const char **names = malloc(len * sizeof(*names));
 	struct pg_result *res = NULL;
@@ -276,8 +280,10 @@ static int queues_add(struct pg *pg, struct queue *queues, size_t len, struct de
 		names[i] = queues[i].name;
 	pg_arg_text_array(&args, names, NULL, len);
 	rc = pg_exec(pg, &sql_job_enqueue_queues, &args, PG_BINARY, &res, err);
-	for (size_t i = 0; rc == 0 && i < len && i < pg_rows(res); i++)
+	for (size_t i = 0; rc == 0 && i < len && i < pg_rows(res); i++) {
 		queues[i].params_max_bytes = pg_int(res, i, 0);
+		*special |= pg_bool(res, i, 1);
+	}
 out:
 	pg_result_free(res);
 	pg_args_clear(&args);
@@ -531,9 +537,10 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 
 	rc = queues_of(calls, n, &queues, &len, err);
 	if (rc == 0)
-		rc = queues_add(pg, queues, len, err);
-	if (rc == 0)
-		rc = queues_check(queues, len, calls, n, first, err);
+		rc = queues_add(pg, queues, len, limited, err);
+	if (rc < 0 || *limited)
+		goto out;
+	rc = queues_check(queues, len, calls, n, first, err);
 	if (rc == 0)
 		rc = copy_rows(b, copy_hot, put_hot, &s, calls, n);
 	if (rc == 0)

@@ -26,13 +26,14 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 /* May the acting role store jobs by COPY? Source: job_enqueue_may_copy.sql. */
 int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err);
 
-/* What COPY cannot express: a key needs a look at other jobs, a written time has to be read by the server. */
+/* What COPY cannot express: a message needs a look at the queue, a key a look at other jobs, a written time has to be read by the server. */
 bool store_copy_takes(const struct deferred_call_spec *call);
 
 /*
  * Store n calls by COPY into __deferred_hot and __deferred, inside an open transaction. first: number
  * of calls[0] in the caller's array, for messages. *limited is set, and nothing stored, where
- * __deferred_grant limits what the acting role may defer; store_enqueue_many() then checks each job.
+ * __deferred_grant limits what the acting role may defer, or a queue or a function has limits; store_enqueue_many()
+ * then looks at each job.
  * Source: job_enqueue_queues.sql, job_enqueue_reserve.sql and the two COPY commands in store_client.c.
  */
 int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, size_t n, size_t first, int64_t *ids,

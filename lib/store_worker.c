@@ -14,7 +14,10 @@
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
-enum tag { TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_LOOK, TAG_IGNORE, TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK };
+enum tag {
+	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
+	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK
+};
 
 static int answer_ms = 30000;
 
@@ -364,6 +367,7 @@ int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_
 	memset(cycle, 0, sizeof(*cycle));
 	cycle->pg = pg;
 	cycle->claimed_tail = &cycle->claimed;
+	cycle->limited_tail = &cycle->limited;
 	return add_setup(pg, err);
 }
 
@@ -477,7 +481,7 @@ int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, 
 	return rc;
 }
 
-static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt, struct job *const *jobs, size_t n, int64_t lease_ms,
+static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt, struct job *const *jobs, size_t n, bool leases,
 		    enum tag tag, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -487,8 +491,8 @@ static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt,
 	pg_args_init(&args);
 	if (rc == 0) {
 		arg_ids_and_receipts(&args, &c, jobs);
-		if (lease_ms > 0)
-			pg_arg_int8(&args, lease_ms);
+		if (leases)
+			INT8_COLUMN(&args, &c, jobs[i]->lease_ms);
 		rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
 	}
 	pg_args_clear(&args);
@@ -498,12 +502,12 @@ static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt,
 
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
-	return add_jobs(cycle, &sql_job_release, jobs, n, 0, TAG_IGNORE, err);
+	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_IGNORE, err);
 }
 
-int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, int64_t lease_ms, struct deferred_error *err)
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
-	return add_jobs(cycle, &sql_job_renew, jobs, n, lease_ms, TAG_RENEW, err);
+	return add_jobs(cycle, &sql_job_renew, jobs, n, true, TAG_RENEW, err);
 }
 
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
@@ -596,15 +600,26 @@ static int add_look(struct store_cycle *cycle, struct deferred_error *err)
 	return rc;
 }
 
-int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+static void arg_unknown(struct pg_args *args, const struct store_claim *claim)
 {
 	static const char *const no_text[] = { NULL };
+
+	pg_arg_text_array(args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
+}
+
+static void arg_held(struct pg_args *args, const struct store_claim *claim)
+{
 	static const int64_t no_id;
+
+	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
+}
+
+static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
 	struct pg_args args;
 	int rc;
 
 	cycle->claims = true;
-	cycle->receipt = claim->receipt;
 	cycle->seed = claim->seed;
 	cycle->cursor = claim->cursor;
 	cycle->segments_len = cursor_segments(claim->cursor, &cycle->segments);
@@ -615,8 +630,8 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 	pg_arg_int8(&args, claim->worker);
 	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
-	pg_arg_text_array(&args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
-	pg_arg_int8_array(&args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
+	arg_unknown(&args, claim);
+	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
 	if (rc == 0)
@@ -677,6 +692,43 @@ int store_cycle_track(struct store_cycle *cycle, const struct store_track *track
 	return rc;
 }
 
+static int claim_limited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->claims_limited = true;
+	pg_args_init(&args);
+	arg_queues(&args, scope);
+	pg_arg_int4(&args, claim->limited);
+	pg_arg_int4(&args, claim->rated);
+	pg_arg_int8(&args, claim->worker);
+	pg_arg_int8(&args, claim->receipt);
+	pg_arg_int8(&args, claim->lease_ms);
+	pg_arg_int4(&args, scope->max_attempts);
+	arg_unknown(&args, claim);
+	if (claim->n > 0)
+		pg_arg_null(&args); /* the claim before it has noted them */
+	else
+		arg_held(&args, claim);
+	pg_arg_int8(&args, claim->seed);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	int rc = 0;
+
+	cycle->receipt = claim->receipt;
+	if (claim->n > 0)
+		rc = claim_unlimited(cycle, scope, claim, err);
+	if (rc == 0 && claim->limited > 0)
+		rc = claim_limited(cycle, scope, claim, err); /* last: the locks it takes are held until the end */
+	return rc;
+}
+
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
@@ -719,19 +771,17 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-static void take_claimed(struct store_cycle *cycle, const struct pg_result *res)
+static void take_claimed(struct store_cycle *cycle, const struct pg_result *res, bool limited)
 {
-	int64_t lapsed[LAPSED_MAX];
-	size_t lapsed_len = pg_rows(res) > 0 ? pg_int8_array(res, 0, 16, lapsed, LAPSED_MAX) : 0;
-
-	cycle->seen = pg_rows(res) > 0 ? pg_int(res, 0, 15) : 0;
-	for (size_t i = 0; i < lapsed_len; i++)
-		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job *job;
 		size_t params_len;
 		const char *params;
 
+		if (limited) {
+			cycle->limited_seen = pg_int(res, i, 16);
+			cycle->limited_wait_ms = pg_int(res, i, 17);
+		}
 		if (pg_null(res, i, 0))
 			continue;
 		params = pg_text(res, i, 12, &params_len);
@@ -753,10 +803,33 @@ static void take_claimed(struct store_cycle *cycle, const struct pg_result *res)
 		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
 		job->claimed_ns = job->lease_ns = cycle->sent_ns;
 		job->priority = (int)pg_int(res, i, 14);
-		*cycle->claimed_tail = job;
-		cycle->claimed_tail = &job->next;
-		cycle->claimed_len++;
+		job->lease_ms = pg_int(res, i, 15);
+		job->limited = limited;
+		if (limited) {
+			*cycle->limited_tail = job;
+			cycle->limited_tail = &job->next;
+			cycle->limited_len++;
+		} else {
+			*cycle->claimed_tail = job;
+			cycle->claimed_tail = &job->next;
+			cycle->claimed_len++;
+		}
 	}
+}
+
+static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
+{
+	int64_t lapsed[LAPSED_MAX];
+	size_t lapsed_len;
+
+	if (pg_rows(res) == 0)
+		return;
+	cycle->seen = pg_int(res, 0, 16);
+	lapsed_len = pg_int8_array(res, 0, 17, lapsed, LAPSED_MAX);
+	for (size_t i = 0; i < lapsed_len; i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
+	cycle->limits = pg_bool(res, 0, 18);
+	take_claimed(cycle, res, false);
 	put_in_order(cycle);
 }
 
@@ -775,7 +848,9 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->promoted = pg_int(res, 0, 0);
 	on_track(&cycle->track, tag, res);
 	if (tag == TAG_CLAIM)
-		take_claimed(cycle, res);
+		take_unlimited(cycle, res);
+	if (tag == TAG_CLAIM_LIMITED)
+		take_claimed(cycle, res, true);
 	if (tag == TAG_LOOK)
 		take_look(cycle, res);
 }
@@ -798,12 +873,8 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 
 void store_cycle_clear(struct store_cycle *cycle)
 {
-	struct job *job;
-
-	while ((job = cycle->claimed)) {
-		cycle->claimed = job->next;
-		free(job);
-	}
+	job_list_free(cycle->claimed);
+	job_list_free(cycle->limited);
 	if (cycle->look)
 		free(cycle->look->found);
 	free(cycle->look);

@@ -78,6 +78,7 @@ struct store_cycle {
 	bool claims;             /* jobs were asked for */
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
+	bool claims_limited;     /* jobs under limits were asked for */
 	/* results */
 	struct store_ids recorded;
 	struct store_ids ours, renewed; /* asked to be renewed: still ours, and of these renewed */
@@ -85,6 +86,11 @@ struct store_cycle {
 	size_t claimed_len;
 	int64_t seen;            /* ready jobs in the window */
 	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
+	bool limits;             /* there may be jobs under limits; known where jobs were asked for */
+	struct job *limited, **limited_tail; /* claimed under limits */
+	size_t limited_len;
+	int64_t limited_seen;    /* jobs, or limits, that another claim was at */
+	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
 	int64_t promoted;
 	struct store_track track;
 	bool out_of_memory;
@@ -101,6 +107,7 @@ struct store_cycle {
 struct store_claim {
 	int64_t worker, receipt, lease_ms, seed;
 	int window, n;
+	int limited, rated;         /* asked for under limits, and of these with a rate */
 	const char *const *unknown; /* functions not to be handed out */
 	size_t unknown_len;
 	const int64_t *held;        /* ids kept from earlier claims */
@@ -114,14 +121,15 @@ int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt,
 /* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
 int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
-int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, int64_t lease_ms, struct deferred_error *err);
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
 /* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
 int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
+/* Up to claim->n jobs, and up to claim->limited under limits. */
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
-void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed */
+void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed and limited */
 
 #endif

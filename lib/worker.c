@@ -211,9 +211,9 @@ static int wait_ms(const struct worker *w, uint64_t now)
 	bool can_send = w->db == DB_READY && now >= w->retry_ns;
 
 	if (o.n > 0) {
-		deadline = o.lease_ns + worker_fence_after_ns(w);
-		if (can_send && o.lease_ns + worker_renew_after_ns(w) < deadline)
-			deadline = o.lease_ns + worker_renew_after_ns(w);
+		deadline = o.fence_ns;
+		if (can_send && o.renew_ns < deadline)
+			deadline = o.renew_ns;
 		if (can_send && deadline < w->renew_ns)
 			deadline = w->renew_ns;
 		if (deadline <= now && w->fenced)

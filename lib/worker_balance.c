@@ -151,8 +151,8 @@ void worker_balance_after_report(struct worker *w)
 
 void worker_balance_after_claim(struct worker *w)
 {
-	if (w->cycle.claims && w->cycle.claimed_len > 0)
+	if (w->cycle.claimed_len + w->cycle.limited_len > 0)
 		w->balance.idle = false;
-	else if (w->cycle.claims && w->cycle.seen == 0)
+	else if ((w->cycle.claims || w->cycle.claims_limited) && w->dry && (w->limited_dry || !w->limits))
 		w->balance.idle = true;
 }

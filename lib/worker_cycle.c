@@ -121,11 +121,41 @@ static int add_lapsed(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
+/* Of n jobs to claim, how many are asked for among those under limits, which are claimed by a statement of their own. */
+static int64_t limited_share(const struct worker *w, int64_t n)
+{
+	if (!w->limits)
+		return 0;
+	if (n == 1)
+		return w->limited_turn;
+	if (w->limited_got == 0)
+		return 1; /* to notice when there are some */
+	return w->dry ? n - 1 : n / 2;
+}
+
+static void count_limited(void *data, struct job *job)
+{
+	*(int64_t *)data += job->limited;
+}
+
+/* Jobs under a rate must start when they are claimed: no more than there are runners for. Behind short jobs one is free soon. */
+static int64_t startable(struct worker *w)
+{
+	double us = pool_run_us(&w->pool, clock_ns());
+	int64_t limited = 0, n;
+
+	pool_each_job(&w->pool, count_limited, &limited);
+	n = us >= 0 && us < HOLD_US ? (int64_t)w->pool.runners_max - limited
+				    : (int64_t)worker_idle_runners(w) - (int64_t)pool_unstarted(&w->pool);
+	return n > 0 ? n : 0;
+}
+
 static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_error *err)
 {
+	int64_t limited = limited_share(w, n);
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
-		.window = window(w), .n = (int)n, .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
+		.window = window(w), .n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
 	};
 	int64_t *held = worker_held_ids(w, &claim.held_len);
 	int rc;
@@ -139,7 +169,10 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 		w->looked_ns = now;
 	}
 	w->last_claim = (size_t)n;
+	if (w->ended_since_claim > 0)
+		w->dry = w->limited_dry = false;
 	w->ended_since_claim = 0;
+	w->limited_turn = !w->limited_turn;
 	rc = held ? store_cycle_claim(&w->cycle, &w->scope, &claim, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 	free(held);
 	return rc;
@@ -206,7 +239,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 {
 	int64_t n = want(w, now);
 	struct worker_oldest o = worker_oldest_lease(w);
-	bool renew = o.n > 0 && now >= o.lease_ns + worker_renew_after_ns(w) && now >= w->renew_ns;
+	bool renew = o.n > 0 && now >= o.renew_ns && now >= w->renew_ns;
 	bool promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
 	bool record = w->unrecorded.len > 0, balance = now >= worker_balance_due_ns(w);
 
@@ -222,7 +255,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	if (promote)
 		w->promoted_ns = now;
 	if (renew)
-		w->renew_ns = now + worker_renew_after_ns(w) / 4; /* a row that is locked is tried again, not at once */
+		w->renew_ns = now + worker_fence_after_ns(w) / 12; /* a row that is locked is tried again, not at once */
 	return send_cycle(w, n, renew, promote, balance, now, err);
 }
 
@@ -252,20 +285,31 @@ static void after_recording(struct worker *w)
 
 static void after_claim(struct worker *w)
 {
-	w->charged += (int64_t)w->cycle.claimed_len;
+	size_t claimed = w->cycle.claimed_len + w->cycle.limited_len;
+	int64_t seen = w->cycle.seen + w->cycle.limited_seen;
+
+	w->charged += (int64_t)claimed;
 	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
+		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0;
+		w->limits = w->cycle.limits;
+	}
+	if (w->cycle.claims_limited) {
+		w->limited_dry = w->cycle.limited_len == 0 && w->cycle.limited_seen == 0;
+		w->limited_got = w->cycle.limited_len;
+	}
+	if (w->cycle.claims || w->cycle.claims_limited) {
 		/* Seen and not taken: others were quicker with these; ask again. */
 		/* What attempts that ended meanwhile make ready will come with their record. */
-		bool nothing = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && w->cycle.promoted == 0 && !w->adds &&
+		bool nothing = claimed == 0 && seen == 0 && w->cycle.promoted == 0 && !w->adds &&
 			       w->unrecorded.len == 0;
 
-		w->exhausted = nothing && w->cycle.promotes && w->ended_since_claim == 0;
+		w->exhausted = nothing && w->cycle.promotes && w->ended_since_claim == 0 && w->dry && (w->limited_dry || !w->limits);
 		w->look_at_delayed = nothing && !w->cycle.promotes;
 		for (size_t i = 0; i < w->cycle.lapsed.len; i++)
 			store_ids_add(&w->lapsed, w->cycle.lapsed.id[i]);
 		/* Not for ever: a row may be locked by a transaction that stays open. */
-		if (w->cycle.claimed_len > 0 || w->cycle.seen == 0)
+		if (claimed > 0 || seen == 0)
 			w->empty_handed = 0;
 		else if (w->empty_handed == 0 && w->lapsed.len > 0)
 			w->empty_handed = 1; /* they are put right by the next claim, now */
@@ -274,10 +318,13 @@ static void after_claim(struct worker *w)
 		else
 			w->retry_ns = w->cycle.sent_ns + (20u << w->empty_handed) * NS_PER_MS;
 	}
+	if (w->adds || w->cycle.promoted > 0)
+		w->dry = w->limited_dry = false;
 	if (w->adds)
 		w->exhausted = false;
 	pool_add(&w->pool, w->cycle.claimed);
-	w->cycle.claimed = NULL;
+	pool_add_first(&w->pool, w->cycle.limited);
+	w->cycle.claimed = w->cycle.limited = NULL;
 	if (w->stopping)
 		worker_give_back_unstarted(w); /* the claim was under way when we were asked to stop */
 }

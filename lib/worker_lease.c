@@ -9,55 +9,54 @@
 
 #define RENEW_MAX_NS (5 * NS_PER_S)    /* so a cancelled job is noticed soon */
 
-static uint64_t lease_ns(const struct worker *w)
+static uint64_t renew_after_ns(int64_t lease_ms)
 {
-	return (uint64_t)w->lease_ms * NS_PER_MS;
+	uint64_t third = (uint64_t)lease_ms * NS_PER_MS / 3;
+
+	return third < RENEW_MAX_NS ? third : RENEW_MAX_NS;
+}
+
+static uint64_t fence_after_ns(int64_t lease_ms)
+{
+	uint64_t lease_ns = (uint64_t)lease_ms * NS_PER_MS, margin = lease_ns / 10;
+
+	return lease_ns - (margin < NS_PER_S ? margin : NS_PER_S);
 }
 
 static void find_oldest(void *data, struct job *job)
 {
 	struct worker_oldest *o = data;
 
-	if (o->n++ == 0 || job->lease_ns < o->lease_ns)
-		o->lease_ns = job->lease_ns;
+	if (job->lease_ns + renew_after_ns(job->lease_ms) < o->renew_ns)
+		o->renew_ns = job->lease_ns + renew_after_ns(job->lease_ms);
+	if (job->lease_ns + fence_after_ns(job->lease_ms) < o->fence_ns)
+		o->fence_ns = job->lease_ns + fence_after_ns(job->lease_ms);
+	o->n++;
 }
 
-/* When the first lease we hold was last extended; n = 0: we hold none. */
+/* Queues may have leases of their own, so the oldest need not be the first to end. n = 0: we hold none. */
 struct worker_oldest worker_oldest_lease(const struct worker *w)
 {
-	struct worker_oldest o = { 0, 0 };
+	struct worker_oldest o = { UINT64_MAX, UINT64_MAX, 0 };
 
 	pool_each_job(&w->pool, find_oldest, &o);
 	return o;
 }
 
-uint64_t worker_renew_after_ns(const struct worker *w)
+static void find_shortest(void *data, struct job *job)
 {
-	uint64_t third = lease_ns(w) / 3;
+	int64_t *ms = data;
 
-	return third < RENEW_MAX_NS ? third : RENEW_MAX_NS;
+	if (job->lease_ms < *ms)
+		*ms = job->lease_ms;
 }
 
-/* By then our claim must be given up: a little before the server sees the lease end. */
 uint64_t worker_fence_after_ns(const struct worker *w)
 {
-	uint64_t margin = lease_ns(w) / 10;
+	int64_t ms = w->lease_ms;
 
-	return lease_ns(w) - (margin < NS_PER_S ? margin : NS_PER_S);
-}
-
-struct fence {
-	struct worker *w;
-	uint64_t now;
-	bool hit;
-};
-
-static void check_fence(void *data, struct job *job)
-{
-	struct fence *f = data;
-
-	if (f->now >= job->lease_ns + worker_fence_after_ns(f->w))
-		f->hit = true;
+	pool_each_job(&w->pool, find_shortest, &ms);
+	return fence_after_ns(ms);
 }
 
 /*
@@ -66,13 +65,13 @@ static void check_fence(void *data, struct job *job)
  */
 void worker_fence(struct worker *w, uint64_t now)
 {
-	struct fence f = { w, now, false };
+	struct worker_oldest o = worker_oldest_lease(w);
+	bool hit = o.n > 0 && now >= o.fence_ns;
 
-	pool_each_job(&w->pool, check_fence, &f);
-	if (f.hit && !w->fenced)
+	if (hit && !w->fenced)
 		log_line(LOG_L_ERROR, "leases could not be renewed in time: running functions are killed, the rest is given back");
-	w->fenced = f.hit;
-	if (!f.hit)
+	w->fenced = hit;
+	if (!hit)
 		return;
 	pool_kill(&w->pool, 0, SIGKILL, JOB_INTERRUPTED, "the lease could not be renewed in time");
 	worker_give_back_unstarted(w);
@@ -146,7 +145,7 @@ int worker_add_renewal(struct worker *w, struct deferred_error *err)
 	for (size_t i = 0; i < c.n; i++)
 		store_ids_add(&w->renewing, c.jobs[i]->id);
 	store_ids_sort(&w->renewing);
-	rc = c.n == 0 ? 0 : store_cycle_renew(&w->cycle, c.jobs, c.n, w->lease_ms, err);
+	rc = c.n == 0 ? 0 : store_cycle_renew(&w->cycle, c.jobs, c.n, err);
 	free(c.jobs);
 	return rc;
 }

@@ -51,8 +51,7 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 static void limit_answers(const struct worker *w, uint64_t now)
 {
 	struct worker_oldest o = worker_oldest_lease(w);
-	uint64_t fence = o.lease_ns + worker_fence_after_ns(w);
-	int64_t ms = o.n == 0 ? 10000 : fence > now ? (int64_t)((fence - now) / NS_PER_MS / 4) : 1;
+	int64_t ms = o.n == 0 ? 10000 : o.fence_ns > now ? (int64_t)((o.fence_ns - now) / NS_PER_MS / 4) : 1;
 
 	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
 }

@@ -67,6 +67,10 @@ struct worker {
 	bool exhausted;            /* nothing is ready */
 	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
 	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */
+	bool limits;               /* there may be jobs under limits */
+	bool limited_turn;         /* of a claim for one job: it is for one under limits */
+	size_t limited_got;        /* what the last claim under limits got */
+	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
 	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
 	uint64_t promoted_ns, oldest_unrecorded_ns;
 
@@ -98,12 +102,12 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 
 /* worker_lease.c */
 struct worker_oldest {
-	uint64_t lease_ns; /* when the oldest lease we hold was last extended */
+	uint64_t renew_ns; /* when the first lease we hold should be extended */
+	uint64_t fence_ns; /* by then a claim must be given up: a little before the server sees its lease end */
 	size_t n;          /* leases we hold */
 };
 struct worker_oldest worker_oldest_lease(const struct worker *w);
-uint64_t worker_renew_after_ns(const struct worker *w);
-uint64_t worker_fence_after_ns(const struct worker *w); /* by then a claim must be given up */
+uint64_t worker_fence_after_ns(const struct worker *w); /* how long the shortest lease in use is good for */
 void worker_fence(struct worker *w, uint64_t now);
 int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the cycle being made */
 void worker_after_renewal(struct worker *w);

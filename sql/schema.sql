@@ -72,6 +72,276 @@ ALTER FUNCTION deferred.__add_partition(parent text, name text, col text, lo tex
 COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) IS 'adds one partition; part of deferred.maintain()';
 
 --
+-- Name: __claim_limited(text[], integer, integer, bigint, bigint, bigint, integer, text[], bigint[], bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) RETURNS TABLE(id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamp with time zone, wait_us bigint, fn text, label text, params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_keys_looked constant integer := 300;  -- keys looked at in a queue, and
+    v_keys_taken  constant integer := 100;  -- found free: then the search ends
+    v_now    timestamptz := clock_timestamp();
+    v_pivot  bigint := hashint8extended($10, 0);
+    v_at     bigint;
+    v_looked integer;
+    v_found  integer;
+    v_fn     text collate "C";
+    v_queue  text collate "C";
+    v_head   record;
+    v_more   bigint[];
+    -- lanes of a queue and a function that hold ready jobs without a key
+    v_lane_queue text[] := '{}';
+    v_lane_fn    text[] := '{}';
+    -- jobs with a key whose turn it is
+    v_key_job    bigint[] := '{}';
+    v_key_queue  text[] := '{}';
+    v_key_fn     text[] := '{}';
+    v_key_hash   text[] := '{}';
+    -- limits that matter for these, and the rows of them that are ours
+    v_queues     text[];
+    v_fns        text[];
+    v_kind       text[];
+    v_of         text[];
+    v_name       text[];
+    v_wanted     bigint;
+begin
+    for v_queue in select q.name from deferred.__deferred_queue q
+                   where q.limited_jobs and not q.paused and ($1 is null or q.name = any ($1)) loop
+        v_fn := '';
+        loop
+            select x.fn into v_fn from deferred.__deferred_hot x
+            where x.queue = v_queue and x.limited and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
+            order by x.fn limit 1;
+            exit when not found;
+            continue when v_fn = any ($8);
+            v_lane_queue := v_lane_queue || v_queue::text;
+            v_lane_fn := v_lane_fn || v_fn::text;
+        end loop;
+
+        v_looked := 0;
+        v_found := 0;
+        v_at := v_pivot;
+        for lap in 0..1 loop
+            while v_looked < v_keys_looked and v_found < least(n, v_keys_taken) loop
+                -- The first job of the next key. One that was deferred with a delay has not arrived yet; one that waits
+                -- for its next attempt has.
+                select x.id, x.fn, x.due_at, x.visible_at, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
+                from deferred.__deferred_hot x
+                where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
+                  and (x.due_at is null or x.attempt > x.attempt_base)
+                order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
+                exit when not found or (lap = 1 and v_head.hash >= v_pivot);
+                v_looked := v_looked + 1;
+                v_more := null;
+                if v_head.concurrency > 1 then
+                    select array_agg(y.id) into v_more from (
+                        select x.id from deferred.__deferred_hot x
+                        where x.queue = v_queue and x.concurrency_key is not null
+                          and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
+                          and x.due_at is null and x.visible_at <= v_now and x.fn <> all ($8)
+                        order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
+                elsif v_head.due_at is null and v_head.visible_at <= v_now and v_head.fn <> all ($8) then
+                    v_more := array[v_head.id];
+                end if;
+                if v_more is not null then
+                    v_found := v_found + cardinality(v_more);
+                    v_key_job := v_key_job || v_more;
+                    v_key_queue := v_key_queue || array_fill(v_queue::text, array[cardinality(v_more)]);
+                    v_key_hash := v_key_hash || array_fill(v_head.hash::text, array[cardinality(v_more)]);
+                    if v_head.fn <> all (v_key_fn) then v_key_fn := v_key_fn || v_head.fn::text; end if;
+                end if;
+                exit when v_head.hash = 9223372036854775807;
+                v_at := v_head.hash + 1;
+            end loop;
+            v_at := -9223372036854775808;
+        end loop;
+    end loop;
+    if v_lane_fn = '{}' and v_key_job = '{}' then
+        return;
+    end if;
+
+    v_queues := array(select q.name from deferred.__deferred_queue q
+                      where coalesce(q.max_running, q.rate) is not null and q.name = any (v_lane_queue || v_key_queue));
+    -- Those of a key with concurrency above 1 may have other functions than its first job.
+    v_fns := array(select f.name from deferred.__deferred_function f where v_key_fn <> '{}' or f.name = any (v_lane_fn));
+    select array_agg(w.kind), array_agg(w.queue), array_agg(w.name), count(*) into v_kind, v_of, v_name, v_wanted
+    from (select 'queue' as kind, q as queue, '' as name from unnest(v_queues) q
+          union all select 'function', '', f from unnest(v_fns) f
+          union all (select distinct 'key', k.queue, k.hash from unnest(v_key_queue, v_key_hash) k(queue, hash))) w;
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select w.kind, w.queue, w.name from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+    where not exists (select from deferred.__deferred_limit l
+                      where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")
+    order by 1, 2, 3  -- two that add the same rows wait for each other in one order
+    on conflict do nothing;
+    with ours as materialized (
+        select l.kind, l.queue, l.name
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        join deferred.__deferred_limit l
+          on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
+        for update of l skip locked)
+    select coalesce(array_agg(o.kind), '{}'), coalesce(array_agg(o.queue), '{}'), coalesce(array_agg(o.name), '{}')
+    into v_kind, v_of, v_name from ours o;
+
+    v_now := clock_timestamp();  -- later than any holder before us looked at the clock
+    return query
+    with lim as materialized (
+        select l.kind, l.queue, l.name, r.still, s.rate, t.tokens,
+               greatest(0, least(1000000000, s.max_running - cardinality(r.still), floor(t.tokens)))::integer as room,
+               cardinality(r.still) as running
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        join deferred.__deferred_limit l
+          on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
+        cross join lateral (
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+                         where h.receipt is not null and h.visible_at > v_now) as still) r
+        left join lateral (
+            select q.max_running, q.rate, coalesce(q.burst, 1) as burst from deferred.__deferred_queue q
+            where l.kind = 'queue' and q.name = l.queue
+            union all
+            select f.max_running, f.rate, coalesce(f.burst, 1) from deferred.__deferred_function f
+            where l.kind = 'function' and f.name = l.name) s on true
+        cross join lateral (
+            select case when s.rate is not null then
+                least(s.burst, coalesce(l.tokens + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * s.rate, s.burst))
+                end as tokens) t),
+    -- A limit that is in force but not ours closes what it is about.
+    open_lane as materialized (
+        select g.queue, g.fn, q.rate is not null or f.rate is not null as rated, least(n, q.room, f.room) as room
+        from unnest(v_lane_queue, v_lane_fn) g(queue, fn)
+        left join lim q on q.kind = 'queue' and q.queue = g.queue
+        left join lim f on f.kind = 'function' and f.name = g.fn
+        where (q.room is not null or g.queue <> all (v_queues)) and (f.room is not null or g.fn <> all (v_fns))),
+    cand as materialized (
+        select x.tid, x.id, x.priority, g.queue, g.fn, null as hash, g.rated
+        from open_lane g
+        cross join lateral (
+            select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
+            where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited and y.concurrency_key is null
+              and y.due_at is null and y.visible_at <= v_now
+            order by y.queue, y.fn, y.priority desc, y.id limit g.room) x
+        union all
+        select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, q.rate is not null or f.rate is not null
+        from (select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash, coalesce(h.concurrency, 1) as concurrency, l.running,
+                     row_number() over (partition by h.queue, j.hash order by h.id) as turn
+              from unnest(v_key_job, v_key_hash) j(id, hash)
+              join deferred.__deferred_hot h on h.id = j.id
+              join lim l on l.kind = 'key' and l.queue = h.queue and l.name = j.hash
+              where h.due_at is null and h.visible_at <= v_now) k
+        left join lim q on q.kind = 'queue' and q.queue = k.queue
+        left join lim f on f.kind = 'function' and f.name = k.fn
+        where k.turn <= k.concurrency - k.running
+          and (q.room is not null or k.queue <> all (v_queues)) and (f.room is not null or k.fn <> all (v_fns))),
+    -- Each cut leaves fewer, so no limit is exceeded; what a cut wastes, the next claim takes.
+    by_fn as materialized (
+        select c.*, row_number() over (partition by c.fn order by c.priority desc, c.id) as turn from cand c),
+    by_queue as materialized (
+        select c.tid, c.id, c.priority, c.queue, c.fn, c.hash, c.rated,
+               row_number() over (partition by c.queue order by c.priority desc, c.id) as turn
+        from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
+        where c.turn <= coalesce(f.room, n)),
+    shared as materialized (
+        select c.tid, c.id, c.queue, c.fn, c.hash, c.rated, q.visibility_timeout_ms,
+               (c.turn - 1 - ln((((hashtextextended(c.queue, $10) & 9007199254740991) + 1) / 9007199254740992.0)::double precision))
+               / q.weight as turn
+        from by_queue c join deferred.__deferred_queue q on q.name = c.queue
+        left join lim l on l.kind = 'queue' and l.queue = c.queue
+        where c.turn <= coalesce(l.room, n)),
+    pick as materialized (
+        select s.* from (select x.*, row_number() over (partition by x.rated order by x.turn, x.id) as at from shared x) s
+        where not s.rated or s.at <= $3
+        order by s.turn, s.id limit n),
+    row as materialized (
+        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.receipt, h.worker, h.started_at, h.visible_at, h.expires_at,
+               h.priority, p.queue, p.fn, p.hash, p.turn, coalesce(p.visibility_timeout_ms, $6) as lease_ms
+        from pick p join deferred.__deferred_hot h on h.ctid = p.tid
+        where h.due_at is null and h.visible_at <= v_now
+        for update of h skip locked),
+    job as materialized (
+        select r.*, r.expires_at <= v_now as expired,
+               case when r.receipt is null then false
+                    else r.attempt - r.attempt_base >= coalesce(
+                         (select d.max_attempts from deferred.__deferred d where d.id = r.id),
+                         (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $7) end as used_up
+        from row r),
+    taken as (
+        update deferred.__deferred_hot h
+        set attempt = h.attempt + 1, receipt = $5, worker = $4, started_at = now(),
+            visible_at = now() + j.lease_ms * interval '1 millisecond'
+        from job j where h.ctid = j.tid and j.expired is not true and not j.used_up
+        returning j.*),
+    gone as (
+        delete from deferred.__deferred_hot h using job j
+        where h.ctid = j.tid and (j.expired or j.used_up)
+        returning j.*),
+    lost as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select l.id, l.attempt, 'lost', l.used_up, 'the lease ended before a result was recorded', l.started_at, l.worker, l.receipt
+        from (select t.id, t.attempt, t.used_up, t.started_at, t.worker, t.receipt from taken t
+              union all select g.id, g.attempt, g.used_up, g.started_at, g.worker, g.receipt from gone g) l
+        where l.receipt is not null),
+    expired as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+        select g.id, 0, 'expired', true, format('not started before %s', g.expires_at)
+        from gone g where not g.used_up),
+    held as (
+        update deferred.__deferred_worker w
+        set seen_at = now(), held = coalesce($9, w.held) || coalesce((select array_agg(t.id) from taken t), '{}')
+        where w.id = $4),
+    new as materialized (
+        select u.kind, u.queue, u.name, array_agg(u.id) as ids
+        from (select 'queue' as kind, t.queue, '' as name, t.id from taken t
+              union all select 'function', '', t.fn, t.id from taken t
+              union all select 'key', t.queue, t.hash, t.id from taken t where t.hash is not null) u
+        group by u.kind, u.queue, u.name),
+    stand as (
+        update deferred.__deferred_limit l
+        set running = m.still || coalesce(a.ids, '{}'), tokens = m.tokens - coalesce(cardinality(a.ids), 0), tokens_at = v_now,
+            used_at = v_now
+        from lim m left join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
+        where l.kind = m.kind and l.queue = m.queue and l.name = m.name and (a.ids is not null or m.still <> l.running))
+    select t.id, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
+           coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
+           coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
+           (extract(epoch from now() - coalesce(case when t.receipt is null then t.visible_at end, t.started_at)) * 1000000)::bigint,
+           d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms, s.n,
+           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1)
+    from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
+    left join (taken t join deferred.__deferred d on d.id = t.id join deferred.__deferred_queue q on q.name = t.queue) on true
+    order by t.turn, t.id;
+end
+$_$;
+
+ALTER FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) IS 'claims marked jobs within their limits; what sql/queries/job_claim_limited.sql calls';
+
+--
+-- Name: __concurrency_ok(text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__concurrency_ok(key text, n integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    select not coalesce(length(key) not between 1 and 1000 or n not between 1 and 10000 or (key is null and n is not null), false)
+$$;
+
+ALTER FUNCTION deferred.__concurrency_ok(key text, n integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __concurrency_ok(key text, n integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__concurrency_ok(key text, n integer) IS 'true if these options of a job are in range';
+
+--
 -- Name: __depth_ok(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -96,33 +366,44 @@ ALTER FUNCTION deferred.__depth_ok(params json) OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__depth_ok(params json) IS 'true unless params nest deeper than 512 levels';
 
 --
--- Name: __enqueue(text, json, text, text, integer, bigint, timestamp with time zone, bigint, timestamp with time zone, text, text, integer, bigint, bigint, bigint, double precision); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+-- Name: __enqueue(text, json, text, text, integer, bigint, timestamp with time zone, bigint, timestamp with time zone, text, text, integer, bigint, bigint, bigint, double precision, text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) RETURNS bigint
+CREATE FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text DEFAULT NULL::text, concurrency integer DEFAULT NULL::integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
 declare
     v_queue      text collate "C" := coalesce($3, 'default');
+    v_fn         text collate "C" := $1;
     v_now        timestamptz := clock_timestamp();
     v_due        timestamptz := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
     v_expires    timestamptz := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     v_allowed    boolean;
     v_max_bytes  integer;
+    v_limited    boolean;
+    v_ttl_ms     bigint;
+    v_max_length integer;
+    v_drop       boolean;
+    v_removed    boolean;
+    v_marked     boolean;
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
 begin
-    if $1 is null or length($1) > 127 or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+    -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
+    if v_fn is null and $3 is not null then
+        select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
+    end if;
+    if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
         raise exception using errcode = '22023',
-            message = format('invalid function name %s', coalesce(quote_literal(left($1, 200)), 'NULL')),
+            message = format('invalid function name %s', coalesce(quote_literal(left(v_fn, 200)), 'NULL')),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
     if $2 is null then
         raise exception using errcode = '22004',
-            message = format('params of %L are NULL', $1), hint = 'pass ''{}'' for a call without params';
+            message = format('params of %L are NULL', v_fn), hint = 'pass ''{}'' for a call without params';
     end if;
     if $5 not between -32768 and 32767 then
         raise exception using errcode = '22003',
@@ -134,18 +415,27 @@ begin
     end if;
     if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
         raise exception using errcode = '22003',
-            message = format('an option of %L is out of range', $1),
+            message = format('an option of %L is out of range', v_fn),
             hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
                    'more than 0; backoff_exponent: 1 to 100';
     end if;
+    if not deferred.__concurrency_ok($17, $18) then
+        raise exception using errcode = '22003',
+            message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
+            hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+    end if;
     -- One look at both tables. v_allowed is NULL for a role without rows, which may defer anything.
-    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = $1))
+    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
             from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
-           (select q.params_max_bytes from deferred.__deferred_queue q where q.name = v_queue)
-    into v_allowed, v_max_bytes;
+           q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
+           $17 is not null or q.max_running is not null or q.rate is not null
+           or exists (select from deferred.__deferred_function f where f.name = v_fn),
+           q.removed_at is not null, q.limited_jobs
+    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked
+    from (values (1)) one left join deferred.__deferred_queue q on q.name = v_queue;
     if not v_allowed then
         raise exception using errcode = '42501',
-            message = format('role %I may not defer %L to queue %L', v_actor, $1, v_queue),
+            message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
             hint = 'an administrator grants it by a row in deferred.__deferred_grant';
     end if;
     if v_max_bytes is null then
@@ -159,26 +449,46 @@ begin
     end if;
     if octet_length($2::text) > v_max_bytes then
         raise exception using errcode = '54000',
-            message = format('params of %L have %s bytes, queue %L takes %s', $1, octet_length($2::text), v_queue, v_max_bytes),
+            message = format('params of %L have %s bytes, queue %L takes %s', v_fn, octet_length($2::text), v_queue, v_max_bytes),
             hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
     end if;
     if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
         raise exception using errcode = '54000',
-            message = format('params of %L nest deeper than 512 levels', $1);
+            message = format('params of %L nest deeper than 512 levels', v_fn);
+    end if;
+
+    if v_ttl_ms is not null and v_expires is null then
+        v_expires := v_now + v_ttl_ms * interval '1 millisecond';
+    end if;
+    -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
+    if v_removed or (v_limited and v_marked is not true) then
+        update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
+        where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    end if;
+    if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
+       and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+        if v_drop then return null; end if;
+        raise exception using errcode = '53400',
+            message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
+            hint = 'defer again later, or raise max_length of the queue';
     end if;
 
     v_id := nextval('deferred.__deferred_id_seq');
     if $10 is null then
-        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
-        values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires);
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
+            concurrency_key, concurrency)
+        values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
+            v_max_length is not null, $17, $18);
     else
         if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
             raise exception using errcode = '22023',
                 message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
         end if;
         loop
-            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key)
-            values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10)
+            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
+                concurrency_key, concurrency)
+            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10, v_limited,
+                v_max_length is not null, $17, $18)
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
@@ -204,25 +514,26 @@ begin
         end loop;
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
-    values (v_id, v_queue, $1, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor);
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
+    values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
+        $18);
     return v_id;
 end
 $_$;
 
-ALTER FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) OWNER TO deferred_owner;
+ALTER FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) OWNER TO deferred_owner;
 
 --
--- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) IS 'stores one job; what deferred.defer() and the C library call';
+COMMENT ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) IS 'stores one job; what deferred.defer() and the C library call';
 
 --
--- Name: __enqueue_many(text[], json[], text[], text[], integer[], bigint[], timestamp with time zone[], bigint[], timestamp with time zone[], text[], text[], integer[], bigint[], bigint[], bigint[], double precision[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+-- Name: __enqueue_many(text[], json[], text[], text[], integer[], bigint[], timestamp with time zone[], bigint[], timestamp with time zone[], text[], text[], integer[], bigint[], bigint[], bigint[], double precision[], text[], integer[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) RETURNS SETOF bigint
+CREATE FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[] DEFAULT NULL::text[], concurrency integer[] DEFAULT NULL::integer[]) RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
@@ -233,19 +544,22 @@ declare
     v_ids   bigint[];
     v_n     integer := coalesce(array_length($1, 1), 0);
     v_bad   record;
+    v_special boolean;
 begin
     if v_n = 0 then return; end if;
     -- A job with a key may meet another one; a limited role is checked job by job. Both take the
     -- way of the single job. So does an invalid job, which then reports itself.
     select j.n, j.fn, j.params, j.queue, j.priority into v_bad
-    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16) with ordinality
+    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16, $17, $18) with ordinality
          as j(fn, params, queue, label, priority, delay_ms, expires_ms, key, max_attempts, timeout_ms, backoff_floor_ms,
-              backoff_ceiling_ms, backoff_exponent, n)
+              backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, n)
     left join deferred.__deferred_queue q on q.name = coalesce(j.queue, 'default')
     where j.key is not null or q.name is null or j.fn is null or j.params is null
        or length(j.fn) > 127 or j.fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$'
        or not deferred.__opts_ok(j.label, j.key, j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms,
                                  j.backoff_exponent)
+       or not deferred.__concurrency_ok(j.concurrency_key, j.concurrency)
+       or q.max_length is not null or q.removed_at is not null
        or j.priority not between -32768 and 32767 or j.delay_ms < 0 or j.expires_ms < 0
        or octet_length(j.params::text) > q.params_max_bytes
        or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
@@ -254,40 +568,205 @@ begin
         return query
             select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
                 j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
-                j.backoff_ceiling_ms, j.backoff_exponent)
-            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                j.backoff_ceiling_ms, j.backoff_exponent, j.concurrency_key, j.concurrency)
+            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
                  as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
-                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency);
         return;
     end if;
 
     v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
-    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+    -- Where no queue named here has settings that matter now, none is looked up row by row.
+    v_special := $17 is not null or exists (select from deferred.__deferred_function)
+        or exists (select from deferred.__deferred_queue q where coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
-           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end)
-    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9) as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at)
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
+                    case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
+           case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
+           j.concurrency_key, j.concurrency
+    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
+         as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
     cross join lateral (select coalesce(j.run_at,
                         case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    if v_special then
+        update deferred.__deferred_queue q set limited_jobs = true
+        where not q.limited_jobs and exists (
+            select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
+            where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
+    end if;
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
            coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
-           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end),
-           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor
-    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16)
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
+                    case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
+           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor,
+           j.concurrency_key, j.concurrency
+    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16, $17, $18)
          as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
-              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency);
     return query select unnest(v_ids);
 end
 $_$;
 
-ALTER FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) OWNER TO deferred_owner;
+ALTER FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) OWNER TO deferred_owner;
 
 --
--- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) IS 'stores many jobs in one statement; what deferred.defer_many() and the C library call';
+COMMENT ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) IS 'stores many jobs in one statement; what deferred.defer_many() and the C library call';
+
+--
+-- Name: __forget_keys(integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__forget_keys(batch integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+    v_rows integer;
+    v_locked tid[];
+begin
+    if not exists (select from deferred.__deferred_limit l where l.kind = 'key' and l.used_at < clock_timestamp() - interval '1 minute') then
+        return 0;
+    end if;
+    -- Locked first: whether a job has the key is then asked with a snapshot that no claim using it comes after.
+    with l as materialized (
+        select x.ctid as tid from deferred.__deferred_limit x
+        where x.kind = 'key' and x.used_at < clock_timestamp() - interval '1 minute' limit batch for update skip locked)
+    select array_agg(l.tid) into v_locked from l;
+    delete from deferred.__deferred_limit l
+    where l.ctid = any (v_locked) and not exists (
+        select from deferred.__deferred_hot h
+        where h.queue = l.queue and h.concurrency_key is not null and hashtextextended(h.concurrency_key, 0) = l.name::bigint);
+    get diagnostics v_rows = row_count;
+    update deferred.__deferred_limit l set used_at = clock_timestamp() where l.ctid = any (v_locked);
+    return v_rows;
+end
+$$;
+
+ALTER FUNCTION deferred.__forget_keys(batch integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __forget_keys(batch integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__forget_keys(batch integer) IS 'part of deferred.maintain(): removes what is kept of concurrency keys that no hot job has';
+
+--
+-- Name: __function_set(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__function_set(name text, settings json) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_new deferred.__deferred_function;
+    v_unknown text;
+begin
+    select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst') limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('unknown setting %s of function %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
+            hint = 'settings: max_running, rate, burst';
+    end if;
+    if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
+        raise exception using errcode = '22023', message = format('invalid function name %L', left($1, 200)),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    select * into v_new from deferred.__deferred_function f where f.name = $1 for update;
+    v_new := json_populate_record(v_new, settings);
+    if v_new.burst is not null and v_new.rate is null then
+        raise exception using errcode = '22023', message = format('function %L has a burst of %s, but no rate', $1, v_new.burst),
+            hint = 'set the rate too, or unset the burst';
+    end if;
+    if coalesce(v_new.max_running, v_new.rate) is null then
+        delete from deferred.__deferred_function f where f.name = $1;
+        return;
+    end if;
+    insert into deferred.__deferred_function (name, max_running, rate, burst) values ($1, v_new.max_running, v_new.rate, v_new.burst)
+    on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
+exception when check_violation then
+    raise exception using errcode = '22003', message = format('a setting of function %L is out of range: %s', $1, left(settings::text, 300)),
+        hint = 'max_running: more than 0; rate: 1e-7 to 1e6 a second; burst: 1 to 1000000';
+end
+$_$;
+
+ALTER FUNCTION deferred.__function_set(name text, settings json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __function_set(name text, settings json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__function_set(name text, settings json) IS 'changes the limits of a function; without any it has none. Call deferred.__mark() until it is done';
+
+--
+-- Name: __is_limited(text, text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__is_limited(queue text, fn text, concurrency_key text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $_$
+    select $3 is not null
+        or exists (select from deferred.__deferred_queue q where q.name = $1 and coalesce(q.max_running, q.rate) is not null)
+        or exists (select from deferred.__deferred_function f where f.name = $2)
+$_$;
+
+ALTER FUNCTION deferred.__is_limited(queue text, fn text, concurrency_key text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __is_limited(queue text, fn text, concurrency_key text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__is_limited(queue text, fn text, concurrency_key text) IS 'true: a limit may hold back such a job';
+
+--
+-- Name: __mark(bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+begin
+    with seen as materialized (
+        select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
+               exists (select from deferred.__deferred_queue q where q.name = h.queue and q.max_length is not null) as to_bound
+        from deferred.__deferred_hot h where h.id >= from_id order by h.id limit batch),
+    row as materialized (
+        select h.id, s.to_limit, s.to_bound from seen s join deferred.__deferred_hot h on h.id = s.id
+        where s.to_limit <> h.limited or s.to_bound <> h.bounded
+        for update of h skip locked),
+    done as (
+        update deferred.__deferred_hot h set limited = r.to_limit, bounded = r.to_bound, xid = pg_current_xact_id()
+        from row r where h.id = r.id
+        returning h.id, h.queue, h.fn, h.concurrency_key, h.limited, h.receipt is not null and h.visible_at > clock_timestamp() as runs),
+    queue as (
+        update deferred.__deferred_queue q set limited_jobs = true
+        where not q.limited_jobs and q.name in (select d.queue from done d where d.limited)),
+    stand as (
+        insert into deferred.__deferred_limit (kind, queue, name, running)
+        select r.kind, r.queue, r.name, array_agg(r.id)
+        from (select 'queue' as kind, d.queue, '' as name, d.id from done d where d.runs and d.limited
+              union all select 'function', '', d.fn, d.id from done d where d.runs and d.limited and d.fn is not null
+              union all select 'key', d.queue, hashtextextended(d.concurrency_key, 0)::text, d.id from done d
+                        where d.runs and d.concurrency_key is not null) r
+        group by r.kind, r.queue, r.name order by r.kind, r.queue, r.name
+        on conflict (kind, queue, name) do update set running = __deferred_limit.running || excluded.running)
+    select (select count(*) from done), (select max(s.id) + 1 from seen s having count(*) = batch) into marked, next_id;
+end
+$$;
+
+ALTER FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint) IS 'part of "deferred queue set": marks jobs that limits are about, takes the mark from others';
 
 --
 -- Name: __may_touch(name); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -493,6 +972,182 @@ ALTER FUNCTION deferred.__purge_workers(older_than interval) OWNER TO deferred_o
 --
 
 COMMENT ON FUNCTION deferred.__purge_workers(older_than interval) IS 'part of "deferred purge": deletes rows of runs ended long ago';
+
+--
+-- Name: __queue_clear(text, bigint, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    with seen as materialized (
+        select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
+    gone as (
+        delete from deferred.__deferred_hot h using seen s where h.id = s.id and s.queue = $1
+        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
+        from gone g)
+    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch) into cancelled, next_id;
+end
+$_$;
+
+ALTER FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint) IS 'part of "deferred queue clear": cancels some jobs of a queue';
+
+--
+-- Name: __queue_expiry(text, timestamp with time zone); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__queue_expiry(queue text, since timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $_$
+    select $2 + q.ttl_ms * interval '1 millisecond' from deferred.__deferred_queue q where q.name = $1
+$_$;
+
+ALTER FUNCTION deferred.__queue_expiry(queue text, since timestamp with time zone) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __queue_expiry(queue text, since timestamp with time zone); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__queue_expiry(queue text, since timestamp with time zone) IS 'when a job without an expiry of its own expires';
+
+--
+-- Name: __queue_length(text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__queue_length(queue text, stop integer) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $_$
+    select count(*) from (select from deferred.__deferred_hot h where h.queue = $1 and h.bounded limit $2) x
+$_$;
+
+ALTER FUNCTION deferred.__queue_length(queue text, stop integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __queue_length(queue text, stop integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__queue_length(queue text, stop integer) IS 'hot jobs of a queue that has a max_length, counted as far as stop';
+
+--
+-- Name: __queue_rm(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__queue_rm(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    if $1 = 'default' then
+        raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
+            hint = 'jobs that name no queue go there; "deferred queue clear default" empties it';
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, removed_at)
+      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, clock_timestamp())
+    where q.name = $1 and q.removed_at is null;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.__queue_rm(name text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __queue_rm(name text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__queue_rm(name text) IS 'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is deferred to it';
+
+--
+-- Name: __queue_set(text, json, boolean); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__queue_set(name text, settings json, add boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_old deferred.__deferred_queue;
+    v_new deferred.__deferred_queue;
+    v_unknown text;
+begin
+    if json_typeof(settings) is distinct from 'object' then
+        raise exception using errcode = '22023', message = format('settings are a JSON %s, not an object', coalesce(json_typeof(settings), 'null'));
+    end if;
+    select k into v_unknown from json_object_keys(settings) k
+    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
+            hint = 'deferred(1) lists the settings';
+    end if;
+    if $3 then
+        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+            raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
+                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+        end if;
+        insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
+        update deferred.__deferred_queue q set removed_at = null where q.name = $1 and q.removed_at is not null;
+    end if;
+    select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
+            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+    end if;
+    v_new := json_populate_record(v_old, settings);
+    v_new.paused := coalesce(v_new.paused, false);
+    v_new.params_max_bytes := coalesce(v_new.params_max_bytes, 1048576);
+    v_new.on_full := coalesce(v_new.on_full, 'error');
+    v_new.weight := coalesce(v_new.weight, 1);
+    if v_new.burst is not null and v_new.rate is null then
+        raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
+            hint = 'set the rate too, or unset the burst';
+    end if;
+    if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
+        raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,
+            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
+    end if;
+    if coalesce(v_new.max_running, v_new.rate) is not null then
+        v_new.limited_jobs := true;
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs)
+      = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
+         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
+         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs)
+    where q.name = $1;
+exception when check_violation then
+    raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
+        hint = 'deferred(1) lists the settings with their ranges';
+end
+$_$;
+
+ALTER FUNCTION deferred.__queue_set(name text, settings json, add boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __queue_set(name text, settings json, add boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__queue_set(name text, settings json, add boolean) IS 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';
 
 --
 -- Name: __rule_add(text, text, text, json, text, text, integer, json, bigint, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -1470,13 +2125,14 @@ begin
     end if;
     for k, v in select * from json_each_text(opts) loop
         if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
-                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key',
+                     'concurrency') then
             raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
                 hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
-                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
         end if;
         -- Checked by pattern: an exception block would cost every call a subtransaction.
-        if (k in ('priority', 'max_attempts') and v !~ '^-?[0-9]{1,9}$')
+        if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
            or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
                 hint = 'it takes a number';
@@ -1488,7 +2144,7 @@ begin
         deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
         o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
         deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
-        (o->>'backoff_exponent')::double precision);
+        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
 end
 $_$;
 
@@ -1523,7 +2179,8 @@ begin
     select e.n, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
-        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent')
+        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
+        'concurrency_key', 'concurrency')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
@@ -1539,13 +2196,17 @@ begin
                array_agg(deferred.__ms('timeout', r.timeout) order by e.n) as timeout_ms,
                array_agg(deferred.__ms('backoff_floor', r.backoff_floor) order by e.n) as backoff_floor_ms,
                array_agg(deferred.__ms('backoff_ceiling', r.backoff_ceiling) order by e.n) as backoff_ceiling_ms,
-               array_agg(r.backoff_exponent order by e.n) as backoff_exponent
+               array_agg(r.backoff_exponent order by e.n) as backoff_exponent,
+               case when count(r.concurrency_key) > 0 then array_agg(r.concurrency_key order by e.n) end as concurrency_key,
+               array_agg(r.concurrency order by e.n) as concurrency
         from json_array_elements(jobs) with ordinality as e(job, n)
         cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
             expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
-            backoff_floor text, backoff_ceiling text, backoff_exponent double precision)) a
+            backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
+            concurrency_key text, concurrency integer)) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
-        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent) m;
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
+        a.concurrency_key, a.concurrency) m;
 end
 $$;
 
@@ -1574,6 +2235,7 @@ declare
     v_width constant bigint := 10000000;
     v_utc   constant text := 'UTC';
 begin
+    perform deferred.__forget_keys(1000);
     -- The common case costs two catalog look-ups and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
         select last_value into v_last from deferred.__deferred_id_seq;
@@ -1650,9 +2312,16 @@ begin
             hint = 'defer the call again to have it run once more';
     end if;
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
-    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key)
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
+        concurrency_key, concurrency)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key,
+        deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null), d.concurrency_key,
+        d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
+    from deferred.__deferred_hot x
+    where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
     return true;
 exception when unique_violation then
     raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
@@ -1706,7 +2375,9 @@ CREATE TABLE deferred.__deferred (
     backoff_ceiling_ms bigint,
     backoff_exponent double precision,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C"
+    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C",
+    concurrency_key text COLLATE pg_catalog."C",
+    concurrency integer
 )
 PARTITION BY RANGE (id);
 
@@ -1815,6 +2486,18 @@ COMMENT ON COLUMN deferred.__deferred.created_at IS 'when it was deferred (datab
 COMMENT ON COLUMN deferred.__deferred.created_by IS 'login role, or role taken by SET ROLE, that deferred it';
 
 --
+-- Name: COLUMN __deferred.concurrency_key; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.concurrency_key IS 'of all hot jobs of the queue with this key at most so many run at once; 1 to 1000 characters';
+
+--
+-- Name: COLUMN __deferred.concurrency; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred.concurrency IS 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
+
+--
 -- Name: __deferred_default; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1834,10 +2517,60 @@ CREATE TABLE deferred.__deferred_default (
     backoff_ceiling_ms bigint,
     backoff_exponent double precision,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C"
+    created_by text DEFAULT SESSION_USER NOT NULL COLLATE pg_catalog."C",
+    concurrency_key text COLLATE pg_catalog."C",
+    concurrency integer
 );
 
 ALTER TABLE deferred.__deferred_default OWNER TO deferred_owner;
+
+--
+-- Name: __deferred_function; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_function (
+    name text NOT NULL COLLATE pg_catalog."C",
+    max_running integer,
+    rate double precision,
+    burst integer,
+    CONSTRAINT __deferred_function_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
+    CONSTRAINT __deferred_function_check CHECK ((COALESCE((max_running)::double precision, rate) IS NOT NULL)),
+    CONSTRAINT __deferred_function_max_running_check CHECK ((max_running > 0)),
+    CONSTRAINT __deferred_function_name_check CHECK ((name ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'::text)),
+    CONSTRAINT __deferred_function_rate_check CHECK (((rate >= (0.0000001)::double precision) AND (rate <= ('1000000'::numeric)::double precision)))
+);
+
+ALTER TABLE deferred.__deferred_function OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_function; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_function IS 'functions that have a limit, in whatever queue; one without has no row';
+
+--
+-- Name: COLUMN __deferred_function.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_function.name IS 'name of the function';
+
+--
+-- Name: COLUMN __deferred_function.max_running; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_function.max_running IS 'attempts at once, all workers together; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_function.rate; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_function.rate IS 'attempts a second, all workers together; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_function.burst; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_function.burst IS 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
 
 --
 -- Name: __deferred_grant; Type: TABLE; Schema: deferred; Owner: deferred_owner
@@ -1933,7 +2666,11 @@ CREATE TABLE deferred.__deferred_hot (
     worker bigint,
     started_at timestamp with time zone,
     expires_at timestamp with time zone,
-    key text COLLATE pg_catalog."C"
+    key text COLLATE pg_catalog."C",
+    limited boolean DEFAULT false NOT NULL,
+    bounded boolean DEFAULT false NOT NULL,
+    concurrency_key text COLLATE pg_catalog."C",
+    concurrency integer
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
 
@@ -2030,6 +2767,30 @@ COMMENT ON COLUMN deferred.__deferred_hot.expires_at IS 'copied from __deferred'
 COMMENT ON COLUMN deferred.__deferred_hot.key IS 'copied from __deferred';
 
 --
+-- Name: COLUMN __deferred_hot.limited; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.limited IS 'true: claimed by deferred.__claim_limited() only';
+
+--
+-- Name: COLUMN __deferred_hot.bounded; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.bounded IS 'true: counts for max_length of its queue';
+
+--
+-- Name: COLUMN __deferred_hot.concurrency_key; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.concurrency_key IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.concurrency; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.concurrency IS 'copied from __deferred';
+
+--
 -- Name: __deferred_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2041,6 +2802,72 @@ CREATE SEQUENCE deferred.__deferred_id_seq
     CACHE 1;
 
 ALTER TABLE deferred.__deferred_id_seq OWNER TO deferred_owner;
+
+--
+-- Name: __deferred_limit; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_limit (
+    kind text NOT NULL COLLATE pg_catalog."C",
+    queue text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    running bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    tokens double precision,
+    tokens_at timestamp with time zone,
+    used_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT __deferred_limit_kind_check CHECK ((kind = ANY (ARRAY['queue'::text, 'function'::text, 'key'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_limit OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_limit; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_limit IS 'where limits stand; a row is locked by the claim that uses it and made by the first one';
+
+--
+-- Name: COLUMN __deferred_limit.kind; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.kind IS 'what is limited: a queue, a function or a concurrency key';
+
+--
+-- Name: COLUMN __deferred_limit.queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.queue IS 'the queue, or that of the key; empty for a function';
+
+--
+-- Name: COLUMN __deferred_limit.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.name IS 'the function, or the hash of the key; empty for a queue';
+
+--
+-- Name: COLUMN __deferred_limit.running; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.running IS 'ids of jobs that may be running; one counts while its hot row is claimed and the lease runs';
+
+--
+-- Name: COLUMN __deferred_limit.tokens; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.tokens IS 'attempts that might have started at tokens_at; NULL: as many as burst says';
+
+--
+-- Name: COLUMN __deferred_limit.tokens_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.tokens_at IS 'when tokens was counted (database clock)';
+
+--
+-- Name: COLUMN __deferred_limit.used_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_limit.used_at IS 'last claim, or last look by deferred.maintain(), which removes rows of keys no hot job has';
 
 --
 -- Name: __deferred_log; Type: TABLE; Schema: deferred; Owner: deferred_owner
@@ -2265,8 +3092,37 @@ CREATE TABLE deferred.__deferred_queue (
     paused boolean DEFAULT false NOT NULL,
     params_max_bytes integer DEFAULT 1048576 NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    visibility_timeout_ms bigint,
+    ttl_ms bigint,
+    max_attempts integer,
+    backoff_floor_ms bigint,
+    backoff_ceiling_ms bigint,
+    backoff_exponent double precision,
+    max_running integer,
+    rate double precision,
+    burst integer,
+    max_length integer,
+    on_full text DEFAULT 'error'::text NOT NULL COLLATE pg_catalog."C",
+    fn text COLLATE pg_catalog."C",
+    metadata json,
+    weight double precision DEFAULT 1 NOT NULL,
+    limited_jobs boolean DEFAULT false NOT NULL,
+    removed_at timestamp with time zone,
+    CONSTRAINT __deferred_queue_backoff_ceiling_ms_check CHECK ((backoff_ceiling_ms > 0)),
+    CONSTRAINT __deferred_queue_backoff_exponent_check CHECK (((backoff_exponent >= (1)::double precision) AND (backoff_exponent <= (100)::double precision))),
+    CONSTRAINT __deferred_queue_backoff_floor_ms_check CHECK ((backoff_floor_ms > 0)),
+    CONSTRAINT __deferred_queue_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
+    CONSTRAINT __deferred_queue_fn_check CHECK ((fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'::text)),
+    CONSTRAINT __deferred_queue_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT __deferred_queue_max_length_check CHECK ((max_length > 0)),
+    CONSTRAINT __deferred_queue_max_running_check CHECK ((max_running > 0)),
     CONSTRAINT __deferred_queue_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'::text)),
-    CONSTRAINT __deferred_queue_params_max_bytes_check CHECK ((params_max_bytes > 0))
+    CONSTRAINT __deferred_queue_on_full_check CHECK ((on_full = ANY (ARRAY['error'::text, 'drop'::text]))),
+    CONSTRAINT __deferred_queue_params_max_bytes_check CHECK ((params_max_bytes > 0)),
+    CONSTRAINT __deferred_queue_rate_check CHECK (((rate >= (0.0000001)::double precision) AND (rate <= ('1000000'::numeric)::double precision))),
+    CONSTRAINT __deferred_queue_ttl_ms_check CHECK ((ttl_ms > 0)),
+    CONSTRAINT __deferred_queue_visibility_timeout_ms_check CHECK (((visibility_timeout_ms >= 1000) AND (visibility_timeout_ms <= 86400000))),
+    CONSTRAINT __deferred_queue_weight_check CHECK (((weight >= (0.001)::double precision) AND (weight <= (1000)::double precision)))
 );
 
 ALTER TABLE deferred.__deferred_queue OWNER TO deferred_owner;
@@ -2300,6 +3156,102 @@ COMMENT ON COLUMN deferred.__deferred_queue.params_max_bytes IS 'largest params 
 --
 
 COMMENT ON COLUMN deferred.__deferred_queue.created_at IS 'when it was added';
+
+--
+-- Name: COLUMN __deferred_queue.visibility_timeout_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.visibility_timeout_ms IS 'length of a lease, milliseconds; NULL: what the worker says';
+
+--
+-- Name: COLUMN __deferred_queue.ttl_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.ttl_ms IS 'a job deferred without an expiry expires after that, milliseconds; NULL: never';
+
+--
+-- Name: COLUMN __deferred_queue.max_attempts; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.max_attempts IS 'of jobs that say nothing; NULL: what the function or the worker says';
+
+--
+-- Name: COLUMN __deferred_queue.backoff_floor_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.backoff_floor_ms IS 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+
+--
+-- Name: COLUMN __deferred_queue.backoff_ceiling_ms; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.backoff_ceiling_ms IS 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+
+--
+-- Name: COLUMN __deferred_queue.backoff_exponent; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.backoff_exponent IS 'of jobs that say nothing; NULL: what the worker says';
+
+--
+-- Name: COLUMN __deferred_queue.max_running; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.max_running IS 'attempts at once, all workers together; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_queue.rate; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.rate IS 'attempts a second, all workers together; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_queue.burst; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.burst IS 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
+
+--
+-- Name: COLUMN __deferred_queue.max_length; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.max_length IS 'hot jobs it holds, each deferral counts that far; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_queue.on_full; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.on_full IS 'what a deferral to a full queue does: error, or drop the new job without a word';
+
+--
+-- Name: COLUMN __deferred_queue.fn; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.fn IS 'function that a message deferred without one becomes a call of; NULL: it stays a message';
+
+--
+-- Name: COLUMN __deferred_queue.metadata; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.metadata IS 'for applications, not looked at';
+
+--
+-- Name: COLUMN __deferred_queue.weight; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.weight IS 'share of the claims of a worker that serves several queues';
+
+--
+-- Name: COLUMN __deferred_queue.limited_jobs; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.limited_jobs IS 'true: some hot job of it may be marked as limited; once true it stays so';
+
+--
+-- Name: COLUMN __deferred_queue.removed_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.removed_at IS 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
 
 --
 -- Name: __deferred_rule_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
@@ -2501,7 +3453,9 @@ CREATE VIEW deferred.job AS
             WHEN (h.id IS NULL) THEN l.finished_at
             ELSE NULL::timestamp with time zone
         END AS finished_at,
-    l.outcome AS last_outcome
+    l.outcome AS last_outcome,
+    d.concurrency_key,
+    COALESCE(h.limited, false) AS limited
    FROM ((deferred.__deferred d
      LEFT JOIN deferred.__deferred_hot h USING (id))
      LEFT JOIN LATERAL ( SELECT last_value(x.outcome) OVER w AS outcome,
@@ -2547,6 +3501,13 @@ ALTER TABLE ONLY deferred.__deferred_default
     ADD CONSTRAINT __deferred_default_pkey PRIMARY KEY (id);
 
 --
+-- Name: __deferred_function __deferred_function_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_function
+    ADD CONSTRAINT __deferred_function_pkey PRIMARY KEY (name);
+
+--
 -- Name: __deferred_grant __deferred_grant_role_queue_fn_key; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2566,6 +3527,13 @@ ALTER TABLE ONLY deferred.__deferred_group
 
 ALTER TABLE ONLY deferred.__deferred_hot
     ADD CONSTRAINT __deferred_hot_pkey PRIMARY KEY (id);
+
+--
+-- Name: __deferred_limit __deferred_limit_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_limit
+    ADD CONSTRAINT __deferred_limit_pkey PRIMARY KEY (kind, queue, name);
 
 --
 -- Name: __deferred_migration __deferred_migration_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
@@ -2610,6 +3578,18 @@ ALTER TABLE ONLY deferred.__deferred_worker
     ADD CONSTRAINT __deferred_worker_pkey PRIMARY KEY (id);
 
 --
+-- Name: __deferred_hot_bounded; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_bounded ON deferred.__deferred_hot USING btree (queue) WHERE bounded;
+
+--
+-- Name: __deferred_hot_concurrency; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_concurrency ON deferred.__deferred_hot USING btree (queue, hashtextextended(concurrency_key, (0)::bigint), id) WHERE (concurrency_key IS NOT NULL);
+
+--
 -- Name: __deferred_hot_delayed; Type: INDEX; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2622,10 +3602,16 @@ CREATE INDEX __deferred_hot_delayed ON deferred.__deferred_hot USING btree (due_
 CREATE UNIQUE INDEX __deferred_hot_key ON deferred.__deferred_hot USING btree (queue, key) WHERE (key IS NOT NULL);
 
 --
+-- Name: __deferred_hot_limited; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_limited ON deferred.__deferred_hot USING btree (queue, fn, priority DESC, id) WHERE (limited AND (due_at IS NULL) AND (concurrency_key IS NULL));
+
+--
 -- Name: __deferred_hot_ready; Type: INDEX; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE INDEX __deferred_hot_ready ON deferred.__deferred_hot USING btree (queue, priority DESC, xid, id) WHERE (due_at IS NULL);
+CREATE INDEX __deferred_hot_ready ON deferred.__deferred_hot USING btree (queue, priority DESC, xid, id) WHERE ((due_at IS NULL) AND (NOT limited));
 
 --
 -- Name: __deferred_log_ended; Type: INDEX; Schema: deferred; Owner: deferred_owner
@@ -2703,24 +3689,63 @@ GRANT ALL ON FUNCTION deferred.__actor() TO deferred_worker;
 REVOKE ALL ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) FROM PUBLIC;
 
 --
+-- Name: FUNCTION __claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) TO deferred_worker;
+
+--
+-- Name: FUNCTION __concurrency_ok(key text, n integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__concurrency_ok(key text, n integer) FROM PUBLIC;
+
+--
 -- Name: FUNCTION __depth_ok(params json); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
 REVOKE ALL ON FUNCTION deferred.__depth_ok(params json) FROM PUBLIC;
 
 --
--- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision); Type: ACL; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
-REVOKE ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) FROM PUBLIC;
-GRANT ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) TO deferred_producer;
+REVOKE ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) TO deferred_producer;
 
 --
--- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
-REVOKE ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) FROM PUBLIC;
-GRANT ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[]) TO deferred_producer;
+REVOKE ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) TO deferred_producer;
+
+--
+-- Name: FUNCTION __forget_keys(batch integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__forget_keys(batch integer) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __function_set(name text, settings json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__function_set(name text, settings json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__function_set(name text, settings json) TO deferred_worker;
+
+--
+-- Name: FUNCTION __is_limited(queue text, fn text, concurrency_key text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__is_limited(queue text, fn text, concurrency_key text) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint, OUT next_id bigint) TO deferred_worker;
 
 --
 -- Name: FUNCTION __may_touch(owner name); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -2765,6 +3790,39 @@ REVOKE ALL ON FUNCTION deferred.__purge_partition(older_than interval) FROM PUBL
 --
 
 REVOKE ALL ON FUNCTION deferred.__purge_workers(older_than interval) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, OUT cancelled bigint, OUT next_id bigint) TO deferred_worker;
+
+--
+-- Name: FUNCTION __queue_expiry(queue text, since timestamp with time zone); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__queue_expiry(queue text, since timestamp with time zone) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __queue_length(queue text, stop integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__queue_length(queue text, stop integer) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __queue_rm(name text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__queue_rm(name text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__queue_rm(name text) TO deferred_worker;
+
+--
+-- Name: FUNCTION __queue_set(name text, settings json, add boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__queue_set(name text, settings json, add boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__queue_set(name text, settings json, add boolean) TO deferred_worker;
 
 --
 -- Name: FUNCTION __rule_add(name text, query text, fn text, params json, key_column text, queue text, priority integer, opts json, statement_timeout_ms bigint, search_path text); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -2944,6 +4002,13 @@ GRANT ALL ON FUNCTION deferred.state(outcome text) TO deferred_viewer;
 GRANT SELECT ON TABLE deferred.__deferred TO deferred_worker;
 
 --
+-- Name: TABLE __deferred_function; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT ON TABLE deferred.__deferred_function TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_function TO deferred_viewer;
+
+--
 -- Name: TABLE __deferred_group; Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -3021,6 +4086,25 @@ GRANT SELECT(expires_at) ON TABLE deferred.__deferred_hot TO deferred_viewer;
 --
 
 GRANT SELECT(key) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.limited; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(limited) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: COLUMN __deferred_hot.concurrency_key; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT(concurrency_key) ON TABLE deferred.__deferred_hot TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_limit; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,INSERT,UPDATE ON TABLE deferred.__deferred_limit TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_limit TO deferred_viewer;
 
 --
 -- Name: TABLE __deferred_log; Type: ACL; Schema: deferred; Owner: deferred_owner

@@ -100,7 +100,9 @@ struct deferred_opts {
 	int64_t backoff_floor_ms;   /* delay after the first failed attempt; 0: default */
 	int64_t backoff_ceiling_ms; /* longest delay; 0: default */
 	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
-	uint64_t reserved[4];       /* zero; room for options to come */
+	const char *concurrency_key; /* of the hot jobs of the queue with this key at most `concurrency` run at once; NULL: none */
+	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
+	uint64_t reserved[2];       /* zero; room for options to come */
 };
 
 /* One of many jobs. */
@@ -131,11 +133,13 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * deferred_defer - have `fn` run later by some worker.
  *
  * d       open context.
- * fn      name of the function, 1 to 127 bytes; need not be loadable here.
+ * fn      name of the function, 1 to 127 bytes; need not be loadable here. NULL, allowed where opts names a
+ *         queue: a message, which becomes a call where that queue is bound to a function.
  * params  UTF-8 text of one JSON value, NUL-terminated; NULL means {}. It reaches the function
  *         byte for byte.
  * opts    NULL for defaults.
- * id      receives the job id (> 0) on success, else left alone; may be NULL.
+ * id      receives the job id (> 0) on success, else left alone; may be NULL. 0: the queue is full and has
+ *         been told to drop what comes then.
  *
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
  * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
@@ -202,7 +206,8 @@ DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_m
 
 /*
  * deferred_default_defer - deferred_defer() on a context the library opens at the first call, and
- * opens again when its connection was lost. Returns the job id (> 0) or a negative code;
+ * opens again when its connection was lost. Returns the job id (> 0), 0 for a job that a full queue
+ * dropped, or a negative code;
  * deferred_last_error() then tells more.
  */
 DEFERRED_API int64_t deferred_default_defer(const char *fn, const char *params, const struct deferred_opts *opts);

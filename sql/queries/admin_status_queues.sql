@@ -2,8 +2,9 @@
 -- $1 where counting stops (int8)
 -- returns queue (text), paused (bool), ready, claimed, delayed (int8), counting of ready and claimed stopped (bool),
 --   counting of delayed stopped (bool), seconds the longest waiting ready job among those counted has waited (int8, NULL: none),
---   the same as a JSON object (text)
--- locks: none. Index: __deferred_hot_ready for a queue, __deferred_hot_delayed over all queues
+--   jobs of it are, or were, under
+--   a limit (bool), the same as a JSON object (text)
+-- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues
 with delayed as (
     select x.queue, count(*) as n
     from (select h.queue from deferred.__deferred_hot h where h.due_at is not null limit $1::int8 + 1) x
@@ -11,7 +12,7 @@ with delayed as (
 stopped as (
     select coalesce(sum(n), 0) > $1 as yes from delayed),
 figures as (
-    select q.name as queue, q.paused, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
+    select q.name as queue, q.paused, q.limited_jobs as limited, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
            s.yes as delayed_more, r.oldest_ready_s
     from deferred.__deferred_queue q
     cross join stopped s
@@ -21,7 +22,17 @@ figures as (
                count(*) > $1 as more,
                extract(epoch from clock_timestamp() - min(x.visible_at) filter (where x.free))::int8 as oldest_ready_s
         from (select h.worker is null or h.visible_at <= clock_timestamp() as free, h.visible_at
-              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null limit $1 + 1) x) r)
-select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, row_to_json(f)::text
+              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null and not h.limited
+              union all
+              select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
+              from deferred.__deferred_hot h
+              where q.limited_jobs and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
+              union all
+              select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
+              from deferred.__deferred_hot h
+              where q.limited_jobs and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
+              limit $1 + 1) x) r
+    where q.removed_at is null or r.ready + r.claimed + coalesce(d.n, 0) > 0)
+select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, f.limited, row_to_json(f)::text
 from figures f
 order by f.queue

@@ -10,20 +10,22 @@
 --   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole
 -- returns one row a job: id (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),
 --   backoff_floor_ms (int8), backoff_ceiling_ms (int8), backoff_exponent (float8), created_at (timestamptz),
---   wait_us (int8), fn, label, params, queue, priority (int4),
+--   wait_us (int8), fn, label, params, queue, priority (int4), lease in milliseconds (int8),
 --   and in each row: jobs seen in the window (int8), some ids among them to be put right first (int8[], see
---   job_lapsed.sql; NULL: none). None taken: one row, all NULL but these two; jobs seen then means that others
---   were quicker, and asking again makes sense
+--   job_lapsed.sql; NULL: none), there may be jobs for job_claim_limited.sql too (bool). None taken: one row, all NULL
+--   but these three; jobs seen then means that others were quicker, and asking again makes sense
 -- locks: the rows taken; rows locked by others are passed over, so workers never wait for each other.
 -- Index: __deferred_hot_ready, then by tid; the update changes no indexed column (HOT).
 --
--- Higher priorities come first. Within one, queues share a claim evenly, whatever their length; a random head start
--- of each queue has claims of one job shared as well.
+-- Higher priorities come first. Within one, queues share a claim by their weight, whatever their length: each draws a
+-- random start, which has claims of one job shared as well, and then steps of 1/weight.
+-- A job that a limit is about, but that was deferred before that limit was set, is marked for job_claim_limited.sql
+-- instead of taken. What queues and functions are set to is read from lists made once a claim, and mostly empty.
 -- "due_at is null" is not put so in the step that goes by tid: the planner would take the partial index for it.
 -- Rows are joined by tid arrays rather than one by one, and only what the last step needs travels through the others:
 -- the steps cost more than the rows (13 us a job instead of 20).
 with queue as materialized (
-    select q.name, -ln((1 + (hashtextextended(q.name, $9::int8) & 1048575)) / 1048577.0::float8) as head_start
+    select q.name, q.weight, -ln((1 + (hashtextextended(q.name, $9::int8) & 1048575)) / 1048577.0::float8) as head_start
     from deferred.__deferred_queue q
     where ($1::text[] is null or q.name = any ($1)) and not q.paused),
 segment as materialized (
@@ -35,7 +37,7 @@ segment as materialized (
     select q.name, 32767, -32768, null, null, null
     from queue q where q.name <> all ($10::text[])),
 seen as materialized (
-    select f.tid, f.priority, f.id, f.plain, q.name, q.head_start
+    select f.tid, f.priority, f.id, f.plain, q.name, q.weight, q.head_start
     from queue q
     cross join lateral (
         select x.tid, x.priority, x.id, x.plain
@@ -43,7 +45,7 @@ seen as materialized (
         cross join lateral (
             (select h.ctid as tid, h.priority, h.id, h.receipt is null and (h.expires_at is null or h.expires_at > now()) as plain
              from deferred.__deferred_hot h
-             where h.queue = s.queue and h.priority = s.high and h.due_at is null
+             where h.queue = s.queue and h.priority = s.high and h.due_at is null and not h.limited
                and (h.xid, h.id) >= (s.from_xid, s.from_id) and h.xid < s.until_xid
                and h.visible_at <= now() and h.fn is not null and h.fn <> all ($7::text[])
              order by h.xid, h.id limit $2::int4)
@@ -51,34 +53,55 @@ seen as materialized (
             (select h.ctid, h.priority, h.id, h.receipt is null and (h.expires_at is null or h.expires_at > now())
              from deferred.__deferred_hot h
              where s.from_xid is null and h.queue = s.queue and h.priority between s.low and s.high and h.due_at is null
+               and not h.limited
                and h.visible_at <= now() and h.fn is not null and h.fn <> all ($7::text[])
              order by h.priority desc, h.xid, h.id limit $2::int4)) x
         where s.queue = q.name
         limit $2::int4) f),
 pick as materialized (
     select p.tid
-    from (select s.tid, s.priority, s.head_start,
+    from (select s.tid, s.priority, s.weight, s.head_start,
                  row_number() over (partition by s.name, s.priority order by hashint8extended(s.id, $9::int8)) as n
           from seen s where s.plain) p
-    order by p.priority desc, p.n + p.head_start
+    order by p.priority desc, (p.n - 1 + p.head_start) / p.weight
     limit $3::int4),
 row as materialized (
-    select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.priority, h.queue
+    select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.priority, h.queue,
+           h.fn = any (array(select f.name from deferred.__deferred_function f))
+           or h.queue = any (array(select q.name from deferred.__deferred_queue q where coalesce(q.max_running, q.rate) is not null)) as stray
     from deferred.__deferred_hot h
-    where h.ctid = any (array(select p.tid from pick p))
+    where h.ctid = any (array(select p.tid from pick p)) and not h.limited
       and coalesce(h.due_at, '-infinity') = '-infinity' and h.visible_at <= now() and h.receipt is null
     for update of h skip locked),
 taken as (
     update deferred.__deferred_hot h
     set attempt = h.attempt + 1, receipt = $5::int8, worker = $4::int8, started_at = now(),
-        visible_at = now() + $6::int8 * interval '1 millisecond'
-    where h.ctid = any (array(select r.tid from row r))),
+        visible_at = now() + coalesce(case when (select exists (select from deferred.__deferred_queue q where q.visibility_timeout_ms is not null))
+            then (select q.visibility_timeout_ms from deferred.__deferred_queue q where q.name = h.queue) end, $6::int8) * interval '1 millisecond'
+    where h.ctid = any (array(select r.tid from row r where not r.stray))),
+strays as (
+    update deferred.__deferred_hot h set limited = true where h.ctid = any (array(select r.tid from row r where r.stray))),
+marked as (
+    update deferred.__deferred_queue q set limited_jobs = true
+    where not q.limited_jobs and q.name = any (array(select r.queue from row r where r.stray))),
 held as (
     update deferred.__deferred_worker w
-    set seen_at = now(), held = $8::int8[] || array(select r.id from row r)
+    set seen_at = now(), held = $8::int8[] || array(select r.id from row r where not r.stray)
     where w.id = $4::int8)
-select r.id, r.attempt + 1, r.attempt_base, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
-       d.backoff_exponent, d.created_at, (extract(epoch from now() - r.visible_at) * 1000000)::int8,
-       d.fn, d.label, d.params, r.queue, r.priority::int4, s.n, s.odd
+select r.id, r.attempt + 1, r.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
+       coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
+       coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at, (extract(epoch from now() - r.visible_at) * 1000000)::int8,
+       d.fn, d.label, d.params, r.queue, r.priority::int4, case when r.id is not null then coalesce(q.visibility_timeout_ms, $6::int8) end,
+       s.n, s.odd,
+       exists (select from deferred.__deferred_queue o where o.limited_jobs and ($1::text[] is null or o.name = any ($1)))
+       or exists (select from row r where r.stray)
 from (select count(*) as n, (array_agg(s.id) filter (where not s.plain))[1:200] as odd from seen s) s
-left join (row r join deferred.__deferred d on d.id = r.id) on true
+left join (row r join deferred.__deferred d on d.id = r.id
+    -- Nobody is asked where no queue has such settings.
+    left join lateral (
+        select o.max_attempts, o.backoff_floor_ms, o.backoff_ceiling_ms, o.backoff_exponent, o.visibility_timeout_ms
+        from deferred.__deferred_queue o
+        where o.name = r.queue and (select exists (
+            select from deferred.__deferred_queue a
+            where coalesce(a.max_attempts, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent, a.visibility_timeout_ms) is not null))
+        offset 0) q on true) on not r.stray

@@ -2,9 +2,11 @@
 --
 -- $1 number of ids int4.
 -- Returns one row: ids bytea (8 bytes each, as COPY takes them), now int8 (microseconds since 2000, database
--- clock), actor text (role that acts), limited bool (the role may not defer everything, so COPY must not be used).
+-- clock), actor text (role that acts), limited bool (the role may not defer everything, or some function has a limit, so COPY
+-- must not be used).
 -- Locks: none. Index: __deferred_grant_role_queue_fn_key.
 select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '') from generate_series(1, $1::integer)),
     (extract(epoch from clock_timestamp() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint,
     deferred.__actor()::text,
     exists (select from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user))
+    or exists (select from deferred.__deferred_function)

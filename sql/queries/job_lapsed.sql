@@ -1,4 +1,4 @@
--- job_lapsed: jobs that a claim met and could not take as they were. One whose lease ended without a result gets that
+-- job_lapsed: jobs that a claim without limits met and could not take as they were. One whose lease ended without a result gets that
 -- attempt recorded as lost and is ready again, at the tail of its lane, or leaves the queue if it has no attempt left; one past its
 -- expiry leaves the queue.
 -- $1 id int8[]   $2 default of max_attempts, int4
@@ -7,7 +7,8 @@
 with row as materialized (
     select h.id, h.attempt, h.receipt, h.worker, h.started_at, h.expires_at, coalesce(h.expires_at <= now(), false) as expired,
            h.receipt is not null and h.attempt - h.attempt_base >= coalesce(
-               (select d.max_attempts from deferred.__deferred d where d.id = h.id), $2::int4) as used_up
+               (select coalesce(d.max_attempts, q.max_attempts)
+                from deferred.__deferred d left join deferred.__deferred_queue q on q.name = d.queue where d.id = h.id), $2::int4) as used_up
     from deferred.__deferred_hot h
     where h.id = any ($1::int8[]) and h.due_at is null and h.visible_at <= now()
       and (h.receipt is not null or h.expires_at <= now())

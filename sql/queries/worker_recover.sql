@@ -13,10 +13,11 @@ with dead as (
     returning w.id, old.held),
 row as materialized (
     select h.id, h.fn, h.attempt, h.receipt, h.worker, h.started_at,
-           h.attempt - h.attempt_base >= coalesce(d.max_attempts, $4::int4) as final
+           h.attempt - h.attempt_base >= coalesce(d.max_attempts, q.max_attempts, $4::int4) as final
     from dead cross join lateral unnest(dead.held) as i(id)
     join deferred.__deferred_hot h on h.id = i.id and h.worker = dead.id
     join deferred.__deferred d on d.id = h.id
+    left join deferred.__deferred_queue q on q.name = h.queue
     for update of h),
 back as (
     update deferred.__deferred_hot h

@@ -23,7 +23,8 @@ class Claimed:
 
     def __init__(self, row, receipt):
         (self.id, self.attempt, self.attempt_base, self.max_attempts, self.timeout_ms, self.floor_ms, self.ceiling_ms,
-         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, self.queue, self.priority, _, _) = row
+         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, self.queue, self.priority,
+         self.lease_ms) = row[:16]  # and of the claim as a whole: what it saw
         self.receipt = receipt
 
 
@@ -74,11 +75,11 @@ class Worker:
         for _ in range(20):
             rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
                             list(held) + ids(jobs), seed, *([[]] * 7))
-            seen, lapsed = rows[0][-2:]
+            seen, lapsed, self.limits = rows[0][-3:]
             self.seen = seen if not jobs else self.seen
             jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
             if rows[0][0] is None:
-                assert len(rows) == 1 and rows[0][:-2] == (None,) * 15
+                assert len(rows) == 1 and rows[0][:-3] == (None,) * 16
             if not lapsed or self.ask("job_lapsed", lapsed, max_attempts)[0][0] == 0 or len(jobs) == n:
                 break
         return sorted(jobs, key=lambda j: -j.priority)
@@ -91,7 +92,7 @@ class Worker:
         return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), self.id)}
 
     def renew(self, *jobs, lease_ms=MINUTE):
-        return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), lease_ms)}
+        return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), [lease_ms] * len(jobs))}
 
     def release(self, *jobs):
         return self.ask("job_release", *ids_and_receipts(jobs))[0][0]
@@ -144,7 +145,7 @@ def ids(jobs):
 
 def stale(job):
     """The same job with a receipt that is not its."""
-    return Claimed([job.id] + [None] * 16, job.receipt + 1)
+    return Claimed([job.id] + [None] * 15, job.receipt + 1)
 
 
 def lapse(db, *jobs):
@@ -587,7 +588,7 @@ def test_renewing_passes_over_a_row_that_another_has_locked(db, worker):
     w.commit()
     other = db.connect()
     other.cursor().execute("select deferred.cancel(%s)", (first.id,))
-    assert sorted(w.ask("job_renew", *ids_and_receipts([first, second]), MINUTE)) == sorted([(first.id, False), (second.id, True)])
+    assert sorted(w.ask("job_renew", *ids_and_receipts([first, second]), [MINUTE, MINUTE])) == sorted([(first.id, False), (second.id, True)])
     w.commit()
     other.rollback()
     other.close()
@@ -808,12 +809,13 @@ def statements(w):
     columns = (n, n, ["ok"] * 3, None, None, None, n, n, None, n, n, n, n, None)
     hot = {"__deferred_hot": "__deferred_hot_pkey"}
     return {
-        "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_delayed"),
+        "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
+                                                               "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
         "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7)), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
-        "job_renew": ((n, n, MINUTE), hot),
+        "job_renew": ((n, n, [MINUTE] * 3), hot),
         "job_release": ((n, n), hot),
         "job_follow": ((1, 1, "f", "{}", None), hot),
         "job_promote": ((1000,), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),

@@ -1,0 +1,576 @@
+"""Limits of queues, functions and keys: claims by sessions that the test steps one by one."""
+
+import json
+import random
+
+import psycopg2
+import pytest
+
+from harness import ledger
+from test_claim import Claimed, Worker, ids, lapse, many, queues, row
+
+MINUTE = 60000
+
+
+class Limited(Worker):
+    """A worker that claims jobs under limits too."""
+
+    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1):
+        receipt = next(self.receipts)
+        rows = self.ask("job_claim_limited", queues, n, rated, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed)
+        self.seen = rows[0][16] if rows else 0
+        self.wait_ms = rows[0][17] if rows else None
+        return [Claimed(r, receipt) for r in rows if r[0] is not None]
+
+    def take(self, *args, **kw):
+        """Claim and commit; the ids."""
+        jobs = self.limited(*args, **kw)
+        self.commit()
+        return jobs
+
+    def done(self, *jobs):
+        assert self.finish(*jobs) == set(ids(jobs))
+        self.commit()
+
+
+@pytest.fixture
+def worker(db):
+    made = []
+
+    def make(instance="host:/pid"):
+        made.append(Limited(db, instance))
+        return made[-1]
+    yield make
+    for w in made:
+        w.connection.close()
+    ledger(db)
+
+
+def setq(db, name="q", add=True, **settings):
+    db.sql("select deferred.__queue_set(%s, %s::json, %s)", name, json.dumps(settings), add)
+
+
+def setf(db, name, **settings):
+    db.sql("select deferred.__function_set(%s, %s::json)", name, json.dumps(settings))
+
+
+def mark(db, batch=1000):
+    at, n = 0, 0
+    while at is not None:
+        (marked, at), = db.sql("select * from deferred.__mark(%s, %s)", at, batch)
+        n += marked
+    return n
+
+
+# ---- attempts at once
+
+def test_a_queue_runs_no_more_at_once_than_it_may(db, worker):
+    setq(db, max_running=3)
+    jobs = many(db, 10, queue="q")
+    a, b = worker("a"), worker("b")
+    assert a.claim() == []  # the claim of the others sees nothing of them
+    a.commit()
+    first = a.take(2)
+    assert ids(first) == jobs[:2]
+    second = b.take(5)
+    assert ids(second) == jobs[2:3]
+    assert a.take() == [] and b.take() == []
+    a.done(first[0])
+    assert ids(b.take()) == jobs[3:4]
+    assert a.take() == []
+
+
+def test_a_claim_not_yet_committed_keeps_others_off_without_waiting(db, worker):
+    setq(db, max_running=3)
+    jobs = many(db, 10, queue="q")
+    a, b = worker("a"), worker("b")
+    assert len(a.limited(2)) == 2
+    assert b.limited() == [] and b.seen == 1  # asking again makes sense
+    b.rollback()
+    a.rollback()
+    assert ids(b.take()) == jobs[:3]
+
+
+def test_a_place_is_free_when_the_attempt_ends_however_it_ends(db, worker):
+    setq(db, max_running=1)
+    jobs = many(db, 6, queue="q")
+    w, other = worker(), worker("other")
+
+    def next_is(job):
+        one, = w.take()
+        assert one.id == job
+        return one
+    w.done(next_is(jobs[0]))
+    w.retry(next_is(jobs[1]), delay_ms=MINUTE)
+    w.commit()
+    w.release(next_is(jobs[2]))
+    w.commit()
+    again = next_is(jobs[2])
+    assert db.one("select deferred.cancel(%s)", again.id)
+    lapse(db, next_is(jobs[3]))
+    again = next_is(jobs[3])
+    assert again.attempt == 2 and db.log(jobs[3]) == [(1, "lost")]
+    assert other.take() == []
+    w.renew(again)
+    w.commit()
+    assert other.take() == []
+    w.done(again)
+    assert ids(other.take()) == [jobs[4]]
+
+
+def test_the_lease_is_that_of_the_queue(db, worker):
+    setq(db, "short", visibility_timeout_ms=5000)
+    setq(db, visibility_timeout_ms=7000, max_running=5)
+    plain, short, limited = db.defer("f"), db.defer("f", queue="short"), db.defer("f", queue="q")
+    w = worker()
+    assert {j.id: j.lease_ms for j in w.claim()} == {plain: MINUTE, short: 5000}
+    assert {j.id: j.lease_ms for j in w.limited()} == {limited: 7000}
+    w.commit()
+    assert db.sql("select extract(epoch from visible_at - started_at)::int from deferred.__deferred_hot order by id") == [(60,), (5,), (7,)]
+
+
+def test_a_function_is_limited_in_all_queues_together(db, worker):
+    setf(db, "slow", max_running=2)
+    slow = many(db, 3, "slow", queue="a") + many(db, 3, "slow", queue="b")
+    fast = many(db, 3, "fast", queue="a")
+    w = worker()
+    assert set(ids(w.claim())) == set(fast)
+    w.commit()
+    first = w.take()
+    assert len(first) == 2 and set(ids(first)) < set(slow)
+    assert w.take() == []
+    w.done(first[0])
+    assert len(w.take()) == 1
+
+
+def test_queue_and_function_limits_hold_together(db, worker):
+    setf(db, "slow", max_running=3)
+    setq(db, "a", max_running=2)
+    setq(db, "b", max_running=10)
+    slow_a, other_a = many(db, 4, "slow", queue="a"), many(db, 4, "other", queue="a")
+    slow_b = many(db, 4, "slow", queue="b")
+    w = worker()
+    taken = []
+    for _ in range(6):
+        taken += ids(w.take())
+    assert len([j for j in taken if j in slow_a + slow_b]) <= 3
+    assert len([j for j in taken if j in slow_a + other_a]) == 2
+    assert len(taken) >= 3
+
+
+def test_a_function_at_its_limit_holds_up_no_other_behind_it(db, worker):
+    setf(db, "full", max_running=1)
+    setf(db, "free", max_running=100)
+    full = many(db, 3000, "full", queue="q")
+    free = many(db, 3, "free", queue="q")
+    w = worker()
+    assert set(ids(w.take(10))) == {full[0], *free}
+
+
+# ---- rate
+
+def test_a_rate_is_a_bucket_that_fills_with_time(db, worker):
+    setq(db, rate=0.5, burst=3)
+    jobs = many(db, 20, queue="q")
+    a, b = worker("a"), worker("b")
+    assert ids(a.take(2)) == jobs[:2]
+    assert ids(b.take()) == jobs[2:3]
+    assert a.take() == [] and 0 < a.wait_ms <= 2000
+    back = "update deferred.__deferred_limit set tokens_at = tokens_at - interval %s"
+    db.sql(back, "2 seconds")
+    assert ids(a.take()) == jobs[3:4]
+    db.sql(back, "1 hour")  # never more than the burst
+    assert ids(b.take()) == jobs[4:7]
+    assert a.take() == []
+    db.sql(back, "-1 hour")  # a clock that is set back gives nothing, and takes nothing
+    assert a.take() == []
+
+
+def test_of_a_rate_only_as_many_are_taken_as_can_start(db, worker):
+    setq(db, rate=100, burst=50)
+    setq(db, "r", max_running=50)
+    rated, other = many(db, 20, queue="q"), many(db, 20, queue="r")
+    got = ids(worker().take(100, rated=4))
+    assert set(got) & set(rated) == set(rated[:4]) and set(other) < set(got)
+
+
+def test_expired_jobs_use_no_tokens(db, worker):
+    setq(db, rate=0.001)
+    gone = db.defer("f", queue="q", expires="1ms")
+    job = db.defer("f", queue="q")
+    db.sql("select pg_sleep(0.01)")
+    w = worker()
+    assert w.take() == []  # the one it was allowed to take had expired
+    assert db.log(gone) == [(0, "expired")]
+    assert ids(w.take()) == [job]
+
+
+# ---- keys
+
+def test_a_key_runs_one_after_the_other_in_the_order_of_ids(db, worker):
+    a = many(db, 3, concurrency_key="a")
+    b = many(db, 3, concurrency_key="b", priority=5)
+    plain = many(db, 2)
+    w, v = worker("w"), worker("v")
+    assert sorted(ids(w.claim())) == plain
+    w.commit()
+    first = w.take()
+    assert sorted(ids(first)) == [a[0], b[0]]
+    assert v.take() == []
+    w.done(*first)
+    second = {j.id: j for j in v.take()}
+    assert sorted(second) == [a[1], b[1]]
+    # One that waits for its next attempt keeps its place.
+    v.retry(second[a[1]], delay_ms=MINUTE)
+    v.done(second[b[1]])
+    assert ids(w.take()) == [b[2]]
+    db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now() where id = %s", a[1])
+    again, = w.take()
+    assert again.id == a[1] and again.attempt == 2
+    w.done(again)
+    assert ids(w.take()) == [a[2]]
+
+
+def test_a_job_deferred_with_a_delay_takes_its_place_when_it_is_due(db, worker):
+    late = db.defer("f", concurrency_key="k", delay="1h")
+    now = db.defer("f", concurrency_key="k")
+    w = worker()
+    running, = w.take()
+    assert running.id == now
+    db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now() where id = %s", late)
+    assert w.take() == []
+    w.done(running)
+    assert ids(w.take()) == [late]
+
+
+def test_a_key_may_allow_more_than_one(db, worker):
+    jobs = many(db, 6, concurrency_key="k", concurrency=3)
+    w, v = worker("w"), worker("v")
+    first = w.take(2)
+    assert ids(first) == jobs[:2]
+    assert ids(v.take()) == [jobs[2]]
+    assert w.take() == []
+    w.retry(first[0], delay_ms=MINUTE)  # waits, and holds nobody up
+    w.commit()
+    assert ids(v.take()) == [jobs[3]]
+
+
+def test_keys_of_different_queues_have_nothing_to_do_with_each_other(db, worker):
+    jobs = [db.defer("f", queue=q, concurrency_key="k") for q in ("a", "b")]
+    assert sorted(ids(worker().take())) == jobs
+
+
+def test_a_key_whose_jobs_are_many_holds_up_no_other(db, worker):
+    bulk = many(db, 3000, concurrency_key="bulk")
+    small = db.defer("f", concurrency_key="small")
+    assert set(ids(worker().take())) == {bulk[0], small}
+
+
+def test_each_of_many_keys_gets_its_turn(db, worker):
+    blocked = db.sql("select deferred.defer_many(json_agg(json_build_object('fn', 'unknown', 'concurrency_key', 'b' || i))) "
+                     "from generate_series(1, 1000) i")
+    free = {db.defer("f", concurrency_key=f"f{i}") for i in range(5)}
+    w = worker()
+    got = set()
+    for seed in range(200):
+        got |= set(ids(w.take(unknown=["unknown"], seed=seed)))
+    assert len(blocked) == 1000 and got == free
+
+
+def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
+    jobs = many(db, 200, concurrency_key="k")
+    workers = [worker(str(i)) for i in range(3)]
+    rng = random.Random(1)
+    held = {w: [] for w in workers}
+    done = []
+    for _ in range(3000):
+        if len(done) == len(jobs):
+            break
+        w = rng.choice(workers)
+        what = rng.random()
+        if held[w] and what < 0.4:
+            if rng.random() < 0.3:
+                w.retry(*held[w])
+            else:
+                w.finish(*held[w])
+                done += ids(held[w])
+            w.commit()
+            held[w] = []
+        elif not held[w]:
+            held[w] = w.limited(rng.randint(1, 5), held=ids(held[w]))
+            if rng.random() < 0.2:
+                w.rollback()
+                held[w] = []
+            elif rng.random() < 0.7:
+                w.commit()
+        assert sum(len(h) for h in held.values()) <= 1
+    for w in workers:
+        w.commit()
+    assert done == jobs[:len(done)] and len(done) > 100  # in order, whatever failed in between
+
+
+def test_what_is_kept_of_keys_goes_when_they_are_not_used(db, worker):
+    w = worker()
+    job = db.defer("f", concurrency_key="gone")
+    kept = many(db, 2, concurrency_key="kept")
+    w.done(*w.take())
+    keys = "select count(*) from deferred.__deferred_limit where kind = 'key'"
+    assert db.one(keys) == 2
+    db.sql("select deferred.maintain()")
+    assert db.one(keys) == 2  # used a moment ago
+    db.sql("update deferred.__deferred_limit set used_at = now() - interval '2 min'")
+    db.sql("select deferred.maintain()")
+    assert db.one(keys) == 1
+    assert ids(w.take()) == kept[1:] and job < kept[0]
+
+
+# ---- limits that come and go
+
+def test_a_limit_set_later_holds_from_the_next_claim_on(db, worker):
+    jobs = many(db, 30, queue="q")
+    w = worker()
+    running = w.claim(5)
+    w.commit()
+    setq(db, max_running=2, add=False)
+    assert w.claim(10) == []  # it meets ten of them, and marks them
+    w.commit()
+    assert db.one("select count(*) from deferred.__deferred_hot where limited") == 10
+    assert mark(db, 7) == 20
+    assert w.take() == []  # those that run are counted
+    w.done(*running[:3])
+    assert w.take() == []
+    w.done(running[3])
+    more = w.take()
+    assert len(more) == 1
+    setq(db, max_running=None, add=False)
+    assert len(w.take(3)) == 3  # marked still, but free
+    assert mark(db) == len(jobs) - 4
+    assert len(w.claim()) == len(jobs) - 4 - 1 - 1 - 3
+    w.commit()
+
+
+def test_a_function_limited_later_fills_no_window(db, worker):
+    many(db, 50, "slow")
+    w = worker()
+    setf(db, "slow", rate=0.001)
+    assert w.claim(50) == []
+    w.commit()
+    assert len(w.take()) == 1 and w.take() == []
+    setf(db, "slow", rate=None)
+    assert db.sql("select * from deferred.__deferred_function") == []
+    assert mark(db) == 50
+    assert len(w.claim()) == 49
+    w.commit()
+
+
+def test_a_job_stored_while_a_limit_was_being_set_is_under_it(db, worker):
+    late = db.connect()
+    setq(db)
+    with late.cursor() as cursor:
+        cursor.execute("select deferred.defer('f', '{}', '{\"queue\": \"q\"}')")
+        setq(db, max_running=1)
+        assert mark(db) == 0
+    late.commit()
+    late.close()
+    many(db, 1, queue="q")
+    w = worker()
+    assert w.claim() == []
+    w.commit()
+    assert len(w.take()) == 1 and w.take() == []
+
+
+def test_a_paused_queue_hands_out_nothing(db, worker):
+    setq(db, max_running=5)
+    setq(db, "plain")
+    job, key, plain = db.defer("f", queue="q"), db.defer("f", queue="plain", concurrency_key="k"), db.defer("f", queue="plain")
+    setq(db, paused=True)
+    setq(db, "plain", paused=True)
+    w = worker()
+    assert w.claim() == [] and w.limited() == []
+    w.commit()
+    setq(db, paused=None)
+    assert ids(w.take()) == [job]
+    setq(db, "plain", paused=False)
+    assert ids(w.claim()) == [plain] and ids(w.take()) == [key]
+
+
+# ---- other settings
+
+def test_defaults_of_a_queue_stand_between_the_job_and_the_worker(db, worker):
+    setq(db, max_attempts=4, backoff_floor_ms=10, backoff_ceiling_ms=20, backoff_exponent=3)
+    setq(db, "l", max_attempts=5, max_running=9)
+    own = {"max_attempts": 1, "backoff_floor": "1s", "backoff_ceiling": "2s", "backoff_exponent": 2}
+    jobs = [db.defer("f", queue="q"), db.defer("f", queue="q", **own), db.defer("f"), db.defer("f", queue="l")]
+    w = worker()
+    got = {j.id: (j.max_attempts, j.floor_ms, j.ceiling_ms, j.exponent) for j in w.claim() + w.limited()}
+    assert [got[j] for j in jobs] == [(4, 10, 20, 3), (1, 1000, 2000, 2), (None,) * 4, (5, None, None, None)]
+    w.commit()
+    db.sql("update deferred.__deferred_hot set attempt = 4, visible_at = now() - interval '1s'")
+    assert db.one("select count(*) from deferred.__deferred_hot") == 4
+    db.sql("delete from deferred.__deferred_log")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select h.id, i, 'failed', false "
+           "from deferred.__deferred_hot h, generate_series(1, 3) i")
+    w.claim(max_attempts=99)
+    w.limited(max_attempts=99)
+    w.commit()
+    assert db.sql("select id from deferred.__deferred_hot order by id") == [(jobs[2],), (jobs[3],)]
+
+
+def test_ttl_is_the_expiry_of_jobs_that_have_none(db):
+    setq(db, ttl_ms=5000)
+    one, own = db.defer("f", queue="q"), db.defer("f", queue="q", expires="1min")
+    both = many(db, 1, queue="q") + many(db, 1, queue="q", expires="1min") + many(db, 1)
+    seconds = "select extract(epoch from d.expires_at - d.created_at)::int, d.expires_at is not distinct from h.expires_at " \
+              "from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %s"
+    assert [db.sql(seconds, j)[0] for j in [one, own, *both]] == [(5, True), (60, True), (5, True), (60, True), (None, True)]
+
+
+def test_a_full_queue_refuses_or_drops(db):
+    setq(db, max_length=3)
+    jobs = many(db, 2, queue="q") + [db.defer("f", queue="q", key="k", delay="1h")]
+    for sql in ("select deferred.defer('f', '{}', '{\"queue\": \"q\"}')", "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}]')"):
+        with pytest.raises(psycopg2.Error, match="queue 'q' is full: it holds 3 jobs") as e:
+            db.sql(sql)
+        assert e.value.pgcode == "53400"
+    assert db.defer("f", queue="q", key="k") == jobs[2]  # it is there already
+    replaced = db.defer("f", queue="q", key="k", on_duplicate="replace")
+    assert replaced > jobs[2]
+    setq(db, on_full="drop")
+    assert db.defer("f", queue="q") is None
+    assert [r[0] for r in db.sql("select * from deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}, {\"fn\": \"f\"}]')")][0] is None
+    db.sql("select deferred.cancel(%s)", jobs[0])
+    assert db.defer("f", queue="q") > 0 and db.defer("f", queue="q") is None
+    setq(db, max_length=None)
+    assert db.defer("f", queue="q") > 0
+    ledger(db)
+
+
+def test_jobs_from_before_count_too_for_the_length(db):
+    many(db, 5, queue="q")
+    setq(db, max_length=6, add=False)
+    assert mark(db, 2) == 5
+    assert db.defer("f", queue="q") > 0
+    with pytest.raises(psycopg2.Error, match="is full"):
+        db.defer("f", queue="q")
+
+
+def test_a_message_to_a_bound_queue_is_a_call(db, worker):
+    setq(db, "bound", fn="handle")
+    setq(db, "plain")
+    call, message = db.defer(None, '{"a": 1}', queue="bound"), db.defer(None, '"text"', queue="plain")
+    more = [r[0] for r in db.sql("""select deferred.defer_many('[{"queue": "bound"}, {"queue": "plain"}, {"queue": "bound", "fn": "own"}]')""")]
+    fns = dict(db.sql("select id, fn from deferred.__deferred"))
+    assert [fns[i] for i in [call, message, *more]] == ["handle", None, "handle", None, "own"]
+    assert [j.fn for j in sorted(worker().claim(), key=lambda j: j.id)] == ["handle", "handle", "own"]
+    with pytest.raises(psycopg2.Error, match="invalid function name NULL"):
+        db.defer(None)  # for no queue in particular: that is a mistake
+
+
+def test_a_bound_function_needs_the_right_to_it(db):
+    setq(db, "bound", fn="handle")
+    db.sql("drop role if exists messenger")
+    db.sql("create role messenger; grant deferred_producer to messenger")
+    db.sql("insert into deferred.__deferred_grant values ('messenger', null, 'other')")
+    with pytest.raises(psycopg2.Error, match="may not defer 'handle' to queue 'bound'"):
+        db.sql("set role messenger; select deferred.defer(null, '{}', '{\"queue\": \"bound\"}')")
+    db.sql("reset role")
+
+
+def test_weight_shares_claims_among_queues(db, worker):
+    for name, weight in (("a", 1), ("b", 3)):
+        setq(db, name, weight=weight)
+    a, b = set(many(db, 400, queue="a")), set(many(db, 400, queue="b"))
+    many(db, 1, queue="c", priority=-1)
+    w = worker()
+    ones = [w.claim(1, seed=s)[0].id for s in range(300) if w.rollback() is None]
+    assert 0.65 < sum(j in b for j in ones) / 300 < 0.85
+    w.rollback()
+    batch = ids(w.claim(100))
+    assert 70 <= sum(j in b for j in batch) <= 80 and len(set(batch) & a) >= 20
+    w.rollback()
+
+
+def test_weight_shares_claims_under_limits_too(db, worker):
+    for name, weight in (("a", 1), ("b", 3)):
+        setq(db, name, weight=weight, max_running=1000)
+    a, b = set(many(db, 400, queue="a")), set(many(db, 400, queue="b"))
+    w = worker()
+    ones = [w.limited(1, seed=s)[0].id for s in range(300) if w.rollback() is None]
+    assert 0.65 < sum(j in b for j in ones) / 300 < 0.85
+    w.rollback()
+    batch = ids(w.limited(100))
+    assert 70 <= sum(j in b for j in batch) <= 80 and len(set(batch) & a) >= 20
+    w.rollback()
+
+
+# ---- clear and remove
+
+def test_clear_cancels_in_batches_and_leaves_others_alone(db, worker):
+    jobs = many(db, 10, queue="q") + [db.defer("f", queue="q", delay="1h"), db.defer("f", queue="q", concurrency_key="k")]
+    other = db.defer("f")
+    w = worker()
+    running, = w.claim(1, queues=["q"])
+    w.commit()
+    at, n = 0, 0
+    while at is not None:
+        (gone, at), = db.sql("select * from deferred.__queue_clear('q', %s, 1000000, 4)", at)
+        assert gone <= 4
+        n += gone
+    assert n == len(jobs) and db.sql("select id from deferred.__deferred_hot") == [(other,)]
+    assert db.log(running.id) == [(1, "cancelled")] and db.log(jobs[-1]) == [(0, "cancelled")]
+    assert w.finish(running) == set()
+    w.commit()
+
+
+def test_a_removed_queue_forgets_its_settings_and_comes_back_with_a_job(db, worker):
+    setq(db, paused=True, max_running=1, weight=5)
+    late = db.connect()
+    with late.cursor() as cursor:
+        cursor.execute("select deferred.defer('f', '{}', '{\"queue\": \"q\"}')")
+        db.sql("select deferred.__queue_rm('q')")
+    late.commit()
+    late.close()
+    w = worker()
+    assert len(w.take()) == 1  # not lost
+    for call in ("select deferred.__queue_rm('q')", "select deferred.__queue_rm('nosuch')", "select deferred.__queue_set('q', '{}')"):
+        with pytest.raises(psycopg2.Error, match="no queue"):
+            db.sql(call)
+    db.defer("f", queue="q")
+    assert db.sql("select paused, max_running, weight, removed_at from deferred.__deferred_queue where name = 'q'") == [(False, None, 1, None)]
+    with pytest.raises(psycopg2.Error, match="'default' cannot be removed"):
+        db.sql("select deferred.__queue_rm('default')")
+
+
+# ---- nonsense
+
+@pytest.mark.parametrize("settings,says", [
+    ('{"max_running": 0}', '"max_running": 0'), ('{"max_running": -1}', "out of range"), ('{"rate": "NaN"}', "NaN"),
+    ('{"rate": "Infinity"}', "Infinity"), ('{"rate": 0}', '"rate": 0'), ('{"rate": -1}', "-1"), ('{"weight": 0}', "out of range"),
+    ('{"weight": "NaN"}', "NaN"), ('{"burst": 2}', "a burst of 2, but no rate"), ('{"rate": 1, "burst": 0}', "out of range"),
+    ('{"on_full": "explode"}', "explode"), ('{"fn": "no such"}', "no such"), ('{"visibility_timeout_ms": 10}', "10"),
+    ('{"ttl_ms": -5}', "-5"), ('{"max_length": 0}', "out of range"), ('{"max_running": "many"}', "many"),
+    ('{"backoff_floor_ms": 10, "backoff_ceiling_ms": 5}', "below its floor"), ('{"colour": 1}', "unknown setting colour"),
+    ('[]', "JSON array"), ('{"backoff_exponent": "NaN"}', "NaN"), ('{"max_attempts": 1.5}', "1.5"),
+])
+def test_nonsense_is_refused_and_changes_nothing(db, settings, says):
+    setq(db)
+    before = db.sql("select to_jsonb(q) from deferred.__deferred_queue q where name = 'q'")
+    with pytest.raises(psycopg2.Error) as e:
+        db.sql("select deferred.__queue_set('q', %s::json)", settings)
+    assert says in str(e.value)
+    assert db.sql("select to_jsonb(q) from deferred.__deferred_queue q where name = 'q'") == before
+
+
+@pytest.mark.parametrize("opts,says", [
+    ({"concurrency": 2}, "concurrency 2 of key NULL"), ({"concurrency_key": ""}, "of key ''"),
+    ({"concurrency_key": "k", "concurrency": 0}, "concurrency 0"), ({"concurrency_key": "k", "concurrency": 10001}, "concurrency 10001"),
+    ({"concurrency_key": "k", "concurrency": "two"}, "'two'"), ({"concurrency_key": "k", "concurrency": -1}, "concurrency -1"),
+    ({"concurrency_key": "k" * 1001}, "out of range"),
+])
+def test_nonsense_in_the_options_of_a_job_is_refused(db, opts, says):
+    with pytest.raises(psycopg2.Error) as e:
+        db.defer("f", **opts)
+    assert says in str(e.value)
+    with pytest.raises(psycopg2.Error):
+        many(db, 2, **opts)
+    assert db.hot() == 0
