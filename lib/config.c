@@ -258,6 +258,13 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 	return 0;
 }
 
+int config_parse_real(const char *text, double *number)
+{
+	const char *rest = parse_decimal(text, number);
+
+	return rest && *rest == '\0' ? 0 : DEFERRED_EINVAL;
+}
+
 /* ---- the table */
 
 static const struct config_setting *find_setting(const char *name)

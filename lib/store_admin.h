@@ -44,6 +44,34 @@ int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_er
 int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
+/* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
+int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
+int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
+
+/*
+ * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,
+ * NULL: not given. create: add the queue if it is not there; else DEFERRED_EDB with sqlstate 42704.
+ * Source: admin_queue_set.sql, admin_function_set.sql.
+ */
+int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values, size_t n,
+			  const char *metadata, bool create, struct deferred_error *err);
+int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
+			     struct deferred_error *err);
+
+/* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
+int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
+
+/* Hot jobs of a queue, counted as far as STORE_ADMIN_COUNT_MAX, and the largest id of any queue. DEFERRED_ENOTFOUND where
+ * there is no such queue. Source: admin_queue_hot.sql. */
+int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_t *last_id, struct deferred_error *err);
+
+/* Cancel the jobs of a queue up to an id: many short transactions, *cancelled counts those that were committed.
+ * Source: admin_queue_clear.sql. */
+int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled, struct deferred_error *err);
+
+/* Source: admin_queue_rm.sql. */
+int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
+
 /* Add the partitions the next weeks need. Source: maintain.sql. */
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
 

@@ -172,10 +172,13 @@ begin
           union all select 'function', '', f from unnest(v_fns) f
           union all (select distinct 'key', k.queue, k.hash from unnest(v_key_queue, v_key_hash) k(queue, hash))) w;
     insert into deferred.__deferred_limit (kind, queue, name)
-    select w.kind, w.queue, w.name from unnest(v_kind, v_of, v_name) w(kind, queue, name)
-    where not exists (select from deferred.__deferred_limit l
-                      where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")
-    order by 1, 2, 3  -- two that add the same rows wait for each other in one order
+    select w.kind, w.queue, w.name
+    from (select w.* from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+          where not exists (select from deferred.__deferred_limit l
+                            where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")
+          offset 0) w
+    -- Else an insert would wait for another claim that is adding the same row.
+    where pg_try_advisory_xact_lock(hashtextextended('deferred.limit ' || w.kind || ' ' || w.queue || ' ' || w.name, 0))
     on conflict do nothing;
     with ours as materialized (
         select l.kind, l.queue, l.name
@@ -242,10 +245,10 @@ begin
         select c.tid, c.id, c.priority, c.queue, c.fn, c.hash, c.rated,
                row_number() over (partition by c.queue order by c.priority desc, c.id) as turn
         from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
-        where c.turn <= coalesce(f.room, n)),
+        where c.turn <= coalesce(f.room, 2147483647)),
     shared as materialized (
         select c.tid, c.id, c.queue, c.fn, c.hash, c.rated, q.visibility_timeout_ms,
-               (c.turn - 1 - ln((((hashtextextended(c.queue, $10) & 9007199254740991) + 1) / 9007199254740992.0)::double precision))
+               (c.turn - 1 - ln(((hashtextextended(c.queue, $10) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
                / q.weight as turn
         from by_queue c join deferred.__deferred_queue q on q.name = c.queue
         left join lim l on l.kind = 'queue' and l.queue = c.queue

@@ -15,6 +15,7 @@ static const struct option options[] = {
 	{ "run-at", required_argument, NULL, 'r' },       { "expires", required_argument, NULL, 'e' },
 	{ "key", required_argument, NULL, 'k' },          { "on-duplicate", required_argument, NULL, 'o' },
 	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
+	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
 	{ "stdin", no_argument, NULL, 's' },              { 0 }
 };
 
@@ -59,6 +60,13 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	case 'm':
 		ok = cli_int(cli, "--max-attempts", optarg, 1, 1000000, &n);
 		opts->max_attempts = (int)n;
+		break;
+	case 'c':
+		opts->concurrency_key = optarg;
+		break;
+	case 'n':
+		ok = cli_int(cli, "--concurrency", optarg, 1, 10000, &n);
+		opts->concurrency = (int)n;
 		break;
 	case 't':
 		ok = cli_ms(cli, "--timeout", optarg, &opts->timeout_ms);
@@ -116,6 +124,7 @@ const struct cmd cmd_add = {
 	"add",
 	"FN [JSON] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
+	"                    [--concurrency-key K] [--concurrency N]\n"
 	"       deferred add --stdin",
 	"defer a call, or with --stdin one for each line; prints the job id", run,
 };

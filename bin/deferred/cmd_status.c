@@ -14,7 +14,7 @@ static void cell_count(struct table *t, int64_t n, bool more)
 
 static void print_queues(const struct pg_result *res)
 {
-	static const char *const headers[] = { "QUEUE", ">READY", ">DELAYED", ">CLAIMED", ">OLDEST", "PAUSED" };
+	static const char *const headers[] = { "QUEUE", ">READY", ">DELAYED", ">CLAIMED", ">OLDEST", "HELD BY" };
 	char age[TABLE_AGE_SIZE];
 	struct table t;
 
@@ -27,7 +27,7 @@ static void print_queues(const struct pg_result *res)
 		cell_count(&t, pg_int(res, i, 4), pg_bool(res, i, 6));
 		cell_count(&t, pg_int(res, i, 3), more && pg_int(res, i, 3) > 0);
 		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : table_age(age, pg_int(res, i, 7)));
-		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : "");
+		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : pg_bool(res, i, 8) ? "limits" : "");
 	}
 	table_end(&t);
 }
@@ -67,7 +67,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	} else if (cli->json) {
 		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"queues\": ", pg_int(all, 0, 0),
 		       pg_int(all, 0, 1));
-		cli_print_json_array(queues, 8);
+		cli_print_json_array(queues, 9);
 		printf(",\n \"last_hour\": ");
 		cli_print_json_array(outcomes, 3);
 		puts("}");

@@ -5,7 +5,7 @@
 -- locks: none. Index: __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from j.finished_at - clock_timestamp())::int8,
-       j.last_outcome, row_to_json(j)::text
+       j.last_outcome, row_to_json(j)::text, false
 from (select x.job_id, x.finished_at
       from deferred.__deferred_log x
       where x.final and x.outcome <> 'ok' and deferred.state(x.outcome) = $3::text

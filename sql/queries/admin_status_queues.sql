@@ -2,8 +2,7 @@
 -- $1 where counting stops (int8)
 -- returns queue (text), paused (bool), ready, claimed, delayed (int8), counting of ready and claimed stopped (bool),
 --   counting of delayed stopped (bool), seconds the longest waiting ready job among those counted has waited (int8, NULL: none),
---   jobs of it are, or were, under
---   a limit (bool), the same as a JSON object (text)
+--   it has limits (bool), the same as a JSON object (text)
 -- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues
 with delayed as (
     select x.queue, count(*) as n
@@ -12,7 +11,7 @@ with delayed as (
 stopped as (
     select coalesce(sum(n), 0) > $1 as yes from delayed),
 figures as (
-    select q.name as queue, q.paused, q.limited_jobs as limited, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
+    select q.name as queue, q.paused, coalesce(q.max_running, q.rate) is not null as limited, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
            s.yes as delayed_more, r.oldest_ready_s
     from deferred.__deferred_queue q
     cross join stopped s

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "settings.h"
+#include "store_admin.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print_functions(const struct pg_result *res)
+{
+	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST" };
+	char rate[SETTINGS_RATE_SIZE];
+	struct table t;
+
+	table_begin(&t, headers, 5);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
+		table_cell(&t, "%s", pg_null(res, i, 3) ? "" : settings_rate(rate, pg_float(res, i, 3)));
+		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
+	}
+	table_end(&t);
+}
+
+static int ls(struct cli *cli, const char *fn)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+
+	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
+		return cli_fail(&err);
+	if (cli->json) {
+		cli_print_json_array(res, 5);
+		putchar('\n');
+	} else if (pg_rows(res) > 0) {
+		print_functions(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+static int set(struct cli *cli, const char *fn, const struct settings *s)
+{
+	struct deferred_error err = { 0 };
+	int64_t marked = 0;
+	int rc = store_admin_function_set(cli->pg, fn, s->name, s->value, s->n, &err);
+
+	if (rc == 0)
+		rc = store_admin_mark(cli->pg, &marked, &err);
+	if (rc < 0)
+		return cli_fail(&err);
+	return cli->json ? ls(cli, fn) : EX_OK;
+}
+
+static int rm(struct cli *cli, const char *fn)
+{
+	static const struct settings none = { .name = { "max_running", "rate", "burst" }, .n = 3 };
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+	bool found;
+
+	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
+		return cli_fail(&err);
+	found = pg_rows(res) > 0;
+	pg_result_free(res);
+	if (!found) {
+		error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" has no limits", fn);
+		return cli_fail(&err);
+	}
+	return set(cli, fn, &none);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	struct option options[26] = { 0 };
+	struct settings s = { 0 };
+	const char *verb;
+	int c, rc, n;
+
+	settings_options(SETTINGS_FUNCTION, options, 0);
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (!settings_read(&s, cli, SETTINGS_FUNCTION, c, optarg))
+			return EX_USAGE;
+	}
+	verb = optind < argc ? argv[optind++] : "";
+	n = argc - optind;
+	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0)
+		return cli_usage(cli, "\"%.64s\" is none of ls, set and rm", verb);
+	if (n == 0 && verb[0] != 'l')
+		return cli_usage(cli, "no function given");
+	if (n > 1)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+	if ((verb[0] == 's') != (s.n > 0))
+		return cli_usage(cli, verb[0] == 's' ? "no setting given" : "settings are changed by function set");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (verb[0] == 'l')
+		return ls(cli, n ? argv[optind] : NULL);
+	return verb[0] == 's' ? set(cli, argv[optind], &s) : rm(cli, argv[optind]);
+}
+
+const struct cmd cmd_function = {
+	"function",
+	"ls [FN]\n"
+	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--unset SETTING]\n"
+	"       deferred function rm FN",
+	"list and change the limits of functions", run,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "settings.h"
+#include "store_admin.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- ls */
+
+static void cell_int(struct table *t, const struct pg_result *res, size_t row, int col)
+{
+	if (pg_null(res, row, col))
+		table_cell(t, "%s", "");
+	else
+		table_cell(t, "%" PRId64, pg_int(res, row, col));
+}
+
+static void cell_span(struct table *t, const struct pg_result *res, size_t row, int col)
+{
+	char span[SETTINGS_RATE_SIZE];
+
+	table_cell(t, "%s", pg_null(res, row, col) ? "" : settings_span(span, pg_int(res, row, col)));
+}
+
+/* Running of at most so many, and the rate with its burst. */
+static void cells_limits(struct table *t, const struct pg_result *res, size_t row, int col)
+{
+	char rate[SETTINGS_RATE_SIZE];
+
+	if (pg_null(res, row, col))
+		table_cell(t, "%s", "");
+	else if (pg_null(res, row, col + 1))
+		table_cell(t, "%" PRId64, pg_int(res, row, col));
+	else
+		table_cell(t, "%" PRId64 " of %" PRId64, pg_int(res, row, col), pg_int(res, row, col + 1));
+	if (pg_null(res, row, col + 2))
+		table_cell(t, "%s", "");
+	else if (pg_null(res, row, col + 3))
+		table_cell(t, "%s", settings_rate(rate, pg_float(res, row, col + 2)));
+	else
+		table_cell(t, "%s burst %" PRId64, settings_rate(rate, pg_float(res, row, col + 2)), pg_int(res, row, col + 3));
+}
+
+static void print_queues(const struct pg_result *res)
+{
+	static const char *const headers[] = {
+		"QUEUE", "PAUSED", ">RUNNING", ">RATE", ">MAX LENGTH", ">LEASE", ">TTL", ">TRIES", ">WEIGHT", "FUNCTION"
+	};
+	struct table t;
+
+	table_begin(&t, headers, 10);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
+		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : "");
+		cells_limits(&t, res, i, 2);
+		if (pg_null(res, i, 6))
+			table_cell(&t, "%s", "");
+		else
+			table_cell(&t, "%" PRId64 " %s", pg_int(res, i, 6), pg_text(res, i, 7, NULL));
+		cell_span(&t, res, i, 8);
+		cell_span(&t, res, i, 9);
+		cell_int(&t, res, i, 10);
+		table_cell(&t, "%g", pg_float(res, i, 11));
+		table_cell(&t, "%s", pg_text(res, i, 12, NULL));
+	}
+	table_end(&t);
+}
+
+static int ls(struct cli *cli, const char *queue)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+	int rc = EX_OK;
+
+	if (store_admin_queue_ls(cli->pg, queue, &res, &err) < 0)
+		return cli_fail(&err);
+	if (queue && pg_rows(res) == 0) {
+		error_set(&err, DEFERRED_ENOTFOUND, "queue", "no queue \"%.64s\"", queue);
+		rc = cli_fail(&err);
+	} else if (cli->json) {
+		cli_print_json_array(res, 13);
+		putchar('\n');
+	} else {
+		print_queues(res);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- set, pause, resume */
+
+static int set(struct cli *cli, const char *queue, const struct settings *s, bool create)
+{
+	struct deferred_error err = { 0 };
+	int64_t marked = 0;
+	int rc = store_admin_queue_set(cli->pg, queue, s->name, s->value, s->n, s->metadata, create, &err);
+
+	/* The setting holds from here on; what follows saves the claims from doing it. */
+	if (rc == 0)
+		rc = store_admin_mark(cli->pg, &marked, &err);
+	if (rc < 0)
+		return cli_fail(&err);
+	return cli->json ? ls(cli, queue) : EX_OK;
+}
+
+static int set_paused(struct cli *cli, char **queues, int n, bool paused)
+{
+	static const char *const name[] = { "paused" }, *const value[] = { "true" }, *const none[] = { NULL };
+	struct deferred_error err = { 0 };
+	int rc = pg_command(cli->pg, "begin", &err);
+
+	for (int i = 0; i < n && rc == 0; i++)
+		rc = store_admin_queue_set(cli->pg, queues[i], name, paused ? value : none, 1, NULL, false, &err);
+	if (rc == 0)
+		rc = pg_command(cli->pg, "commit", &err);
+	if (rc < 0)
+		return cli_fail(&err);
+	if (cli->json)
+		printf("[");
+	for (int i = 0; i < n; i++)
+		printf(cli->json ? "%s{\"queue\": \"%s\", \"paused\": %s}" : "%s%s %s\n", cli->json && i ? ",\n " : "", queues[i],
+		       cli->json ? (paused ? "true" : "false") : (paused ? "paused" : "resumed"));
+	if (cli->json)
+		puts("]");
+	return EX_OK;
+}
+
+/* ---- clear, rm */
+
+static bool confirmed(const char *queue, int64_t hot)
+{
+	char answer[16];
+
+	fprintf(stderr, "cancel %" PRId64 "%s jobs of queue %s? [y/N] ", hot, hot == STORE_ADMIN_COUNT_MAX ? "+" : "", queue);
+	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int refuse(const char *queue, int64_t hot, const char *hint)
+{
+	fprintf(stderr, "deferred: queue \"%s\" holds %" PRId64 "%s jobs still to be run\nhint: %s\n", queue, hot,
+		hot == STORE_ADMIN_COUNT_MAX ? "+" : "", hint);
+	return CLI_NOT_DONE;
+}
+
+static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes, bool force)
+{
+	struct deferred_error err = { 0 };
+	int64_t hot, last, cancelled = 0;
+	int rc = store_admin_queue_hot(cli->pg, queue, &hot, &last, &err);
+
+	if (rc < 0)
+		return cli_fail(&err);
+	if (hot > 0 && rm && !force)
+		return refuse(queue, hot, "\"deferred queue rm --force\" cancels them");
+	if (hot > 0 && !yes && !(rm && force)) {
+		if (!isatty(STDIN_FILENO))
+			return refuse(queue, hot, "--yes cancels them");
+		if (!confirmed(queue, hot))
+			return CLI_NOT_DONE;
+	}
+	if (hot > 0)
+		rc = store_admin_queue_clear(cli->pg, queue, last, &cancelled, &err);
+	if (rc == 0 && rm)
+		rc = store_admin_queue_rm(cli->pg, queue, &err);
+	if (cli->json)
+		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled, rm && rc == 0 ? "true" : "false");
+	else if (rc == 0 || cancelled > 0)
+		printf("%s: %" PRId64 " jobs cancelled%s\n", queue, cancelled, rm && rc == 0 ? ", removed" : "");
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}
+
+/* ---- the command */
+
+enum verb { LS, SET, PAUSE, RESUME, CLEAR, RM, VERBS };
+static const char *const verbs[VERBS] = { "ls", "set", "pause", "resume", "clear", "rm" };
+enum { OPT_CREATE = 1, OPT_YES = 2, OPT_FORCE = 4 };
+static const int options_of[VERBS] = { 0, OPT_CREATE, 0, 0, OPT_YES, OPT_YES | OPT_FORCE };
+
+static enum verb find_verb(const char *word)
+{
+	enum verb v = LS;
+
+	while (v < VERBS && strcmp(verbs[v], word) != 0)
+		v++;
+	return v;
+}
+
+/* A name that could not be one is wrong usage; whether there is such a queue only the database knows. */
+static bool is_queue_name(const char *s)
+{
+	return s[0] && strlen(s) <= 63 && s[0] != '.' && s[0] != '-' &&
+	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
+}
+
+static int check_arguments(const struct cli *cli, enum verb verb, int argc, char **argv, const struct settings *s, int given)
+{
+	int n = argc - optind;
+
+	if (given & ~options_of[verb])
+		return cli_usage(cli, "queue %s does not take %s", verbs[verb],
+				 given & ~options_of[verb] & OPT_CREATE ? "--create" : given & ~options_of[verb] & OPT_YES ? "--yes" : "--force");
+	if (verb != SET && (s->n > 0 || s->metadata))
+		return cli_usage(cli, "settings are changed by queue set");
+	if (n == 0 && verb != LS)
+		return cli_usage(cli, "no queue given");
+	if (n > 1 && verb != PAUSE && verb != RESUME)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+	for (int i = optind; i < argc; i++)
+		if (!is_queue_name(argv[i]))
+			return cli_usage(cli, "\"%.64s\" is no name of a queue: 1 to 63 letters, digits, \"_\", \".\" and \"-\"", argv[i]);
+	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
+		return cli_usage(cli, "no setting given");
+	return 0;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	struct option options[26] = {
+		{ "create", no_argument, NULL, OPT_CREATE }, { "yes", no_argument, NULL, OPT_YES }, { "force", no_argument, NULL, OPT_FORCE }
+	};
+	struct settings s = { 0 };
+	int given = 0, c, rc;
+	enum verb verb;
+
+	settings_options(SETTINGS_QUEUE, options, 3);
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (c <= OPT_FORCE)
+			given |= c;
+		else if (!settings_read(&s, cli, SETTINGS_QUEUE, c, optarg))
+			return EX_USAGE;
+	}
+	if (optind == argc || (verb = find_verb(argv[optind])) == VERBS)
+		return cli_usage(cli, "%s%.64s%s is none of ls, set, pause, resume, clear and rm", optind == argc ? "" : "\"",
+				 optind == argc ? "what to do" : argv[optind], optind == argc ? "" : "\"");
+	optind++;
+	if ((rc = check_arguments(cli, verb, argc, argv, &s, given)) != 0 || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	switch (verb) {
+	case LS:
+		return ls(cli, argv[optind]);
+	case SET:
+		return set(cli, argv[optind], &s, given & OPT_CREATE);
+	case PAUSE:
+	case RESUME:
+		return set_paused(cli, argv + optind, argc - optind, verb == PAUSE);
+	default:
+		return clear_or_remove(cli, argv[optind], verb == RM, given & OPT_YES, given & OPT_FORCE);
+	}
+}
+
+const struct cmd cmd_queue = {
+	"queue",
+	"ls [QUEUE]\n"
+	"       deferred queue set QUEUE [--create] [--unset SETTING] [--visibility-timeout SPAN] [--ttl SPAN]\n"
+	"                    [--max-running N] [--rate N/UNIT] [--burst N] [--max-length N] [--on-full error|drop]\n"
+	"                    [--function FN] [--weight W] [--max-attempts N] [--backoff-floor SPAN]\n"
+	"                    [--backoff-ceiling SPAN] [--backoff-exponent X] [--params-max-bytes N] [--metadata JSON]\n"
+	"       deferred queue pause|resume QUEUE...\n"
+	"       deferred queue clear QUEUE [--yes]\n"
+	"       deferred queue rm QUEUE [--force]",
+	"list queues, change their settings, pause, empty and remove them", run,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "settings.h"
+
+#include "params.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPT_FIRST 2000
+#define OPT_UNSET 1999
+#define DAY_MS 86400e3
+
+enum kind { SPAN, WHOLE, REAL, RATE, CHOICE, TEXT, JSON };
+
+static const struct setting {
+	const char *option, *column;
+	enum settings_of of;
+	enum kind kind;
+	double min, max;
+	const char *words; /* of CHOICE */
+} table[] = {
+	{ "visibility-timeout", "visibility_timeout_ms", SETTINGS_QUEUE, SPAN, 1e3, DAY_MS, NULL },
+	{ "ttl", "ttl_ms", SETTINGS_QUEUE, SPAN, 1, 36500 * DAY_MS, NULL },
+	{ "max-attempts", "max_attempts", SETTINGS_QUEUE, WHOLE, 1, 1e6, NULL },
+	{ "backoff-floor", "backoff_floor_ms", SETTINGS_QUEUE, SPAN, 1, 30 * DAY_MS, NULL },
+	{ "backoff-ceiling", "backoff_ceiling_ms", SETTINGS_QUEUE, SPAN, 1, 365 * DAY_MS, NULL },
+	{ "backoff-exponent", "backoff_exponent", SETTINGS_QUEUE, REAL, 1, 100, NULL },
+	{ "max-running", "max_running", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6, NULL },
+	{ "rate", "rate", SETTINGS_QUEUE | SETTINGS_FUNCTION, RATE, 1e-7, 1e6, NULL },
+	{ "burst", "burst", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6, NULL },
+	{ "max-length", "max_length", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
+	{ "on-full", "on_full", SETTINGS_QUEUE, CHOICE, 0, 0, "error|drop" },
+	{ "function", "fn", SETTINGS_QUEUE, TEXT, 0, 0, NULL },
+	{ "metadata", "metadata", SETTINGS_QUEUE, JSON, 0, 0, NULL },
+	{ "weight", "weight", SETTINGS_QUEUE, REAL, 0.001, 1000, NULL },
+	{ "params-max-bytes", "params_max_bytes", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
+};
+#define SETTINGS (sizeof(table) / sizeof(table[0]))
+
+void settings_options(enum settings_of of, struct option *options, int used)
+{
+	options[used++] = (struct option){ "unset", required_argument, NULL, OPT_UNSET };
+	for (size_t i = 0; i < SETTINGS; i++)
+		if (table[i].of & of)
+			options[used++] = (struct option){ table[i].option, required_argument, NULL, OPT_FIRST + (int)i };
+	options[used] = (struct option){ 0 };
+}
+
+/* "5/s", "1/min", "0.5/h", "3/10s". */
+static bool parse_rate(const char *text, double *a_second)
+{
+	const char *slash = strchr(text, '/');
+	char number[32], span[32];
+	int64_t ms;
+
+	if (!slash || (size_t)(slash - text) >= sizeof(number) || !slash[1] || strlen(slash) >= sizeof(span) ||
+	    !isalpha((unsigned char)slash[strlen(slash) - 1]))
+		return false;
+	snprintf(number, sizeof(number), "%.*s", (int)(slash - text), text);
+	snprintf(span, sizeof(span), "%s%s", isdigit((unsigned char)slash[1]) ? "" : "1", slash + 1);
+	if (config_parse_real(number, a_second) < 0 || config_parse_ms(span, &ms, NULL) < 0 || ms == 0)
+		return false;
+	*a_second = *a_second * 1000 / (double)ms;
+	return true;
+}
+
+static bool wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
+{
+	cli_usage(cli, "--%s \"%.64s\" %s", t->option, text, why);
+	return false;
+}
+
+static bool parse_number(const struct cli *cli, const struct setting *t, const char *text, double *number)
+{
+	char bounds[96], min[SETTINGS_RATE_SIZE], max[SETTINGS_RATE_SIZE];
+	int64_t whole;
+
+	switch (t->kind) {
+	case SPAN:
+		if (!text[0] || !isalpha((unsigned char)text[strlen(text) - 1]) || config_parse_ms(text, &whole, NULL) < 0)
+			return wrong(cli, t, text, "is no time span with its unit, such as 200ms, 5s, 10min, 2h or 30d");
+		*number = (double)whole;
+		snprintf(bounds, sizeof(bounds), "is out of range %s to %s", settings_span(min, (int64_t)t->min),
+			 settings_span(max, (int64_t)t->max));
+		break;
+	case RATE:
+		if (!parse_rate(text, number))
+			return wrong(cli, t, text, "is no rate with its unit, such as 5/s, 1/min, 100/h or 3/10s");
+		snprintf(bounds, sizeof(bounds), "is out of range 1/115d to 1000000/s");
+		break;
+	default:
+		if (config_parse_real(text, number) < 0 || (t->kind == WHOLE && strchr(text, '.')))
+			return wrong(cli, t, text, t->kind == WHOLE ? "is no whole number" : "is no number");
+		snprintf(bounds, sizeof(bounds), "is out of range %.10g to %.10g", t->min, t->max);
+	}
+	return *number >= t->min && *number <= t->max ? true : wrong(cli, t, text, bounds);
+}
+
+static bool is_word(const char *text, const char *words)
+{
+	size_t len = strlen(text);
+
+	for (const char *w = strstr(words, text); w; w = strstr(w + 1, text))
+		if ((w == words || w[-1] == '|') && (w[len] == '|' || !w[len]))
+			return true;
+	return false;
+}
+
+static bool unset(struct settings *s, const struct cli *cli, enum settings_of of, const char *name)
+{
+	for (size_t i = 0; i < SETTINGS; i++) {
+		if ((table[i].of & of) && strcmp(table[i].option, name) == 0) {
+			s->name[s->n++] = table[i].column;
+			return true;
+		}
+	}
+	cli_usage(cli, "--unset \"%.64s\" is no setting", name);
+	return false;
+}
+
+bool settings_read(struct settings *s, const struct cli *cli, enum settings_of of, int code, const char *text)
+{
+	const struct setting *t;
+	double number = 0;
+
+	if (s->n == SETTINGS_MAX) {
+		cli_usage(cli, "more than %d settings", SETTINGS_MAX);
+		return false;
+	}
+	if (code == OPT_UNSET)
+		return unset(s, cli, of, text);
+	t = &table[code - OPT_FIRST];
+	if (!text[0])
+		return unset(s, cli, of, t->option);
+	switch (t->kind) {
+	case CHOICE:
+		if (!is_word(text, t->words))
+			return wrong(cli, t, text, "is neither error nor drop");
+		s->value[s->n] = text;
+		break;
+	case TEXT:
+		s->value[s->n] = text;
+		break;
+	case JSON:
+		if (params_check(text, strlen(text), NULL) < 0)
+			return wrong(cli, t, text, "is no JSON");
+		s->metadata = text;
+		return true;
+	default:
+		if (!parse_number(cli, t, text, &number))
+			return false;
+		snprintf(s->text[s->n], sizeof(s->text[0]), "%.17g", number);
+		s->value[s->n] = s->text[s->n];
+	}
+	s->name[s->n++] = t->column;
+	return true;
+}
+
+const char *settings_rate(char buf[SETTINGS_RATE_SIZE], double a_second)
+{
+	static const struct {
+		const char *name;
+		double seconds;
+	} units[] = { { "s", 1 }, { "min", 60 }, { "h", 3600 }, { "d", 86400 } };
+	size_t i = 0;
+
+	while (i < 3 && a_second * units[i].seconds < 0.9999999)
+		i++;
+	snprintf(buf, SETTINGS_RATE_SIZE, "%.6g/%s", a_second * units[i].seconds, units[i].name);
+	return buf;
+}
+
+const char *settings_span(char buf[SETTINGS_RATE_SIZE], int64_t ms)
+{
+	static const struct {
+		const char *name;
+		int64_t ms;
+	} units[] = { { "d", 86400000 }, { "h", 3600000 }, { "min", 60000 }, { "s", 1000 }, { "ms", 1 } };
+	size_t i = 0;
+
+	while (i < 4 && (ms < units[i].ms || ms % units[i].ms != 0))
+		i++;
+	snprintf(buf, SETTINGS_RATE_SIZE, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
+	return buf;
+}

@@ -1,0 +1,15 @@
+-- admin_function_ls: functions that have limits.
+-- $1 one function (text), NULL: all
+-- returns function (text), attempts running (int8), max_running (int4), rate a second (float8), burst (int4), the same as a JSON
+--   object (text)
+-- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
+with figures as (
+    select f.name as fn, r.running, f.max_running, f.rate, f.burst
+    from deferred.__deferred_function f
+    cross join lateral (
+        select count(h.id) as running
+        from deferred.__deferred_limit l cross join lateral unnest(l.running) i
+        join deferred.__deferred_hot h on h.id = i and h.worker is not null and h.visible_at > clock_timestamp()
+        where l.kind = 'function' and l.queue = '' and l.name = f.name) r
+    where $1::text is null or f.name = $1)
+select f.fn, f.running, f.max_running, f.rate, f.burst, row_to_json(f)::text from figures f order by f.fn

@@ -1,0 +1,5 @@
+-- admin_queue_rm: forget the settings of a queue and hide it until a job is deferred to it.
+-- $1 queue (text)
+-- returns one row, ignored
+-- locks: the row of the queue
+select deferred.__queue_rm($1::text)
