@@ -88,6 +88,7 @@ struct job {
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
 	int64_t lease_ms;            /* how long it lasts from there */
+	uint64_t start_by_ns;        /* to be given back if it has not started then; 0: no such limit */
 	bool limited;                /* claimed under limits: started ahead of others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */

@@ -172,6 +172,14 @@ void pool_recall_stuck(struct pool *pool, uint64_t now)
 	}
 }
 
+struct job *pool_take_late(struct pool *pool)
+{
+	struct job *list = pool->late;
+
+	pool->late = NULL;
+	return list;
+}
+
 struct job *pool_take_unknown(struct pool *pool)
 {
 	struct job *job = pool->unknown;
@@ -310,6 +318,10 @@ static bool give_one(struct pool *pool, struct runner *runner)
 		pool->unknown = job;
 		return true;
 	}
+	if (job->start_by_ns && clock_ns() > job->start_by_ns) {
+		job_list_push(&pool->late, job);
+		return true;
+	}
 	timeout_ms = job->timeout_ms > 0 ? job->timeout_ms : f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
 	if (job->max_attempts == 0)
 		job->max_attempts = f->max_attempts;
@@ -354,7 +366,9 @@ void pool_dispatch(struct pool *pool)
 		/* Topping up one by one would cost a message a job: wait until half is done. */
 		if (runner_load(m->runner) > each / 2)
 			continue;
-		while (pool->pending_len > 0 && runner_load(m->runner) < each && give_one(pool, m->runner))
+		/* A job that must start at once waits for a runner that has nothing else in hand. */
+		while (pool->pending_len > 0 && runner_load(m->runner) < each &&
+		       !(pool->pending->start_by_ns && runner_load(m->runner) > 0) && give_one(pool, m->runner))
 			;
 		runner_flush(m->runner);
 		m->alive_ns = now;
@@ -651,6 +665,7 @@ void pool_clear(struct pool *pool)
 		attempt_free(a);
 	job_list_free(pool_recall(pool));
 	job_list_free(pool->unknown);
+	job_list_free(pool->late);
 	free_functions(pool->functions, pool->functions_len);
 	while (pool->functions_old) {
 		struct functions_old *old = pool->functions_old;

@@ -22,6 +22,7 @@ struct pool {
 	struct job *pending, **pending_tail;
 	size_t pending_len;
 	struct job *unknown; /* of no function here */
+	struct job *late;    /* their time to start has passed */
 
 	struct pool_member {
 		struct runner *runner; /* NULL: place is free */
@@ -64,6 +65,7 @@ void pool_tick(struct pool *pool, uint64_t now);
 
 struct attempt *pool_take(struct pool *pool);
 struct job *pool_take_unknown(struct pool *pool);
+struct job *pool_take_late(struct pool *pool); /* jobs to be given back, as a list */
 const struct runner_function *pool_function(const struct pool *pool, const char *name);
 
 /* All jobs not yet started, as a list. */

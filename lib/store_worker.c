@@ -805,6 +805,8 @@ static void take_claimed(struct store_cycle *cycle, const struct pg_result *res,
 		job->priority = (int)pg_int(res, i, 14);
 		job->lease_ms = pg_int(res, i, 15);
 		job->limited = limited;
+		if (limited && !pg_null(res, i, 18))
+			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 18) * NS_PER_MS;
 		if (limited) {
 			*cycle->limited_tail = job;
 			cycle->limited_tail = &job->next;

@@ -74,26 +74,14 @@ void worker_log_attempt(const struct attempt *a)
 			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "", (double)a->delay_ms / 1000);
 }
 
-/* Take in what the runners have ended. */
-static void collect(struct worker *w, uint64_t now)
+/* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
+static void collect_refused(struct worker *w)
 {
-	struct attempt *a;
-	struct job *job;
+	struct job *job, *next;
 
-	while ((a = pool_take(&w->pool))) {
-		if (a->outcome == JOB_LOST) {
-			/* No longer ours: whoever took it away has written the log row. */
-			attempt_free(a);
-			w->sum.refused++;
-			continue;
-		}
-		worker_decide(w, a);
-		worker_log_attempt(a);
-		if (w->unrecorded.len == 0)
-			w->oldest_unrecorded_ns = now;
-		attempt_list_add(&w->unrecorded, a);
-		w->exhausted = false; /* it may have deferred more, or be ready again at once */
-		w->ended_since_claim++;
+	for (job = pool_take_late(&w->pool); job; job = next) {
+		next = job->next;
+		job_list_push(&w->release, job);
 	}
 	while ((job = pool_take_unknown(&w->pool))) {
 		bool known = false;
@@ -113,6 +101,29 @@ static void collect(struct worker *w, uint64_t now)
 		}
 		job_list_push(&w->release, job);
 	}
+}
+
+/* Take in what the runners have ended. */
+static void collect(struct worker *w, uint64_t now)
+{
+	struct attempt *a;
+
+	while ((a = pool_take(&w->pool))) {
+		if (a->outcome == JOB_LOST) {
+			/* No longer ours: whoever took it away has written the log row. */
+			attempt_free(a);
+			w->sum.refused++;
+			continue;
+		}
+		worker_decide(w, a);
+		worker_log_attempt(a);
+		if (w->unrecorded.len == 0)
+			w->oldest_unrecorded_ns = now;
+		attempt_list_add(&w->unrecorded, a);
+		w->exhausted = false; /* it may have deferred more, or be ready again at once */
+		w->ended_since_claim++;
+	}
+	collect_refused(w);
 }
 
 void worker_count(struct worker *w, const struct attempt *a)
@@ -313,6 +324,7 @@ static int turn(struct worker *w, struct deferred_error *err)
 	give_back_held(w, now);
 	if (!w->lost_ns)
 		pool_dispatch(&w->pool);
+	collect_refused(w); /* now, or the run might end without giving them back */
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)

@@ -75,7 +75,7 @@ COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, l
 -- Name: __claim_limited(text[], integer, integer, bigint, bigint, bigint, integer, text[], bigint[], bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) RETURNS TABLE(id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamp with time zone, wait_us bigint, fn text, label text, params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint)
+CREATE FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) RETURNS TABLE(id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamp with time zone, wait_us bigint, fn text, label text, params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
@@ -213,13 +213,13 @@ begin
                 end as tokens) t),
     -- A limit that is in force but not ours closes what it is about.
     open_lane as materialized (
-        select g.queue, g.fn, q.rate is not null or f.rate is not null as rated, least(n, q.room, f.room) as room
+        select g.queue, g.fn, least(q.rate, f.rate) as rate, least(n, q.room, f.room) as room
         from unnest(v_lane_queue, v_lane_fn) g(queue, fn)
         left join lim q on q.kind = 'queue' and q.queue = g.queue
         left join lim f on f.kind = 'function' and f.name = g.fn
         where (q.room is not null or g.queue <> all (v_queues)) and (f.room is not null or g.fn <> all (v_fns))),
     cand as materialized (
-        select x.tid, x.id, x.priority, g.queue, g.fn, null as hash, g.rated
+        select x.tid, x.id, x.priority, g.queue, g.fn, null as hash, g.rate
         from open_lane g
         cross join lateral (
             select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
@@ -227,7 +227,7 @@ begin
               and y.due_at is null and y.visible_at <= v_now
             order by y.queue, y.fn, y.priority desc, y.id limit g.room) x
         union all
-        select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, q.rate is not null or f.rate is not null
+        select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, least(q.rate, f.rate)
         from (select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash, coalesce(h.concurrency, 1) as concurrency, l.running,
                      row_number() over (partition by h.queue, j.hash order by h.id) as turn
               from unnest(v_key_job, v_key_hash) j(id, hash)
@@ -242,24 +242,24 @@ begin
     by_fn as materialized (
         select c.*, row_number() over (partition by c.fn order by c.priority desc, c.id) as turn from cand c),
     by_queue as materialized (
-        select c.tid, c.id, c.priority, c.queue, c.fn, c.hash, c.rated,
+        select c.tid, c.id, c.priority, c.queue, c.fn, c.hash, c.rate,
                row_number() over (partition by c.queue order by c.priority desc, c.id) as turn
         from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
         where c.turn <= coalesce(f.room, 2147483647)),
     shared as materialized (
-        select c.tid, c.id, c.queue, c.fn, c.hash, c.rated, q.visibility_timeout_ms,
+        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms,
                (c.turn - 1 - ln(((hashtextextended(c.queue, $10) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
                / q.weight as turn
         from by_queue c join deferred.__deferred_queue q on q.name = c.queue
         left join lim l on l.kind = 'queue' and l.queue = c.queue
         where c.turn <= coalesce(l.room, n)),
     pick as materialized (
-        select s.* from (select x.*, row_number() over (partition by x.rated order by x.turn, x.id) as at from shared x) s
-        where not s.rated or s.at <= $3
+        select s.* from (select x.*, row_number() over (partition by x.rate is null order by x.turn, x.id) as at from shared x) s
+        where s.rate is null or s.at <= $3
         order by s.turn, s.id limit n),
     row as materialized (
         select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.receipt, h.worker, h.started_at, h.visible_at, h.expires_at,
-               h.priority, p.queue, p.fn, p.hash, p.turn, coalesce(p.visibility_timeout_ms, $6) as lease_ms
+               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $6) as lease_ms
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
         where h.due_at is null and h.visible_at <= v_now
         for update of h skip locked),
@@ -311,7 +311,8 @@ begin
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
            (extract(epoch from now() - coalesce(case when t.receipt is null then t.visible_at end, t.started_at)) * 1000000)::bigint,
            d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms, s.n,
-           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1)
+           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1),
+           case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint end
     from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;

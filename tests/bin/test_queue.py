@@ -1,0 +1,445 @@
+"""Queues with settings and limits: the commands, and what several check_deferred processes do under limits."""
+
+import json
+import os
+import pty
+import signal
+import threading
+import time
+
+import pytest
+
+from harness import SAN, ledger, wait_for
+
+OK, NOT_DONE, USAGE, DATA = 0, 1, 64, 65
+
+
+def ok(result):
+    assert (result.returncode, result.stderr) == (OK, ""), result
+    return result.stdout
+
+
+def fails(result, code, *texts):
+    assert result.returncode == code, result
+    assert result.stderr.startswith("deferred: ")
+    for text in texts:
+        assert text in result.stderr
+    assert result.stdout == ""
+
+
+def queue(db, *args):
+    return ok(db.run(["deferred", "queue", *args]))
+
+
+def setting(db, column, name="q"):
+    return db.one(f"select {column} from deferred.__deferred_queue where name = %s", name)
+
+
+def many(db, n, fn="noop", params=None, **opts):
+    return [r[0] for r in db.sql("select deferred.defer_many(%s::json)", json.dumps([{"fn": fn, "params": params or {}, **opts}] * n))]
+
+
+class Fleet:
+    """Processes of check_deferred, each started again when it has found nothing to do, until stop()."""
+
+    def __init__(self, db, n, *args):
+        self.stopping = False
+        self.said = []
+        self.threads = [threading.Thread(target=self.keep, args=(db, i, args)) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def keep(self, db, i, args):
+        while not self.stopping:
+            done = db.run(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/pid{i}", *args])
+            self.said.append((done.returncode, done.stderr))
+            time.sleep(0.01)
+
+    def stop(self):
+        self.stopping = True
+        for t in self.threads:
+            t.join(60)
+        assert {code for code, _ in self.said} == {0}, self.said
+        return self
+
+
+def drain(db, n, *args, timeout=120):
+    fleet = Fleet(db, n, *args)
+    try:
+        wait_for(lambda: db.hot() == 0, timeout, "all jobs have ended")
+    finally:
+        fleet.stop()
+    ledger(db)
+
+
+def attempts(db, where="true"):
+    """(job, start, end) of the attempts that were made, in seconds, in the order of their starts."""
+    return db.sql("select l.job_id, extract(epoch from l.started_at)::float8, extract(epoch from l.finished_at)::float8 "
+                  f"from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where l.attempt > 0 and {where} order by 2")
+
+
+def most_at_once(made):
+    events = sorted([(s, 1) for _, s, _ in made] + [(e, -1) for _, _, e in made])
+    now = most = 0
+    for _, step in events:
+        now += step
+        most = max(most, now)
+    return most
+
+
+def worst_excess(made, rate, burst):
+    """Over all windows that begin and end with a start: starts above burst + rate * length."""
+    starts = [s for _, s, _ in made]
+    return max(j - i + 1 - burst - rate * (starts[j] - starts[i]) for i in range(len(starts)) for j in range(i, len(starts)))
+
+
+def test_the_measures_of_this_file_see_what_they_should():
+    assert most_at_once([(1, 0, 2), (2, 1, 3), (3, 2, 4)]) == 2
+    assert most_at_once([(1, 0, 9), (2, 1, 3), (3, 2, 4)]) == 3
+    assert worst_excess([(0, i / 10, 0) for i in range(50)], 10, 1) == pytest.approx(0)
+    assert worst_excess([(0, i / 11, 0) for i in range(50)], 10, 1) > 4
+
+
+# ---- several processes
+
+def test_four_processes_keep_to_the_limit_of_a_queue(db):
+    queue(db, "set", "q", "--create", "--max-running", "3")
+    many(db, 60, "sleep", {"ms": 30}, queue="q")
+    free = many(db, 30, "sleep", {"ms": 5})
+    drain(db, 4, "--runners", "4")
+    assert most_at_once(attempts(db, "d.queue = 'q'")) == 3
+    assert len(attempts(db)) == 90 and len(free) == 30
+
+
+@pytest.mark.parametrize("rate,burst,jobs", [("10/s", 1, 35), ("5/s", 5, 30), ("480/min", 3, 40)])
+def test_a_rate_is_exceeded_in_no_window_by_four_processes(db, rate, burst, jobs):
+    """The model check of the rule: in any window at most burst + rate * its length, and one."""
+    a_second = {"s": 1, "min": 1 / 60}[rate.split("/")[1]] * float(rate.split("/")[0])
+    queue(db, "set", "q", "--create", "--rate", rate, "--burst", burst)
+    many(db, jobs, queue="q")
+    many(db, 200)
+    drain(db, 4, "--runners", "2")
+    made = attempts(db, "d.queue = 'q'")
+    assert len(made) == jobs
+    assert worst_excess(made, a_second, burst) <= 1
+    assert made[-1][1] - made[0][1] < 3 * jobs / a_second + 5  # and it is used
+
+
+def test_the_limits_of_a_function_hold_in_all_queues(db):
+    ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--rate", "40/s", "--burst", "4"]))
+    for q in ("a", "b"):
+        many(db, 20, "sleep", {"ms": 20}, queue=q)
+        many(db, 20, "noop", queue=q)
+    drain(db, 4, "--runners", "3")
+    made = attempts(db, "d.fn = 'sleep'")
+    assert most_at_once(made) == 2 and worst_excess(made, 40, 4) <= 1
+    assert len(attempts(db)) == 80
+
+
+def test_a_key_is_strictly_in_order_also_when_jobs_fail(db):
+    db.config('backoff_floor = "30ms"\nbackoff_ceiling = "60ms"\nmax_attempts = 3\n')
+    keys = {k: [] for k in ("red", "green", "blue")}
+    for i in range(8):
+        for k, jobs in keys.items():
+            fn = "fail" if i % 3 == 1 else "sleep"
+            jobs.append(db.defer(fn, '{"ms": 10}', concurrency_key=k, priority=i))  # priority does not change the order
+    drain(db, 4, "--runners", "3")
+    made = attempts(db)
+    assert len(made) == 3 * (5 + 3 * 3)
+    for jobs in keys.values():
+        mine = [a for a in made if a[0] in jobs]
+        assert most_at_once(mine) == 1
+        order = [a[0] for a in mine]
+        assert order == sorted(order), "an attempt was made before an older job had ended"
+    assert most_at_once(made) > 1  # different keys do run at once
+
+
+def test_a_key_with_a_number_runs_that_many(db):
+    for i in range(24):
+        assert db.run(["deferred", "add", "sleep", '{"ms": 40}', "--concurrency-key", "k", "--concurrency", "3"]).returncode == 0
+    drain(db, 4, "--runners", "3")
+    assert most_at_once(attempts(db)) == 3
+
+
+@pytest.mark.parametrize("limit", ["queue", "function", "key", "rate"])
+def test_a_killed_holder_keeps_others_waiting_no_longer_than_its_lease(db, limit):
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
+    queue(db, "set", "q", "--create", "--visibility-timeout", "2s", *(["--max-running", "1"] if limit == "queue" else []),
+          *(["--rate", "1000/s"] if limit == "rate" else []))
+    if limit == "function":
+        ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "1"]))
+    opts = {"concurrency_key": "k"} if limit == "key" else {}
+    held = db.defer("sleep", '{"ms": 60000}', queue="q", max_attempts=1, **opts)
+    holder = db.spawn(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/holder"])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"), 20, "the holder has the job")
+    after = db.defer("sleep", '{"ms": 1}', queue="q", **opts)
+    if limit != "rate":
+        assert db.run(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/other"]).returncode == 0
+        assert db.log(after) == []  # it must wait
+    wait_for(db.orphans, 20, "the runner is there")
+    time.sleep(0.7)  # a renewal has been made
+    holder.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    fleet = Fleet(db, 3)
+    try:
+        wait_for(lambda: db.log(after) == [(1, "ok")], 30, "the next job was run")
+        waited = time.monotonic() - killed
+        wait_for(lambda: db.log(held) == [(1, "lost")], 10, "the lease of the held one ended")
+    finally:
+        fleet.stop()
+    assert waited < 2 + (8 if SAN else 3)
+    ledger(db)
+
+
+def test_limits_changed_and_queues_paused_while_jobs_run(db):
+    queue(db, "set", "q", "--create", "--max-running", "6")
+    many(db, 400, "sleep", {"ms": 25}, queue="q")
+    fleet = Fleet(db, 2, "--runners", "4")
+    now = "select extract(epoch from clock_timestamp())::float8"
+    try:
+        wait_for(lambda: len(attempts(db)) > 30, 60, "work is going on")
+        queue(db, "set", "q", "--max-running", "1")
+        changed = db.one(now)
+        wait_for(lambda: len([a for a in attempts(db) if a[1] > changed + 1]) > 5, 60, "it goes on more slowly")
+        queue(db, "pause", "q")
+        paused = db.one(now)
+        time.sleep(2)
+        n = len(attempts(db))
+        time.sleep(1)
+        assert len(attempts(db)) == n
+        queue(db, "resume", "q")
+        queue(db, "set", "q", "--unset", "max-running")
+        resumed = db.one(now)
+        wait_for(lambda: db.hot() == 0, 100, "all jobs have ended")
+    finally:
+        fleet.stop()
+    made = attempts(db)
+    assert most_at_once([a for a in made if a[1] < changed]) >= 4
+    assert most_at_once([a for a in made if changed + 0.5 < a[1] < paused]) == 1
+    assert not [a for a in made if paused + 0.5 < a[1] < resumed - 0.5]
+    assert most_at_once([a for a in made if a[1] > resumed]) > 2
+    assert len(made) == 400
+    ledger(db)
+
+
+def test_a_job_longer_than_the_lease_of_its_queue_is_run_once(db):
+    queue(db, "set", "q", "--create", "--visibility-timeout", "1s")
+    queue(db, "set", "l", "--create", "--visibility-timeout", "1s", "--max-running", "2")
+    jobs = [db.defer("sleep", '{"ms": 3500}', queue=q) for q in ("q", "l")]
+    drain(db, 2, "--runners", "2")
+    assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 2
+
+
+def test_weights_share_a_worker(db):
+    queue(db, "set", "a", "--create", "--weight", "1")
+    queue(db, "set", "b", "--create", "--weight", "3")
+    queue(db, "set", "c", "--create", "--weight", "1", "--max-running", "100")
+    for q in "abc":
+        many(db, 300, queue=q)
+    assert db.run(["check_deferred", "--cnt", "200", "--batch", "20"]).returncode == 0
+    got = dict(db.sql("select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id group by 1"))
+    assert sum(got.values()) == 200 and 2 < got["b"] / got["a"] < 4.5 and got["c"] > 20
+
+
+def test_a_run_of_one_attempt_serves_limited_and_other_queues(db):
+    queue(db, "set", "q", "--create", "--max-running", "5")
+    many(db, 10, queue="q")
+    many(db, 10)
+    for _ in range(16):
+        assert db.run(["check_deferred"]).returncode == 0
+    assert len(attempts(db)) == 16
+    assert 0 < len(attempts(db, "d.queue = 'q'")) and 0 < len(attempts(db, "d.queue <> 'q'"))
+
+
+def test_defaults_of_the_queue_decide_when_a_job_is_dead(db):
+    queue(db, "set", "q", "--create", "--max-attempts", "2", "--backoff-floor", "1ms", "--backoff-ceiling", "1ms")
+    job, own = db.defer("fail", queue="q"), db.defer("fail", queue="q", max_attempts=3)
+    drain(db, 1)
+    assert len(db.log(job)) == 2 and len(db.log(own)) == 3
+
+
+def test_messages_to_a_bound_queue_are_run(db):
+    queue(db, "set", "inbox", "--create", "--function", "echo")
+    job = db.one("select deferred.defer(null, '{\"n\": 1}', '{\"queue\": \"inbox\"}')")
+    drain(db, 1)
+    assert db.sql("select result from deferred.__deferred_log where job_id = %s", job) == [('{"n": 1}',)]
+
+
+# ---- the commands
+
+def test_every_setting_is_set_shown_and_taken_back(db):
+    options = {
+        "visibility-timeout": ("30s", "visibility_timeout_ms", 30000), "ttl": ("2d", "ttl_ms", 172800000),
+        "max-attempts": ("7", "max_attempts", 7), "backoff-floor": ("200ms", "backoff_floor_ms", 200),
+        "backoff-ceiling": ("1.5h", "backoff_ceiling_ms", 5400000), "backoff-exponent": ("1.5", "backoff_exponent", 1.5),
+        "max-running": ("10", "max_running", 10), "rate": ("1/min", "rate", 1 / 60), "burst": ("5", "burst", 5),
+        "max-length": ("1000", "max_length", 1000), "on-full": ("drop", "on_full", "drop"), "function": ("send_mail", "fn", "send_mail"),
+        "metadata": ('{"owner": "me"}', "metadata", {"owner": "me"}), "weight": ("3", "weight", 3.0),
+        "params-max-bytes": ("2000", "params_max_bytes", 2000),
+    }
+    args = [a for name, (value, _, _) in options.items() for a in ("--" + name, value)]
+    assert queue(db, "set", "q", "--create", *args) == ""
+    shown, = json.loads(queue(db, "ls", "q", "--json"))
+    for _, column, expected in options.values():
+        assert shown[column] == pytest.approx(expected) if isinstance(expected, float) else shown[column] == expected
+    assert shown["running"] == 0 and shown["paused"] is False
+    line = queue(db, "ls").splitlines()[2]
+    assert line.split() == "q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail".split()
+    plain = db.sql("select to_jsonb(q) - array['name', 'created_at', 'limited_jobs'] from deferred.__deferred_queue q where name = 'default'")
+    for i, name in enumerate(options):
+        if name == "burst":
+            continue  # goes first: it needs the rate
+        if name == "rate":
+            queue(db, "set", "q", "--burst", "", "--rate", "")
+        elif i % 2:
+            queue(db, "set", "q", "--unset", name)
+        else:
+            queue(db, "set", "q", "--" + name, "")
+    assert db.sql("select to_jsonb(q) - array['name', 'created_at', 'limited_jobs'] from deferred.__deferred_queue q where name = 'q'") == plain
+
+
+NONSENSE = [
+    ("visibility-timeout", "30", "no time span with its unit"), ("visibility-timeout", "-5s", "-5s"), ("visibility-timeout", "500ms", "500ms"),
+    ("visibility-timeout", "2d", "2d"), ("visibility-timeout", "nan", "nan"), ("ttl", "5", '"5"'), ("ttl", "0s", "0s"), ("ttl", "inf", "inf"),
+    ("max-attempts", "0", '"0"'), ("max-attempts", "-1", "-1"), ("max-attempts", "1.5", "1.5"), ("max-attempts", "nan", "nan"),
+    ("backoff-floor", "10", '"10"'), ("backoff-floor", "0ms", "0ms"), ("backoff-ceiling", "1 h", "1 h"), ("backoff-exponent", "0.5", "0.5"),
+    ("backoff-exponent", "nan", "nan"), ("backoff-exponent", "-2", "-2"), ("max-running", "0", '"0"'), ("max-running", "-3", "-3"),
+    ("max-running", "many", "many"), ("max-running", "1e3", "1e3"), ("rate", "5", '"5"'), ("rate", "1/", '"1/"'), ("rate", "1/fortnight", "fortnight"),
+    ("rate", "-1/s", "-1/s"), ("rate", "nan/s", "nan/s"), ("rate", "inf/s", "inf/s"), ("rate", "0/s", "0/s"), ("rate", "1/0s", "1/0s"),
+    ("rate", "1/5", "1/5"), ("rate", "/s", "/s"), ("rate", "9999999/s", "9999999/s"), ("burst", "0", '"0"'), ("burst", "-1", "-1"),
+    ("max-length", "0", '"0"'), ("max-length", "-1", "-1"), ("max-length", "1k", "1k"), ("on-full", "explode", "explode"), ("on-full", "err", "err"),
+    ("weight", "0", '"0"'), ("weight", "-1", "-1"), ("weight", "nan", "nan"), ("weight", "1001", "1001"), ("metadata", "{", "{"),
+    ("params-max-bytes", "0", '"0"'), ("params-max-bytes", "-1", "-1"),
+]
+
+
+@pytest.mark.parametrize("option,value,says", NONSENSE)
+def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says):
+    result = run(["deferred", "queue", "set", "q", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
+    assert result.returncode == USAGE and result.stdout == ""
+    assert f'--{option} "{value}"' in result.stderr and says in result.stderr and "usage: deferred queue" in result.stderr
+    if option in ("max-running", "rate", "burst"):
+        result = run(["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
+        assert result.returncode == USAGE and f'--{option} "{value}"' in result.stderr
+
+
+@pytest.mark.parametrize("args", [
+    ["queue"], ["queue", "frobnicate"], ["queue", "set"], ["queue", "set", "q"], ["queue", "set", "q", "r", "--weight", "2"], ["queue", "pause"],
+    ["queue", "ls", "a", "b"], ["queue", "rm"], ["queue", "clear"], ["queue", "set", "no such", "--weight", "2"], ["queue", "pause", "ok", "-x"],
+    ["queue", "pause", ""], ["queue", "clear", "q", "--force"], ["queue", "ls", "--yes"], ["queue", "pause", "q", "--create"],
+    ["queue", "pause", "q", "--rate", "1/s"], ["queue", "set", "q", "--unset", "colour"], ["queue", "set", "a" * 64, "--weight", "2"],
+    ["function"], ["function", "set"], ["function", "set", "f"], ["function", "ls", "--rate", "1/s"], ["function", "rm"],
+    ["function", "set", "f", "--weight", "1"], ["function", "set", "f", "--unset", "weight"], ["function", "pause", "f"],
+    ["add", "noop", "--concurrency", "0"], ["add", "noop", "--concurrency", "x"], ["add", "noop", "--concurrency", "10001"],
+])
+def test_wrong_usage_ends_with_64(run, args):
+    result = run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})
+    assert result.returncode == USAGE and result.stdout == "" and "usage: deferred " + args[0] in result.stderr
+
+
+def test_what_only_the_server_can_refuse_quotes_the_input(db):
+    for args in (["set", "nosuch", "--weight", "2"], ["pause", "nosuch"], ["resume", "nosuch"], ["clear", "nosuch", "--yes"], ["rm", "nosuch"],
+                 ["ls", "nosuch"]):
+        fails(db.run(["deferred", "queue", *args]), NOT_DONE, "no queue", "nosuch")
+    assert db.sql("select name from deferred.__deferred_queue") == [("default",)]
+    fails(db.run(["deferred", "queue", "set", "default", "--burst", "3"]), DATA, "a burst of 3, but no rate", "hint: ")
+    fails(db.run(["deferred", "queue", "set", "default", "--function", "no such"]), DATA, "no such", "hint: ")
+    fails(db.run(["deferred", "queue", "set", "default", "--backoff-floor", "2h", "--backoff-ceiling", "1h"]), DATA, "7200000")
+    fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, "'no such'", "hint: ")
+    fails(db.run(["deferred", "function", "set", "f", "--burst", "2"]), DATA, "a burst of 2, but no rate")
+    fails(db.run(["deferred", "function", "rm", "f"]), NOT_DONE, '"f" has no limits')
+    fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, "'default' cannot be removed")
+    fails(db.run(["deferred", "add", "noop", "--concurrency", "2"]), DATA, "concurrency 2 without a concurrency_key")
+    # A name that is refused leaves those before it alone.
+    queue(db, "set", "q", "--create")
+    fails(db.run(["deferred", "queue", "pause", "q", "nosuch"]), NOT_DONE, "nosuch")
+    assert setting(db, "paused") is False
+
+
+def test_pause_and_resume_say_what_they_did(db):
+    for q in "qr":
+        queue(db, "set", q, "--create")
+    assert queue(db, "pause", "q", "r") == "q paused\nr paused\n"
+    assert setting(db, "paused") is True
+    assert "paused" in queue(db, "ls", "q")
+    job = db.defer("noop", queue="q")
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == []
+    assert json.loads(queue(db, "resume", "q", "r", "--json")) == [{"queue": "q", "paused": False}, {"queue": "r", "paused": False}]
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == [(1, "ok")]
+
+
+def test_functions_are_listed_set_and_removed(db):
+    assert ok(db.run(["deferred", "function", "ls"])) == ""
+    ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))
+    assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == \
+        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None}]
+    assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "1.5/min"]
+    ok(db.run(["deferred", "function", "set", "sleep", "--unset", "rate"]))
+    assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2"]
+    ok(db.run(["deferred", "function", "rm", "sleep"]))
+    assert json.loads(ok(db.run(["deferred", "function", "ls", "--json"]))) == []
+
+
+def test_clear_and_rm_ask_first(db):
+    many(db, 3, queue="q")
+    db.defer("noop", queue="q", delay="1h")
+    other = db.defer("noop")
+    fails(db.run(["deferred", "queue", "clear", "q"]), NOT_DONE, '"q" holds 4 jobs', "--yes")
+    fails(db.run(["deferred", "queue", "rm", "q"]), NOT_DONE, '"q" holds 4 jobs', "--force")
+    fails(db.run(["deferred", "queue", "rm", "q", "--yes"]), NOT_DONE, "--force")
+    assert db.hot() == 5
+    assert queue(db, "clear", "q", "--yes") == "q: 4 jobs cancelled\n"
+    assert db.hot() == 1
+    assert queue(db, "clear", "q") == "q: 0 jobs cancelled\n"
+    many(db, 2, queue="q")
+    assert json.loads(queue(db, "rm", "q", "--force", "--json")) == {"queue": "q", "cancelled": 2, "removed": True}
+    assert "q" not in [q["queue"] for q in json.loads(queue(db, "ls", "--json"))]
+    assert db.sql("select distinct outcome, final, error like 'queue cleared by %%' from deferred.__deferred_log", None) == [("cancelled", True, True)]
+    assert db.sql("select id from deferred.__deferred_hot") == [(other,)]
+    db.defer("noop", queue="q")  # it is back, as new
+    assert json.loads(queue(db, "ls", "q", "--json"))[0]["paused"] is False
+    ledger(db)
+
+
+@pytest.mark.parametrize("answer,left", [("y\n", 0), ("n\n", 2), ("\n", 2)])
+def test_clear_asks_on_a_terminal(db, answer, left):
+    many(db, 2, queue="q")
+    master, slave = pty.openpty()
+    os.write(master, answer.encode())
+    result = db.run(["deferred", "queue", "clear", "q"], stdin=slave)
+    os.close(slave)
+    os.close(master)
+    assert "cancel 2 jobs of queue q? [y/N]" in result.stderr
+    assert (result.returncode, db.hot()) == (OK if left == 0 else NOT_DONE, left)
+
+
+def test_clear_goes_in_short_steps_through_a_long_queue(db):
+    db.sql("select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', case when i % 2 = 0 then 'q' "
+           "else 'r' end)) from generate_series(1, 12000) i))")
+    assert queue(db, "clear", "q", "--yes") == "q: 6000 jobs cancelled\n"
+    assert db.hot() == 6000 and db.one("select count(distinct finished_at) from deferred.__deferred_log") > 2
+    ledger(db)
+
+
+def test_a_job_held_back_by_a_limit_is_shown_as_such(db):
+    queue(db, "set", "q", "--create", "--max-running", "1")
+    db.defer("noop", queue="q")
+    db.defer("noop")
+    lines = ok(db.run(["deferred", "ls"])).splitlines()
+    assert "ready (limit)" in lines[1] and "ready (limit)" not in lines[2] and "ready" in lines[2]
+    status = ok(db.run(["deferred", "status"]))
+    assert [line.split()[-1] for line in status.splitlines() if line.startswith("q ")] == ["limits"]
+    queues = {q["queue"]: q for q in json.loads(ok(db.run(["deferred", "status", "--json"])))["queues"]}
+    assert queues["q"]["ready"] == 1 and queues["q"]["limited"] and not queues["default"]["limited"]
+
+
+def test_a_full_queue_from_the_command_line(db):
+    queue(db, "set", "q", "--create", "--max-length", "2")
+    for _ in range(2):
+        ok(db.run(["deferred", "add", "noop", "--queue", "q"]))
+    fails(db.run(["deferred", "add", "noop", "--queue", "q"]), NOT_DONE, "queue 'q' is full: it holds 2 jobs", "hint: ")
+    queue(db, "set", "q", "--on-full", "drop")
+    assert ok(db.run(["deferred", "add", "noop", "--queue", "q"])) == "0\n"
+    assert db.hot() == 2
