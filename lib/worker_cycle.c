@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #define HOLD_US 25000                  /* jobs are claimed for so much time ahead, for each runner */
+#define START_US 20000.0               /* jobs under a rate are to start that soon after their claim */
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 5
@@ -138,14 +139,15 @@ static void count_limited(void *data, struct job *job)
 	*(int64_t *)data += job->limited;
 }
 
-/* Jobs under a rate must start when they are claimed: no more than there are runners for. Behind short jobs one is free soon. */
+/* Jobs under a rate must start when they are claimed: no more than there are runners for. Short ones start one after the
+ * other within START_US, and behind short jobs of others a runner is free soon. */
 static int64_t startable(struct worker *w)
 {
 	double us = pool_run_us(&w->pool, clock_ns());
 	int64_t limited = 0, n;
 
 	pool_each_job(&w->pool, count_limited, &limited);
-	n = us >= 0 && us < HOLD_US ? (int64_t)w->pool.runners_max - limited
+	n = us >= 0 && us < HOLD_US ? (int64_t)((double)w->pool.runners_max * (us < START_US ? START_US / (us < 20 ? 20 : us) : 1)) - limited
 				    : (int64_t)worker_idle_runners(w) - (int64_t)pool_unstarted(&w->pool);
 	return n > 0 ? n : 0;
 }

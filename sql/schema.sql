@@ -78,6 +78,7 @@ COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, l
 CREATE FUNCTION deferred.__claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint) RETURNS TABLE(id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamp with time zone, wait_us bigint, fn text, label text, params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_hashjoin TO 'on'
     AS $_$
 #variable_conflict use_column
 declare
@@ -423,12 +424,12 @@ begin
             hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
                    'more than 0; backoff_exponent: 1 to 100';
     end if;
-    if not deferred.__concurrency_ok($17, $18) then
+    if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
         raise exception using errcode = '22003',
             message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
             hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
     end if;
-    -- One look at both tables. v_allowed is NULL for a role without rows, which may defer anything.
+    -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
     select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
             from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
            q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
@@ -436,7 +437,12 @@ begin
            or exists (select from deferred.__deferred_function f where f.name = v_fn),
            q.removed_at is not null, q.limited_jobs
     into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked
-    from (values (1)) one left join deferred.__deferred_queue q on q.name = v_queue;
+    from deferred.__deferred_queue q where q.name = v_queue;
+    if v_max_bytes is null then  -- no such queue yet
+        v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+                      from deferred.__deferred_grant g where g.role in (v_actor, session_user));
+        v_limited := deferred.__is_limited(v_queue, v_fn, $17);
+    end if;
     if not v_allowed then
         raise exception using errcode = '42501',
             message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),

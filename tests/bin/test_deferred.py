@@ -68,7 +68,7 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
 def test_help_and_version_need_no_server(run):
     assert "migrate" in ok(run(["deferred", "--help"]))
     assert re.fullmatch(r"deferred \d+\.\d+\.\d+\n", ok(run(["deferred", "--version"])))
-    for command in "migrate add ls show cancel retry run purge status".split():
+    for command in "migrate add ls show cancel retry run purge status queue function".split():
         assert ok(run(["deferred", command, "--help"])).startswith(f"usage: deferred {command}")
 
 
@@ -243,7 +243,7 @@ def test_ls_lists_hot_jobs_oldest_first(db):
     jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
     assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
     assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
-                               "finished_at last_outcome".split())
+                               "finished_at last_outcome concurrency_key limited".split())
 
 
 def test_ls_filters_by_state_queue_function_and_limit(db):
@@ -495,7 +495,7 @@ def test_the_man_page_names_each_command_and_exit_code(run):
     with open(os.path.join(top, "bin", "deferred", "deferred.1")) as f:
         page = f.read()
     commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
-    assert len(commands) == 10
+    assert len(commands) == 12
     for command in commands:
         assert re.search(rf"^\.It Cm {command}\b", page, re.M), command
         for option in re.findall(r"--([a-z-]+)", ok(run(["deferred", command, "--help"]))):
