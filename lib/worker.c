@@ -238,6 +238,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
 	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
 		deadline = w->stop_ns;
+	if (can_send && w->claim_ns > now && w->claim_ns < deadline)
+		deadline = w->claim_ns;
 	if ((w->db == DB_WAITING || w->retry_ns > now) && w->retry_ns < deadline)
 		deadline = w->retry_ns;
 	if (w->db == DB_CONNECTING && deadline > now + 100 * NS_PER_MS)

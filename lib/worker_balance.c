@@ -153,6 +153,7 @@ void worker_balance_after_claim(struct worker *w)
 {
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0)
 		w->balance.idle = false;
-	else if ((w->cycle.claims || w->cycle.claims_limited) && w->dry && (w->limited_dry || !w->limits))
-		w->balance.idle = true;
+	else if ((w->cycle.claims || w->cycle.claims_limited) &&
+		 ((w->dry && (w->limited_dry || !w->limits)) || w->claim_ns > w->cycle.sent_ns))
+		w->balance.idle = true; /* so is one that waits for a rate */
 }

@@ -16,6 +16,8 @@
 #define EMPTY_HANDED_MAX 5
 #define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
+#define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
+#define RATE_LOOK_MS 1000              /* and looks for others meanwhile */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
 
 /* ---- how much to claim ------------------------------------------------------------------------ */
@@ -27,7 +29,7 @@ static int64_t want(struct worker *w, uint64_t now)
 	double us = pool_run_us(&w->pool, now);
 	int64_t unstarted = (int64_t)pool_unstarted(&w->pool), target;
 
-	if (w->stopping || w->exhausted || w->pool.fatal.code)
+	if (w->stopping || w->exhausted || w->pool.fatal.code || (now < w->claim_ns && w->ended_since_claim == 0))
 		return 0;
 	if (us >= HOLD_US || us < 0) {
 		/* Long jobs, or nothing known yet: one for each runner that is free. */
@@ -285,6 +287,17 @@ static void after_recording(struct worker *w)
 	w->releasing = NULL;
 }
 
+/* Jobs are ready, and a rate holds them back: a run that is to go on until nothing is ready waits for its next turn. */
+static void wait_for_rate(struct worker *w)
+{
+	int64_t ms = w->cycle.limited_wait_ms;
+
+	if (!w->exhausted || w->cnt > 0 || ms <= 0 || ms > RATE_WAIT_MS)
+		return;
+	w->exhausted = w->dry = w->limited_dry = false;
+	w->claim_ns = w->cycle.sent_ns + (uint64_t)(ms < RATE_LOOK_MS ? ms : RATE_LOOK_MS) * NS_PER_MS;
+}
+
 static void after_claim(struct worker *w)
 {
 	size_t claimed = w->cycle.claimed_len + w->cycle.limited_len;
@@ -310,6 +323,7 @@ static void after_claim(struct worker *w)
 		w->look_at_delayed = nothing && !w->cycle.promotes;
 		for (size_t i = 0; i < w->cycle.lapsed.len; i++)
 			store_ids_add(&w->lapsed, w->cycle.lapsed.id[i]);
+		wait_for_rate(w);
 		/* Not for ever: a row may be locked by a transaction that stays open. */
 		if (claimed > 0 || seen == 0)
 			w->empty_handed = 0;

@@ -71,6 +71,7 @@ struct worker {
 	bool limited_turn;         /* of a claim for one job: it is for one under limits */
 	size_t limited_got;        /* what the last claim under limits got */
 	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
+	uint64_t claim_ns;         /* nothing but a rate holds jobs back: not to be asked for before */
 	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
 	uint64_t promoted_ns, oldest_unrecorded_ns;
 

@@ -125,6 +125,42 @@ def test_a_rate_is_exceeded_in_no_window_by_four_processes(db, rate, burst, jobs
     assert made[-1][1] - made[0][1] < 3 * jobs / a_second + 5  # and it is used
 
 
+def test_a_run_without_end_waits_for_the_rate_and_serves_others_meanwhile(db):
+    queue(db, "set", "q", "--create", "--rate", "2/s")
+    jobs = many(db, 5, queue="q")
+    run = db.spawn(["check_deferred", "--cnt", "0"])
+    wait_for(lambda: len(attempts(db)) == 2, 20, "it is waiting")
+    other = db.defer("noop")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 10, "another job is run")
+    assert run.wait(30) == 0 and db.hot() == 0 and len(attempts(db)) == 6
+    made = [a for a in attempts(db) if a[0] in jobs]
+    assert worst_excess(made, 2, 1) <= 1 and made[-1][1] - made[0][1] < 6
+    many(db, 3, queue="q")
+    assert db.run(["check_deferred"]).returncode == 0  # a run of one attempt does not wait
+    queue(db, "set", "q", "--rate", "1/h")
+    began = time.monotonic()
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0  # nor does one for an hour
+    assert time.monotonic() - began < 10 and db.hot() > 0
+
+
+def test_an_idle_wait_for_a_rate_uses_no_processor(db):
+    queue(db, "set", "q", "--create", "--rate", "1/min")
+    many(db, 3, queue="q")
+    run = db.spawn(["check_deferred", "--cnt", "0"])
+    wait_for(lambda: len(attempts(db)) == 1, 20, "the first was run")
+
+    def ticks():
+        with open(f"/proc/{run.pid}/stat") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    before = ticks()
+    time.sleep(4)
+    assert run.alive() and ticks() - before <= (20 if SAN else 4)  # of 400
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    ledger(db)
+
+
 def test_the_limits_of_a_function_hold_in_all_queues(db):
     ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--rate", "40/s", "--burst", "4"]))
     for q in ("a", "b"):
