@@ -122,7 +122,7 @@ def test_a_rate_is_exceeded_in_no_window_by_four_processes(db, rate, burst, jobs
     made = attempts(db, "d.queue = 'q'")
     assert len(made) == jobs
     assert worst_excess(made, a_second, burst) <= 1
-    assert made[-1][1] - made[0][1] < 3 * jobs / a_second + 5  # and it is used
+    assert made[-1][1] - made[0][1] < (20 if SAN else 3) * jobs / a_second + 5  # and it is used
 
 
 def test_a_run_without_end_waits_for_the_rate_and_serves_others_meanwhile(db):

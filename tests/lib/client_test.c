@@ -237,6 +237,13 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .backoff_exponent = NAN }, "is out of range: 1 to 100" },
 		{ "f", NULL, { .max_attempts = -1 }, "max_attempts is negative" },
 		{ "f", NULL, { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 }, "unknown on_duplicate 3" },
+		{ "f", NULL, { .concurrency = 2 }, "concurrency 2 without a concurrency_key" },
+		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "concurrency -1 is out of range" },
+		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "concurrency 10001 is out of range" },
+		{ "f", NULL, { .concurrency_key = "" }, "option concurrency_key is empty" },
+		{ "f", NULL, { .concurrency_key = "\xff" }, "option concurrency_key is no valid UTF-8" },
+		{ NULL, "{}", { .label = "for no queue" }, "invalid function name NULL" },
+		{ NULL, "{", { .queue = "q" }, "params of 'message'" },
 		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
@@ -501,6 +508,78 @@ static void very_many_calls_go_in_several_statements_for_a_producer(void **state
 	defer_batch(d, 12000);
 	assert_string_equal(value("select count(distinct created_at) from deferred.__deferred"), "3");
 	assert_string_equal(value("select distinct created_by from deferred.__deferred"), "deferred_producer");
+	deferred_close(d);
+}
+
+static void a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk(void **state)
+{
+	static const struct deferred_opts bound = { .queue = "bound" }, plain = { .queue = "plain" },
+					  key = { .concurrency_key = "k\xc3\xa9y", .concurrency = 3 }, limited = { .queue = "limited" };
+	static const size_t sizes[] = { 100, 6000 };
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	run_on(db, "insert into deferred.__deferred_queue (name, fn, max_running) values ('bound', 'handle', null), ('plain', null, null),"
+		   " ('limited', null, 5)");
+	assert_ok(deferred_defer(d, NULL, "\"m\"", &bound, &id, &err), &err);
+	assert_string_equal(value("select fn from deferred.__deferred where id = %lld", (long long)id), "handle");
+	assert_ok(deferred_defer(d, NULL, NULL, &plain, &id, &err), &err);
+	assert_string_equal(value("select fn from deferred.__deferred where id = %lld", (long long)id), "NULL");
+	assert_ok(deferred_defer(d, "f", NULL, &key, &id, &err), &err);
+	assert_string_equal(value("select concat_ws('|', d.concurrency_key, d.concurrency, h.concurrency_key, h.concurrency, h.limited)"
+				  " from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %lld", (long long)id),
+			    "k\xc3\xa9y|3|k\xc3\xa9y|3|t");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct batch b = batch_new(sizes[i]);
+
+		run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot");
+		b.calls[1] = (struct deferred_call_spec){ .opts = &bound };
+		b.calls[2] = (struct deferred_call_spec){ .opts = &plain };
+		b.calls[3].opts = &key;
+		for (size_t k = 4; k < 14; k++)
+			b.calls[k].opts = &limited;
+		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
+		/* With limits in play COPY is not taken, also where every call could go by it. */
+		b.calls[1] = b.calls[2] = b.calls[3] = (struct deferred_call_spec){ .fn = "f", .opts = &limited };
+		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
+		assert_string_equal(value("select string_agg(f, ' ' order by f) from (select coalesce(fn, '-') || count(*) || limited as f"
+					  " from deferred.__deferred_hot where queue <> 'default' or limited group by fn, limited) x"),
+				    "-1false f24true handle1false");
+		assert_string_equal(value("select limited_jobs from deferred.__deferred_queue where name = 'default'"), "t");
+		assert_int_equal(hot_jobs(), 2 * sizes[i]);
+		batch_free(&b);
+	}
+	assert_ledger_clean();
+	deferred_close(d);
+}
+
+static void a_full_queue_refuses_or_drops(void **state)
+{
+	static const struct deferred_opts o = { .queue = "full" };
+	struct deferred *d = open_at(conninfo);
+	struct batch b = batch_new(6000);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	run_on(db, "insert into deferred.__deferred_queue (name, max_length) values ('full', 1)");
+	for (size_t i = 0; i < 6000; i++)
+		b.calls[i].opts = &o;
+	assert_ok(deferred_defer(d, "f", NULL, &o, &id, &err), &err);
+	assert_int_equal(deferred_defer(d, "f", NULL, &o, &id, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "53400");
+	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "53400");
+	assert_int_equal(hot_jobs(), 1);
+	run_on(db, "update deferred.__deferred_queue set on_full = 'drop', max_length = 3 where name = 'full'");
+	assert_ok(deferred_defer_many(d, b.calls, 6000, b.ids, &err), &err);
+	assert_true(b.ids[0] > 0 && b.ids[1] > 0 && b.ids[2] == 0 && b.ids[5999] == 0);
+	assert_ok(deferred_defer(d, "f", NULL, &o, &id, &err), &err);
+	assert_int_equal(id, 0);
+	assert_int_equal(hot_jobs(), 3);
+	batch_free(&b);
 	deferred_close(d);
 }
 
@@ -965,6 +1044,7 @@ int main(void)
 		TEST(many_calls_go_in_one_statement),
 		TEST(very_many_calls_go_by_copy_for_the_owner),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
+		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(one_bad_call_in_the_middle_stores_none),
 		TEST(many_calls_share_the_fate_of_the_callers_transaction),
 		TEST(keys_among_many_are_honoured),

@@ -574,3 +574,57 @@ def test_nonsense_in_the_options_of_a_job_is_refused(db, opts, says):
     with pytest.raises(psycopg2.Error):
         many(db, 2, **opts)
     assert db.hot() == 0
+
+
+# ---- what it costs the server
+
+def reads(db):
+    """(sequential scans, rows fetched by index) of the hot table so far."""
+    db.sql("select pg_stat_force_next_flush()")
+    return db.sql("select seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass")[0]
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_a_claim_under_limits_goes_by_index_and_reads_what_it_takes(db, worker, analysed):
+    db.sql("alter table deferred.__deferred_hot set (autovacuum_enabled = off)")
+    if analysed:
+        db.sql("vacuum analyze deferred.__deferred_hot")  # while it is empty
+    for name, settings in (("m", {"max_running": 50}), ("r", {"rate": 10, "burst": 50})):
+        setq(db, name, **settings)
+    for options in ("'queue', 'm'", "'queue', 'r'", "'queue', 'k', 'concurrency_key', 'key ' || i % 500", "'queue', 'default'"):
+        db.sql(f"select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', {options})) from generate_series(1, 5000) i))")
+    w = worker()
+    for one in ("m", "r", "k"):
+        w.limited(1, queues=[one])  # the first plans
+        w.rollback()
+    for queue, most in (("m", 400), ("r", 400), ("k", 1500), ("default", 10)):
+        w.connection.cursor().execute("select pg_stat_force_next_flush()")
+        w.commit()
+        scans, rows = reads(db)
+        taken = w.limited(50, queues=[queue])
+        assert len(taken) == (0 if queue == "default" else 50)
+        w.rollback()
+        w.connection.cursor().execute("select pg_stat_force_next_flush()")
+        w.commit()
+        now_scans, now_rows = reads(db)
+        assert now_scans == scans and now_rows - rows < most, (queue, now_rows - rows)
+
+
+def test_a_claim_of_unlimited_jobs_locks_and_reads_nothing_of_limited_ones(db, worker):
+    setq(db, max_running=10)
+    many(db, 2000, queue="q", concurrency_key="k")
+    many(db, 2000, queue="q")
+    many(db, 5)
+    w, other = worker("w"), worker("other")
+    other.limited(5)  # holds the rows of the limits
+    w.claim(1)
+    w.rollback()
+    _, rows = reads(db)
+    assert len(w.claim(5)) == 5
+    w.commit()
+    w.connection.cursor().execute("select pg_stat_force_next_flush()")
+    w.commit()
+    assert reads(db)[1] - rows < 100
+    db.defer("f")  # nor does a deferral wait for anything
+    db.defer("f", queue="q")
+    other.rollback()
