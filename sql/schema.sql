@@ -4234,6 +4234,12 @@ GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_worker;
 GRANT SELECT ON TABLE deferred.__deferred_queue TO deferred_viewer;
 
 --
+-- Name: COLUMN __deferred_queue.limited_jobs; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT UPDATE(limited_jobs) ON TABLE deferred.__deferred_queue TO deferred_worker;
+
+--
 -- Name: TABLE __deferred_track; Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 

@@ -1060,6 +1060,7 @@ grant execute on function deferred.__enqueue, deferred.__enqueue_many to deferre
 grant execute on function deferred.__claim_limited, deferred.__queue_set, deferred.__function_set, deferred.__mark, deferred.__queue_clear,
     deferred.__queue_rm to deferred_worker;
 grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
+grant update (limited_jobs) on deferred.__deferred_queue to deferred_worker;  -- a claim that meets an unmarked job
 grant select, insert, update on deferred.__deferred_limit to deferred_worker;
 grant select on deferred.__deferred_limit to deferred_viewer;
 grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;

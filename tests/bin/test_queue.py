@@ -479,3 +479,50 @@ def test_a_full_queue_from_the_command_line(db):
     queue(db, "set", "q", "--on-full", "drop")
     assert ok(db.run(["deferred", "add", "noop", "--queue", "q"])) == "0\n"
     assert db.hot() == 2
+
+
+def test_workers_and_viewers_have_the_rights_they_need(db):
+    logins = {}
+    for role in ("worker", "viewer", "producer"):
+        name = f"queue_{role}_{os.getpid()}"
+        db.sql(f"drop role if exists {name}; create role {name} login; grant deferred_{role} to {name}")
+        logins[role] = {"DEFERRED_DB": f"{db.conninfo} user={name}"}
+
+    def as_role(role, *args):
+        return db.run(["deferred", *args], env=logins[role])
+    try:
+        ok(as_role("worker", "queue", "set", "q", "--create", "--max-running", "2", "--rate", "100/s"))
+        ok(as_role("worker", "function", "set", "noop", "--max-running", "3"))
+        for options in (["--queue", "q"], ["--concurrency-key", "k"], ["--queue", "q", "--concurrency-key", "k"], []):
+            for _ in range(3):
+                ok(as_role("producer", "add", "noop", *options))
+        for args in (["queue", "ls"], ["function", "ls"], ["status"], ["ls"]):
+            assert ok(as_role("viewer", *args)) and ok(as_role("worker", *args))
+        for args in (["queue", "set", "q", "--weight", "2"], ["queue", "pause", "q"], ["queue", "clear", "q", "--yes"], ["function", "rm", "noop"]):
+            fails(as_role("viewer", *args), 77, "permission denied")
+            fails(as_role("producer", *args), 77, "permission denied")
+        assert db.hot() == 12
+        done = db.run(["check_deferred", "--cnt", "0", "--runners", "2"], env=logins["worker"])
+        assert done.returncode == 0 and db.hot() == 0, done.stderr
+        ok(as_role("worker", "queue", "clear", "q"))
+        ok(as_role("worker", "queue", "rm", "q"))
+    finally:
+        for env in logins.values():
+            name = env["DEFERRED_DB"].rpartition("=")[2]
+            db.sql(f"drop owned by {name}; drop role {name}")
+    ledger(db)
+
+
+def test_jobs_of_the_first_schema_live_on(db):
+    """A database that was filled before the limits existed."""
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    db.sql("drop schema deferred cascade")
+    with open(os.path.join(top, "sql", "migrations", "0001_initial.sql")) as f:
+        db.sql(f.read())
+    db.sql("insert into deferred.__deferred_migration (version, name) values (1, 'initial')")
+    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"old\"}') from generate_series(1, 20)")
+    fails(db.run(["deferred", "ls"]), 78, "deferred migrate")
+    assert "migration 4: queues" in ok(db.run(["deferred", "migrate"]))
+    queue(db, "set", "old", "--max-running", "1")
+    drain(db, 2, "--runners", "2")
+    assert most_at_once(attempts(db)) == 1 and len(attempts(db)) == 20
