@@ -853,6 +853,107 @@ end
 $$;
 comment on function deferred.__forget_keys(integer) is 'part of deferred.maintain(): removes what is kept of concurrency keys that no hot job has';
 
+-- ---------------------------------------------------------------- rules
+
+-- As in 0003, and with what the queue is set to: limits, ttl, and max_length, by which rows without room are dropped or
+-- count as failed. A next run finds them again.
+create or replace function deferred.__rule_run(name text, estimate double precision, ticks boolean,
+    out queued bigint, out skipped bigint, out failed bigint, out examples json)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off set work_mem = '64MB'
+as $$
+#variable_conflict use_column
+declare
+    r         deferred.__deferred_rule := deferred.__rule_get($1, true);
+    v_start   timestamptz := clock_timestamp();
+    v_now     timestamptz := clock_timestamp();
+    v_owner   name := (select x.rolname from pg_roles x where x.oid = r.owner);
+    v_delay   bigint := deferred.__ms('delay', r.opts->>'delay');
+    v_due     timestamptz := case when v_delay > 0 then v_now + v_delay * interval '1 millisecond' end;
+    v_expires timestamptz := v_now + nullif(deferred.__ms('expires', r.opts->>'expires'), 0) * interval '1 millisecond';
+    v_label   text := r.opts->>'label';
+    v_max_attempts integer := (r.opts->>'max_attempts')::integer;
+    v_timeout bigint := deferred.__ms('timeout', r.opts->>'timeout');
+    v_floor   bigint := deferred.__ms('backoff_floor', r.opts->>'backoff_floor');
+    v_ceiling bigint := deferred.__ms('backoff_ceiling', r.opts->>'backoff_ceiling');
+    v_exponent double precision := (r.opts->>'backoff_exponent')::double precision;
+    v_max_bytes integer;
+    v_ttl_ms  bigint;
+    v_max_length integer;
+    v_drop    boolean;
+    v_limited boolean := deferred.__is_limited(r.queue, r.fn, null);
+    v_room    bigint;
+    v_rows    bigint;
+    v_jobs    bigint;
+begin
+    -- Who calls could have put anything there; what is run with the rights of this function's owner otherwise.
+    if (select count(*) <> 1 or not bool_and(p.prosecdef and p.proowner = r.owner and p.pronargs = 0 and p.xmin = pg_current_xact_id()::xid)
+        from pg_proc p where p.pronamespace = pg_my_temp_schema() and p.proname = '__deferred_rule_rows') then
+        raise exception using errcode = '55000', message = format('rule %L was not opened in this transaction', r.name);
+    end if;
+    if not deferred.__rule_may_defer(v_owner, r.queue, r.fn) then
+        raise exception using errcode = '42501', message = format('the owner of rule %L, or who runs it, may not defer %L to queue %L', r.name, r.fn, r.queue),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+    insert into deferred.__deferred_queue (name) values (r.queue) on conflict do nothing;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
+    where q.name = r.queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
+    from deferred.__deferred_queue q where q.name = r.queue;
+    v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');
+    v_room := v_max_length - deferred.__queue_length(r.queue, v_max_length);
+    -- The planner takes __rule_fetch() to return its 10,000 rows always.
+    if $2 > 20000 then perform set_config('enable_nestloop', 'off', true); end if;
+
+    with src as materialized (
+        select s.n, s.key, s.params, s.bad,
+               case when s.bad is null and s.hot is null and (v_room is null or s.taken <= v_room) then nextval('deferred.__deferred_id_seq') end as id
+        from (select t.n, t.key, t.params, t.hot, t.taken,
+                     case when t.bad is null and t.hot is null and t.taken > v_room and not v_drop
+                          then format('queue %L is full: it holds %s jobs', r.queue, v_max_length) else t.bad end as bad
+              from (select row_number() over w as n, f.key, f.params, f.hot, f.bad,
+                           count(*) filter (where v_room is not null and f.hot is null and f.bad is null) over (w rows unbounded preceding) as taken
+                    from (select f.key, case when h.id is null then f.params end as params, h.id as hot,
+                                 case when f.key is null then 'its key is NULL'
+                                      when length(f.key) not between 1 and 1000
+                                      then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
+                                      when octet_length(f.params::text) > v_max_bytes
+                                      then format('params have %s bytes, queue %L takes %s', octet_length(f.params::text), r.queue, v_max_bytes)
+                                      when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
+                                      then 'params nest deeper than 512 levels' end as bad
+                          from deferred.__rule_fetch() f
+                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = f.key) f
+                    window w as (order by f.key collate "C")) t) s),
+    hot as (
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded)
+        select s.id, r.queue, r.fn, r.priority, v_due,
+               case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
+               v_expires, s.key, v_limited, v_max_length is not null
+        from src s where s.id is not null
+        on conflict (queue, key) where key is not null do nothing
+        returning id),
+    job as (
+        insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts, timeout_ms,
+            backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+        select s.id, r.queue, r.fn, s.params, v_label, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
+               v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner
+        from hot h join src s on s.id = h.id
+        returning 1)
+    select (select count(*) from hot), (select count(*) from job), count(*), count(s.bad),
+           (select coalesce(json_agg(json_build_object('key', left(e.key, 100), 'params', left(e.params::text, 200), 'error', e.bad)), '[]')
+            from (select x.key, x.params, x.bad from src x where x.bad is not null limit 3) e)
+    into queued, v_jobs, v_rows, failed, examples
+    from src s;
+    if v_jobs <> queued then
+        raise exception using errcode = 'XX000', message = format('%s jobs were queued, %s stored', queued, v_jobs);
+    end if;
+    skipped := v_rows - queued - failed;
+    update deferred.__deferred_rule x
+    set last_run_at = v_start, last_run_ms = extract(epoch from clock_timestamp() - v_start) * 1000, last_run_by = deferred.__actor(),
+        last_queued = queued, last_skipped = skipped, last_failed = failed, last_error = null
+    where x.id = r.id;
+end
+$$;
+
 -- ---------------------------------------------------------------- administration of queues
 
 -- The settings are given in the units of the columns; one that is null goes back to its default.

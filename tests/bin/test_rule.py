@@ -359,3 +359,36 @@ def test_many_rows_get_their_partitions_first(docs):
     assert docs.one("select count(*) from deferred.__deferred_1") == 51
     docs.sql("select deferred.__rule_room(25e6)")
     assert docs.one("select to_regclass('deferred.__deferred_3') is not null and to_regclass('deferred.__deferred_4') is not null")
+
+
+# ---- settings of the queue
+
+def hot(db, queue="archive"):
+    return db.sql(f"select count(*), bool_and(limited), bool_and(bounded), bool_and(expires_at is not null) from deferred.__deferred_hot where queue = '{queue}'")[0]
+
+
+def test_jobs_of_a_rule_are_under_the_limits_of_queue_and_function(docs):
+    ok(rule(docs, "add", "old", "noop", "select * from doc", "--key", "id", "--queue", "archive"))
+    ok(docs.run(["deferred", "queue", "set", "archive", "--create", "--max-running", "1", "--ttl", "2d"]))
+    ok(rule(docs, "run", "old"))
+    assert hot(docs) == (100, True, False, True)
+    ok(docs.run(["deferred", "queue", "set", "archive", "--unset", "max-running"]))
+    ok(docs.run(["deferred", "function", "set", "noop", "--rate", "1/s"]))
+    ok(rule(docs, "add", "new", "noop", "select * from doc", "--key", "id", "--queue", "other"))
+    ok(rule(docs, "run", "new"))
+    assert hot(docs, "other") == (100, True, False, False)
+    assert docs.sql("select limited_jobs from deferred.__deferred_queue where name = 'other'") == [(True,)]
+
+
+@pytest.mark.parametrize("on_full", ["error", "drop"])
+def test_a_rule_fills_a_queue_to_its_length_and_no_further(docs, on_full):
+    ok(rule(docs, "add", "old", "noop", "select * from doc union all select null, 'none'", "--key", "id", "--queue", "archive"))
+    ok(docs.run(["deferred", "queue", "set", "archive", "--create", "--max-length", "30", "--on-full", on_full]))
+    result = rule(docs, "run", "old")
+    assert hot(docs) == (30, False, True, False)
+    assert docs.sql("select last_queued, last_skipped, last_failed from deferred.__deferred_rule") == \
+        [(30, 0, 71) if on_full == "error" else (30, 70, 1)]
+    assert ("queue 'archive' is full: it holds 30 jobs" in result.stdout + result.stderr) == (on_full == "error"), result
+    docs.sql("delete from deferred.__deferred_hot where id in (select id from deferred.__deferred_hot order by id limit 10)")
+    rule(docs, "run", "old")
+    assert hot(docs) == (30, False, True, False)  # the others have their jobs already, and take no room again
