@@ -11,6 +11,7 @@
 
 #define HOLD_US 25000                  /* jobs are claimed for so much time ahead, for each runner */
 #define START_US 20000.0               /* jobs under a rate are to start that soon after their claim */
+#define HAND_OVER_US 200.0             /* and each takes a runner so long at least */
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 5
@@ -149,7 +150,7 @@ static int64_t startable(struct worker *w)
 	int64_t limited = 0, n;
 
 	pool_each_job(&w->pool, count_limited, &limited);
-	n = us >= 0 && us < HOLD_US ? (int64_t)((double)w->pool.runners_max * (us < START_US ? START_US / (us < 20 ? 20 : us) : 1)) - limited
+	n = us >= 0 && us < HOLD_US ? (int64_t)((double)w->pool.runners_max * (us < START_US ? START_US / (us < HAND_OVER_US ? HAND_OVER_US : us) : 1)) - limited
 				    : (int64_t)worker_idle_runners(w) - (int64_t)pool_unstarted(&w->pool);
 	return n > 0 ? n : 0;
 }
