@@ -4,7 +4,8 @@
 -- $1..$7 the parts, as $10..$16 of job_claim.sql
 -- returns one row a part, in order: hole has ended (bool), first live row: priority (int4), xid (xid8), id (int8), all NULL
 --   if none; and in each row: transactions in progress (xid8[], NULL: none), first transaction not yet begun (xid8), start
---   of the server (timestamptz)
+--   of the server or end of its last recovery from a crash (timestamptz): transaction ids that had left no trace are given
+--   out again after one, which a session behind a pooler may outlive. Its postmaster goes on; its statistics begin anew
 -- locks: none. Index: __deferred_hot_ready
 with part as materialized (
     select s.*, s.hole is null or pg_visible_in_snapshot(s.hole, pg_current_snapshot()) as ended
@@ -12,7 +13,7 @@ with part as materialized (
         with ordinality as s(queue, high, low, from_xid, from_id, until_xid, hole, no))
 select p.ended, x.priority::int4, x.xid, x.id,
        (select array_agg(t) from pg_snapshot_xip(pg_current_snapshot()) t), pg_snapshot_xmax(pg_current_snapshot()),
-       pg_postmaster_start_time()
+       greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())
 from part p
 left join lateral (
     (select h.priority, h.xid, h.id from deferred.__deferred_hot h

@@ -9,10 +9,12 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import threading
 import time
 
+import psycopg2
 import pytest
 
 import harness
@@ -658,6 +660,36 @@ def test_a_dump_restored_into_a_fresh_cluster(db, own_server, caller):
         restored.close()
     finally:
         target.close()
+
+
+def test_a_server_that_recovered_from_a_crash_is_another_one(own_server):
+    """Transaction ids repeat there, and who is connected through a pooler may not have noticed."""
+    db = own_server
+
+    def server():
+        with open(os.path.join(pg.TOP, "sql", "queries", "job_look.sql")) as f:
+            look = f.read()
+        cursor = db.connection.cursor()
+        cursor.execute("prepare look as " + look)
+        cursor.execute("execute look('{default}', '{0}', '{0}', '{0}', '{0}', '{9}', '{null}')")
+        answer = cursor.fetchall()
+        cursor.execute("deallocate look")
+        return answer[0][-1]
+
+    postmaster = db.one("select pg_postmaster_start_time()")
+    before = server()
+    assert before >= postmaster and server() == before
+    os.kill(db.one("select pg_backend_pid()"), signal.SIGKILL)
+
+    def back():
+        try:
+            return db.sql("select 1")
+        except psycopg2.Error:
+            return None
+    assert back() is None
+    harness.wait_for(back, 30, "the server has recovered")
+    assert db.one("select pg_postmaster_start_time()") == postmaster
+    assert server() > before
 
 
 # ---- all at once
