@@ -172,7 +172,7 @@ static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_
 	if (rc == 0 && asked->release_len > 0)
 		rc = store_cycle_release(cycle, asked->release, asked->release_len, err);
 	if (rc == 0 && asked->renew_len > 0)
-		rc = store_cycle_renew(cycle, asked->renew, asked->renew_len, lease_ms, err);
+		rc = store_cycle_renew(cycle, asked->renew, asked->renew_len, err);
 	if (rc == 0 && asked->promote)
 		rc = store_cycle_promote(cycle, err);
 	if (rc == 0 && asked->claim >= 0 && lapsed.len > 0 && !asked->rollback)
