@@ -90,7 +90,7 @@ held as (
     where w.id = $4::int8)
 select r.id, r.attempt + 1, r.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
        coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
-       coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at, (extract(epoch from now() - r.visible_at) * 1000000)::int8,
+       coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at, (date_part('epoch', now() - r.visible_at) * 1000000)::int8,
        d.fn, d.label, d.params, r.queue, r.priority::int4, case when r.id is not null then coalesce(q.visibility_timeout_ms, $6::int8) end,
        s.n, s.odd,
        exists (select from deferred.__deferred_queue o where o.limited_jobs and ($1::text[] is null or o.name = any ($1)))
