@@ -22,6 +22,7 @@ struct value {
 	char *text;     /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
 	int64_t number;
 	double real;
+	bool given;     /* not the default */
 };
 
 struct pair {
@@ -284,6 +285,7 @@ static int set_value(struct config *config, const struct config_setting *s, cons
 
 	if (rc < 0)
 		return rc;
+	value.given = true;
 	free(config->values[s - config_settings].text);
 	config->values[s - config_settings] = value;
 	return 0;
@@ -674,6 +676,8 @@ static int set_defaults(struct config *config, struct deferred_error *err)
 	for (const struct config_setting *s = config_settings; rc == 0 && s->name; s++)
 		if (s->def)
 			rc = set_value(config, s, s->def, s->name, err);
+	for (size_t i = 0; config_settings[i].name; i++)
+		config->values[i].given = false;
 	return rc;
 }
 
@@ -789,6 +793,11 @@ bool config_balance(const struct config *config, char *group, size_t size, int64
 	memcpy(group, text, len);
 	group[len] = '\0';
 	return true;
+}
+
+bool config_given(const struct config *config, const char *name)
+{
+	return value_of(config, name)->given;
 }
 
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data)

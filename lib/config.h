@@ -69,6 +69,9 @@ bool config_flag(const struct config *config, const char *name);
 /* Setting balance: fills in group, at most size - 1 bytes, and range. False: not set. */
 bool config_balance(const struct config *config, char *group, size_t size, int64_t *range);
 
+/* Was it set somewhere, or is this the default? */
+bool config_given(const struct config *config, const char *name);
+
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
 /* Call f with every setting a runner may know: all of the table but database.*, and the free-form ones. */

@@ -20,14 +20,21 @@ const struct config_setting config_settings[] = {
 	TEXT("application", "deferred", "name of the application; names the default pidfile"),
 	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
 
-	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready"),
+	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready; with loop 0, for ever, unless set"),
 	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),
 	CHOICE("if_running", "replace", "replace|skip", "what a start does while the previous copy runs"),
 	TEXT("queue", NULL, "queues to serve, separated by commas; none: all of them"),
 	NUMBER("runners", INT, "1", 1, 256, "child processes that run functions"),
 	TEXT("balance", NULL, "GROUP:RANGE: workers of the group differ by at most RANGE attempts; none: each works as it can"),
+	NUMBER("runner_idle", MS, "1min", 0, DAY, "with loop: a runner without work ends after that long, but for one; 0: never"),
 	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
 	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
+
+	FLAG("loop", "0", "1: run as a service: when nothing is ready wait for more"),
+	NUMBER("interval_floor", MS, "1s", 1, DAY, "with loop: sleep after the first look that found nothing"),
+	NUMBER("interval_ceiling", MS, "1min", 1, DAY, "with loop: longest sleep"),
+	NUMBER("exponent", REAL, "2", 1, 100, "with loop: factor from one sleep to the next"),
+	FLAG("gradual_decrease", "0", "1: after a hit the sleep is divided by the exponent; 0: it is back at interval_floor"),
 
 	NUMBER("window", INT, "0", 0, 1e6,
 	       "random choice is made among so many first ready jobs; 0: 100 for each live worker, at least 1000"),

@@ -17,20 +17,26 @@
 #define SWEEP_NS NS_PER_S
 #define FAILED_STARTS_MAX 5
 
-int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err)
+static void take_settings(struct pool *pool, const struct runner_setup *setup)
 {
-	memset(pool, 0, sizeof(*pool));
 	pool->setup = *setup;
 	pool->runners_max = (size_t)config_int(setup->config, "runners");
 	pool->default_timeout_ms = config_int(setup->config, "timeout");
 	pool->kill_after_ms = config_int(setup->config, "kill_after");
+}
+
+int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err)
+{
+	memset(pool, 0, sizeof(*pool));
+	take_settings(pool, setup);
+	pool->places = pool->runners_max;
 	pool->pending_tail = &pool->pending;
 	pool->ended_tail = &pool->ended;
 	pool->run_us = -1;
-	pool->member = calloc(pool->runners_max, sizeof(*pool->member));
+	pool->member = calloc(pool->places, sizeof(*pool->member));
 	if (pool->member)
 		return 0;
-	pool->runners_max = 0;
+	pool->runners_max = pool->places = 0;
 	return error_set(err, DEFERRED_ENOMEM, "pool", "out of memory");
 }
 
@@ -147,7 +153,7 @@ struct job *pool_take_pending(struct pool *pool)
 
 struct job *pool_recall(struct pool *pool)
 {
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			pool_add_first(pool, runner_recall(pool->member[i].runner));
 	return pool_take_pending(pool);
@@ -164,7 +170,7 @@ static bool is_stuck(const struct runner *runner, uint64_t now)
 
 void pool_recall_stuck(struct pool *pool, uint64_t now)
 {
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 
 		if (r && runner_load(r) > 1 && is_stuck(r, now))
@@ -197,7 +203,7 @@ void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *jo
 		next = job->next;
 		f(data, job);
 	}
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			runner_each_job(pool->member[i].runner, f, data);
 }
@@ -214,7 +220,7 @@ size_t pool_load(const struct pool *pool)
 {
 	size_t n = pool->pending_len;
 
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			n += runner_load(pool->member[i].runner);
 	return n;
@@ -224,7 +230,7 @@ size_t pool_running(const struct pool *pool)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			n += is_running(pool->member[i].runner);
 	return n;
@@ -239,7 +245,7 @@ double pool_run_us(const struct pool *pool, uint64_t now)
 {
 	double us = pool->run_us;
 
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		uint64_t started;
 		int64_t timeout;
 
@@ -263,8 +269,18 @@ static void spawn(struct pool *pool, struct pool_member *m)
 	}
 	m->spawned_ns = clock_ns();
 	m->kill_ns = 0;
-	m->load_failed = false;
+	m->load_failed = m->retired = false;
+	m->idle_since_ns = m->spawned_ns;
 	pool->alive++;
+}
+
+/* It is given nothing more; what it has not begun goes to others. */
+static void retire(struct pool *pool, struct pool_member *m)
+{
+	m->retired = true;
+	m->idle_since_ns = clock_ns();
+	pool_add_first(pool, runner_recall(m->runner));
+	runner_quit(m->runner);
 }
 
 /* As many jobs as a runner should have in hand, so that it never waits for us and no job waits long for it. */
@@ -342,24 +358,24 @@ void pool_dispatch(struct pool *pool)
 
 	if (pool->stopping || pool->fatal.code || pool->pending_len == 0)
 		return;
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 
-		if (r && !runner_killed(r) && runner_load(r) == 0)
+		if (r && !pool->member[i].retired && !runner_killed(r) && runner_load(r) == 0)
 			idle++;
 	}
-	for (size_t i = 0; i < pool->runners_max && pool->pending_len > 0; i++) {
+	for (size_t i = 0; i < pool->places && pool->pending_len > 0; i++) {
 		struct pool_member *m = &pool->member[i];
 
 		if (!m->runner) {
 			/* One more runner only for a job that the idle ones will not take. */
-			if (idle < pool->pending_len) {
+			if (idle < pool->pending_len && pool->alive < pool->runners_max) {
 				spawn(pool, m);
 				idle++;
 			}
 			continue;
 		}
-		if (!runner_ready(m->runner))
+		if (m->retired || !runner_ready(m->runner))
 			continue;
 		if (is_stuck(m->runner, now))
 			continue;
@@ -388,7 +404,7 @@ size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < pool->runners_max && n + 2 <= max; i++)
+	for (size_t i = 0; i < pool->places && n + 2 <= max; i++)
 		if (pool->member[i].runner) {
 			runner_pollfds(pool->member[i].runner, fds + n);
 			n += 2;
@@ -402,11 +418,18 @@ static void sooner(uint64_t *deadline, uint64_t at)
 		*deadline = at;
 }
 
+/* Has it nothing to do, and are there enough of them without it? */
+static bool may_end(const struct pool *pool, const struct pool_member *m)
+{
+	return pool->idle_ns > 0 && pool->alive > pool->runners_keep && pool->pending_len == 0 && !m->retired && runner_ready(m->runner) &&
+	       runner_load(m->runner) == 0;
+}
+
 int pool_wait_ms(const struct pool *pool, uint64_t now)
 {
 	uint64_t deadline = UINT64_MAX;
 
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		const struct pool_member *m = &pool->member[i];
 		uint64_t started;
 		int64_t timeout_ms;
@@ -420,6 +443,8 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 			sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
 		else if (runner_running(m->runner, &started, &timeout_ms) && timeout_ms > 0)
 			sooner(&deadline, started + (uint64_t)timeout_ms * NS_PER_MS);
+		if (may_end(pool, m))
+			sooner(&deadline, m->idle_since_ns + pool->idle_ns);
 	}
 	if (deadline == UINT64_MAX)
 		return -1;
@@ -454,7 +479,7 @@ struct attempt *pool_take(struct pool *pool)
 
 void pool_read(struct pool *pool)
 {
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 		struct deferred_error err = { 0 };
 		bool was_ready;
@@ -470,7 +495,7 @@ void pool_read(struct pool *pool)
 			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED, "wrote nonsense to the socket of its runner");
 		else
 			runner_flush(r);
-		if (runner_deaf(r) && !is_running(r) && !runner_killed(r))
+		if (runner_deaf(r) && !is_running(r) && !runner_killed(r) && !pool->member[i].retired)
 			kill_runner(pool, &pool->member[i], SIGKILL, JOB_INTERRUPTED, "a function closed the socket of its runner");
 		if (!was_ready && runner_ready(r)) {
 			pool->failed_starts = 0;
@@ -509,7 +534,7 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		log_line(LOG_L_ERROR, "plugin '%s' not loaded: it %s while being loaded", loading,
 			 runner_killed(m->runner) ? "hung" : "crashed");
 		pass_over(pool, loading);
-	} else if (!was_ready && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
+	} else if (!was_ready && !m->retired && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
 		error_set(&pool->fatal, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
 			  WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		error_hint(&pool->fatal, "is '%s' there and executable?", pool->setup.program);
@@ -525,7 +550,7 @@ static size_t known_pids(const struct pool *pool, pid_t *pids, size_t max)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < pool->runners_max && n < max; i++)
+	for (size_t i = 0; i < pool->places && n < max; i++)
 		if (pool->member[i].runner)
 			pids[n++] = runner_pid(pool->member[i].runner);
 	return n;
@@ -533,7 +558,7 @@ static size_t known_pids(const struct pool *pool, pid_t *pids, size_t max)
 
 static void sweep(struct pool *pool)
 {
-	pid_t pids[256];
+	pid_t pids[256]; /* of the largest pool */
 
 	runner_sweep_orphans(pids, known_pids(pool, pids, sizeof(pids) / sizeof(pids[0])));
 	pool->sweep_ns = clock_ns();
@@ -546,7 +571,7 @@ void pool_reap(struct pool *pool)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (size_t i = 0; i < pool->runners_max; i++)
+		for (size_t i = 0; i < pool->places; i++)
 			if (pool->member[i].runner && runner_pid(pool->member[i].runner) == pid) {
 				bury(pool, &pool->member[i], status);
 				died = true;
@@ -571,6 +596,10 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 	}
 	if (runner_killed(m->runner))
 		return;
+	if (m->retired && runner_load(m->runner) == 0 && now > m->idle_since_ns + STALL_LIMIT_NS) {
+		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner did not leave");
+		return;
+	}
 	if (!runner_ready(m->runner)) {
 		if (now - m->spawned_ns >= LOAD_LIMIT_NS) {
 			m->load_failed = true;
@@ -595,11 +624,46 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 
 void pool_tick(struct pool *pool, uint64_t now)
 {
-	for (size_t i = 0; i < pool->runners_max; i++)
-		if (pool->member[i].runner)
-			check_limits(pool, &pool->member[i], now);
+	size_t enough = pool->alive;
+
+	for (size_t i = 0; i < pool->places; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner)
+			continue;
+		check_limits(pool, m, now);
+		if (runner_load(m->runner) > 0)
+			m->idle_since_ns = now;
+		if (enough > pool->runners_keep && may_end(pool, m) && now >= m->idle_since_ns + pool->idle_ns) {
+			retire(pool, m);
+			enough--;
+		}
+	}
 	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)
 		sweep(pool);
+}
+
+void pool_reload(struct pool *pool, const struct runner_setup *setup)
+{
+	size_t wanted = (size_t)config_int(setup->config, "runners");
+	struct pool_member *bigger = wanted > pool->places ? realloc(pool->member, wanted * sizeof(*bigger)) : NULL;
+
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		free(pool->setup.passed_over[i]);
+	free(pool->setup.passed_over);
+	take_settings(pool, setup);
+	pool->setup.passed_over = NULL;
+	pool->setup.passed_over_len = 0;
+	if (bigger) {
+		memset(bigger + pool->places, 0, (wanted - pool->places) * sizeof(*bigger));
+		pool->member = bigger;
+		pool->places = wanted;
+	}
+	if (pool->runners_max > pool->places)
+		pool->runners_max = pool->places; /* no memory for more */
+	for (size_t i = 0; i < pool->places; i++)
+		if (pool->member[i].runner && !pool->member[i].retired)
+			retire(pool, &pool->member[i]);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */
@@ -607,14 +671,14 @@ void pool_tick(struct pool *pool, uint64_t now)
 void pool_stop(struct pool *pool)
 {
 	pool->stopping = true;
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			runner_ask_stop(pool->member[i].runner);
 }
 
 void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text)
 {
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
 		const struct job *job;
 		uint64_t started;
@@ -633,10 +697,10 @@ void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, con
 
 bool pool_remove_file(struct pool *pool, const char *path)
 {
-	for (size_t i = 0; i < pool->runners_max; i++) {
+	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 
-		if (r && runner_ready(r)) {
+		if (r && !pool->member[i].retired && runner_ready(r)) {
 			runner_remove_file(r, path);
 			return runner_flush(r) == 0;
 		}
@@ -650,7 +714,7 @@ void pool_clear(struct pool *pool)
 
 	job_list_free(pool_recall(pool));
 	/* Idle runners leave when their socket closes and have a moment for it; the others are killed. */
-	for (size_t i = 0; i < pool->runners_max; i++)
+	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			runner_quit(pool->member[i].runner);
 	for (int round = 0; pool->alive > 0; round++) {

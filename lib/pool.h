@@ -6,6 +6,8 @@
  * Order of calls: pool_init(); pool_add() with claimed jobs; then round the event loop: pool_dispatch(),
  * poll on pool_pollfds() no longer than pool_wait_ms(), pool_read(), pool_reap() after SIGCHLD, pool_tick();
  * pool_take() for attempts that ended, pool_take_unknown() for jobs whose function nobody here has.
+ *
+ * A runner may be retired: it is given nothing more, finishes what it is at, and leaves.
  */
 #ifndef POOL_H
 #define POOL_H
@@ -15,7 +17,9 @@
 
 struct pool {
 	struct runner_setup setup;
-	size_t runners_max;
+	size_t runners_max;    /* so many live at the same time, at most */
+	size_t runners_keep;   /* so many stay, once started, however long they have nothing to do */
+	uint64_t idle_ns;      /* the others are retired after that long; 0: never */
 	int64_t default_timeout_ms, kill_after_ms;
 
 	/* jobs claimed and not yet given to a runner, in the order to start them */
@@ -30,8 +34,11 @@ struct pool {
 		uint64_t alive_ns;     /* it was last given something, or gave something */
 		uint64_t kill_ns;      /* SIGKILL is due; 0: not */
 		bool load_failed;      /* it was killed for not getting ready */
+		bool retired;
+		uint64_t idle_since_ns;/* it has had nothing to do since */
 	} *member;
-	size_t alive;
+	size_t places;         /* members there is room for */
+	size_t alive;          /* runners, retired ones included */
 
 	struct attempt *ended, **ended_tail;
 	struct runner_function *functions; /* sorted by name */
@@ -52,6 +59,10 @@ struct pool {
 
 int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err);
 void pool_clear(struct pool *pool); /* kills and reaps what is left */
+
+/* The settings have changed: those of the pool itself are in force at once; every runner is retired, so that jobs
+ * not begun go to fresh ones, which load the plugins anew. */
+void pool_reload(struct pool *pool, const struct runner_setup *setup);
 
 void pool_add(struct pool *pool, struct job *jobs);
 void pool_add_first(struct pool *pool, struct job *jobs); /* ahead of the others */

@@ -16,7 +16,7 @@
 
 enum tag {
 	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
-	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK
+	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP
 };
 
 static int answer_ms = 30000;
@@ -368,6 +368,7 @@ int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_
 	cycle->pg = pg;
 	cycle->claimed_tail = &cycle->claimed;
 	cycle->limited_tail = &cycle->limited;
+	cycle->next_due_ms = -1;
 	return add_setup(pg, err);
 }
 
@@ -729,6 +730,36 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 	return rc;
 }
 
+static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum tag tag, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err)
+{
+	return add_simple(cycle, &sql_job_next_due, TAG_NEXT_DUE, err);
+}
+
+int store_cycle_keep(struct store_cycle *cycle, int64_t worker, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	rc = pg_pipeline_add(cycle->pg, &sql_worker_keep, &args, TAG_KEEP, err);
+	pg_args_clear(&args);
+	if (rc == 0)
+		rc = store_cycle_next_due(cycle, err);
+	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
+}
+
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
@@ -855,6 +886,10 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		take_claimed(cycle, res, true);
 	if (tag == TAG_LOOK)
 		take_look(cycle, res);
+	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1 && !pg_null(res, 0, 0))
+		cycle->next_due_ms = pg_int(res, 0, 0);
+	if (tag == TAG_KEEP && pg_rows(res) == 1)
+		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), pg_int(res, 0, 2) };
 }
 
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)

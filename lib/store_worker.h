@@ -93,6 +93,12 @@ struct store_cycle {
 	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
 	int64_t promoted;
 	struct store_track track;
+	int64_t next_due_ms;     /* until the next delayed job is due, -1: none; only where store_cycle_next_due() asked */
+	struct store_kept {      /* only where store_cycle_keep() asked */
+		bool registered;
+		int schema_version;
+		int64_t live_workers;
+	} kept;
 	bool out_of_memory;
 	/* what the claim was sent with */
 	int64_t receipt, seed;
@@ -128,6 +134,11 @@ int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
 /* Up to claim->n jobs, and up to claim->limited under limits. */
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
+/* When is the next delayed job due? */
+int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err);
+/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; next_due_ms is
+ * set too. */
+int store_cycle_keep(struct store_cycle *cycle, int64_t worker, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
 void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed and limited */

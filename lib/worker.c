@@ -176,10 +176,33 @@ static void begin_stop(struct worker *w, enum job_outcome outcome, uint64_t now)
 		return;
 	}
 	w->stopping = true;
+	worker_event(w, WORKER_STOPPING);
 	w->stop_outcome = outcome;
 	w->stop_ns = now + (uint64_t)config_int(w->config, "grace") * NS_PER_MS;
 	pool_stop(&w->pool);
 	worker_give_back_unstarted(w);
+}
+
+/* SIGHUP: settings and plugins anew. */
+static void reload(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	worker_event(w, WORKER_RELOADING);
+	if (w->setup->reload(w->setup->data, &err) < 0) {
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message, err.hint[0] ? " (" : "", err.hint,
+			 err.hint[0] ? ")" : "");
+	} else {
+		worker_set_up(w);
+		pool_reload(&w->pool, w->setup->runners);
+		/* The new plugins may have them. */
+		for (size_t i = 0; i < w->unknown_len; i++)
+			free(w->unknown[i]);
+		w->unknown_len = 0;
+		worker_look_again(w);
+		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
+	}
+	worker_event(w, WORKER_RELOADED);
 }
 
 static void read_signals(struct worker *w, uint64_t now)
@@ -191,6 +214,11 @@ static void read_signals(struct worker *w, uint64_t now)
 
 		if (si.ssi_signo == SIGCHLD)
 			continue;
+		if (si.ssi_signo == SIGHUP && w->loop && w->setup->reload) {
+			if (!w->stopping)
+				reload(w);
+			continue;
+		}
 		log_line(LOG_L_INFO, successor ? "a new start takes over" : "asked to stop");
 		begin_stop(w, successor ? JOB_SUPERSEDED : JOB_INTERRUPTED, now);
 	}
@@ -246,8 +274,12 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = now + 100 * NS_PER_MS;
 	if (w->db == DB_BUSY && w->cycle.sent_ns + worker_fence_after_ns(w) < deadline)
 		deadline = w->cycle.sent_ns + worker_fence_after_ns(w);
-	if (w->lost_ns && deadline > now + 100 * NS_PER_MS)
+	if (w->lost_ns && !w->loop && deadline > now + 100 * NS_PER_MS)
 		deadline = now + 100 * NS_PER_MS;
+	if (can_send && worker_idle_deadline(w) < deadline)
+		deadline = worker_idle_deadline(w);
+	if (w->setup->alive_ms > 0 && w->alive_ns < deadline)
+		deadline = w->alive_ns;
 	if (deadline == UINT64_MAX)
 		return ms;
 	own = deadline <= now ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
@@ -282,9 +314,10 @@ static bool nothing_in_hand(const struct worker *w)
 
 static bool finished(struct worker *w)
 {
-	bool no_more = w->stopping || w->exhausted || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool no_more = w->stopping || (w->exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
 
-	return w->db == DB_READY && no_more && nothing_in_hand(w);
+	/* A service with nothing in hand needs no server to stop. */
+	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
 }
 
 /* One turn. Returns 0 to go on, 1 when finished, a negative code on failure. */
@@ -294,6 +327,10 @@ static int turn(struct worker *w, struct deferred_error *err)
 	int rc = 0;
 
 	worker_fence(w, now);
+	if (w->setup->alive_ms > 0 && now >= w->alive_ns) {
+		w->alive_ns = now + (uint64_t)w->setup->alive_ms * NS_PER_MS;
+		worker_event(w, WORKER_ALIVE);
+	}
 	read_signals(w, now);
 	pool_read(&w->pool);
 	pool_tick(&w->pool, now);
@@ -318,7 +355,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		worker_connect_again(w, now);
 	if (rc < 0)
 		return rc;
-	if (w->lost_ns && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
+	/* A service waits for the server for as long as it takes, unless it is to stop. */
+	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
 		*err = w->lost;
 		return err->code;
 	}
@@ -356,6 +394,8 @@ static int begin(struct worker *w, struct deferred_error *err)
 	if (rc == 0)
 		rc = pool_init(&w->pool, w->setup->runners, err);
 	if (rc == 0)
+		worker_set_up(w);
+	if (rc == 0)
 		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
 	if (rc == 0)
 		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_INTERRUPTED,
@@ -365,18 +405,36 @@ static int begin(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
+void worker_event(const struct worker *w, enum worker_event event)
+{
+	if (w->setup->event)
+		w->setup->event(w->setup->data, event);
+}
+
+void worker_set_up(struct worker *w)
+{
+	const struct worker_setup *setup = w->setup;
+	const struct config *c = setup->config;
+
+	w->config = c;
+	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts") };
+	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
+	w->loop = config_flag(c, "loop");
+	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
+	w->lease_ms = config_int(c, "lease");
+	w->batch = config_int(c, "batch");
+	w->pool.idle_ns = w->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;
+	w->pool.runners_keep = 1;
+	worker_idle_set_up(w);
+}
+
 static void set_up(struct worker *w, const struct worker_setup *setup)
 {
 	const struct config *c = setup->config;
 
 	memset(w, 0, sizeof(*w));
 	w->setup = setup;
-	w->config = c;
-	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts") };
-	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
-	w->cnt = config_int(c, "cnt");
-	w->lease_ms = config_int(c, "lease");
-	w->batch = config_int(c, "batch");
+	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
 	attempt_list_init(&w->recording);
 	w->random = (uint64_t)config_int(c, "seed");
@@ -416,18 +474,20 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		error_hint(err, "run: deferred migrate");
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
-	if (rc < 0 || (!probe.work && !probe.unclean))
+	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
 		goto done;
 
 	w.live_workers = probe.live_workers + 1;
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
 	rc = begin(&w, err);
+	if (rc == 0)
+		worker_event(&w, WORKER_READY);
 	while (rc == 0)
 		rc = turn(&w, err);
 	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	if (rc == 1)
 		rc = 0;

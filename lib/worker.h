@@ -5,6 +5,9 @@
  * One thread, one event loop. The database and the runners work at the same time: while runners execute one
  * batch, a single round trip records the batch before and claims the next. All leases belong to this process,
  * which renews them and, should the server not confirm that in time, kills its runners before a lease can end.
+ *
+ * With the setting "loop" a run goes on when nothing is ready: it looks again after a while, which gets longer
+ * (deferred_backoff), and at the moment when the next delayed job is due.
  */
 #ifndef WORKER_H
 #define WORKER_H
@@ -13,6 +16,15 @@
 #include "error.h"
 #include "runner.h"
 
+enum worker_event {
+	WORKER_READY,     /* registered; jobs will be run */
+	WORKER_RELOADING, /* SIGHUP came */
+	WORKER_RELOADED,  /* and has been dealt with, well or not */
+	WORKER_STOPPING,
+	WORKER_ALIVE,     /* the event loop turns */
+};
+
+/* With "loop" the worker reads it anew after reload(). */
 struct worker_setup {
 	const struct config *config;
 	const struct runner_setup *runners;
@@ -21,8 +33,13 @@ struct worker_setup {
 	const char *instance;      /* host and pidfile */
 	const char *host;
 	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
-	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGCHLD */
+	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
 	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
+	/* With loop, after SIGHUP: put new settings in place of config, runners and queues; the old ones are not used
+	 * after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
+	int (*reload)(void *data, struct deferred_error *err);
+	void (*event)(void *data, enum worker_event event); /* NULL: nobody wants to know */
+	int64_t alive_ms;          /* WORKER_ALIVE at least that often; 0: need not be */
 	void *data;
 };
 

@@ -232,6 +232,8 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = add_claim(w, claim_n, now, err);
 	if (rc == 0 && balance)
 		rc = worker_balance_add(w, err);
+	if (rc == 0 && promote && w->loop)
+		rc = store_cycle_next_due(&w->cycle, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -242,11 +244,17 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 /* Begin a cycle if there is reason to. */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err)
 {
-	int64_t n = want(w, now);
+	int64_t n;
 	struct worker_oldest o = worker_oldest_lease(w);
 	bool renew = o.n > 0 && now >= o.renew_ns && now >= w->renew_ns;
-	bool promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
-	bool record = w->unrecorded.len > 0, balance = now >= worker_balance_due_ns(w);
+	bool promote, record = w->unrecorded.len > 0, balance;
+
+	if (worker_idle_keep_due(w, now))
+		return worker_idle_keep(w, now, err);
+	worker_idle_wake(w, now);
+	n = want(w, now);
+	promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
+	balance = now >= worker_balance_due_ns(w);
 
 	/* Short jobs come in crowds: let their results gather, the next claim takes them along. */
 	if (record && n == 0 && pool_unstarted(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000 && !w->stopping &&
@@ -288,15 +296,22 @@ static void after_recording(struct worker *w)
 	w->releasing = NULL;
 }
 
-/* Jobs are ready, and a rate holds them back: a run that is to go on until nothing is ready waits for its next turn. */
+void worker_look_again(struct worker *w)
+{
+	w->exhausted = w->dry = w->limited_dry = false;
+	w->rate_ns = 0;
+}
+
+/* Jobs are ready, and a rate holds them back: a run that is to go on until nothing is ready waits for its next turn. A
+ * service sleeps until then as it does for delayed jobs. */
 static void wait_for_rate(struct worker *w)
 {
-	int64_t ms = w->cycle.limited_wait_ms;
+	uint64_t rate_ns = w->rate_ns, look_ns = w->cycle.sent_ns + RATE_LOOK_MS * NS_PER_MS;
 
-	if (!w->exhausted || w->cnt > 0 || ms <= 0 || ms > RATE_WAIT_MS)
+	if (!w->exhausted || w->loop || w->cnt > 0 || !rate_ns || rate_ns > w->cycle.sent_ns + RATE_WAIT_MS * NS_PER_MS)
 		return;
-	w->exhausted = w->dry = w->limited_dry = false;
-	w->claim_ns = w->cycle.sent_ns + (uint64_t)(ms < RATE_LOOK_MS ? ms : RATE_LOOK_MS) * NS_PER_MS;
+	worker_look_again(w);
+	w->claim_ns = rate_ns < look_ns ? rate_ns : look_ns;
 }
 
 static void after_claim(struct worker *w)
@@ -309,10 +324,14 @@ static void after_claim(struct worker *w)
 	if (w->cycle.claims) {
 		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0;
 		w->limits = w->cycle.limits;
+		if (!w->limits)
+			w->rate_ns = 0;
 	}
 	if (w->cycle.claims_limited) {
 		w->limited_dry = w->cycle.limited_len == 0 && w->cycle.limited_seen == 0;
 		w->limited_got = w->cycle.limited_len;
+		/* Kept: where claims of the two kinds take turns, the last one before the sleep may be the other. */
+		w->rate_ns = w->cycle.limited_wait_ms > 0 ? w->cycle.sent_ns + (uint64_t)w->cycle.limited_wait_ms * NS_PER_MS : 0;
 	}
 	if (w->cycle.claims || w->cycle.claims_limited) {
 		/* Seen and not taken: others were quicker with these; ask again. */
@@ -390,7 +409,15 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool locked = strcmp(err->sqlstate, "55P03") == 0;
 
 	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {
+		w->idle.keeping = false;
 		worker_lose_connection(w, err, now);
+		error_clear(err);
+		return 0;
+	}
+	if (w->idle.keeping && err->code != DEFERRED_ESCHEMA && class != ERROR_PREPARED) {
+		worker_idle_keep_failed(w, err);
+		store_cycle_clear(&w->cycle);
+		w->db = DB_READY;
 		error_clear(err);
 		return 0;
 	}
@@ -436,12 +463,18 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 		return 0;
 	w->tries = 0;
 	w->db = DB_READY;
+	if (w->idle.keeping) {
+		rc = worker_idle_kept(w, err);
+		store_cycle_clear(&w->cycle);
+		return rc < 0 ? worker_cycle_failed(w, err, now) : 0;
+	}
 	after_recording(w);
 	worker_after_renewal(w);
 	w->renewing.len = 0;
 	worker_balance_after_report(w);
 	after_claim(w);
 	worker_balance_after_claim(w);
+	worker_idle_claimed(w, now);
 	store_cycle_clear(&w->cycle);
 	return 0;
 }

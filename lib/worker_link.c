@@ -136,5 +136,8 @@ void worker_connect_again(struct worker *w, uint64_t now)
 		w->lost_ns = 0;
 		w->tries = 0;
 		w->db = DB_READY;
+		/* It may be another server by now: see whether it knows us, and what it has. */
+		w->idle.keep_ns = 0;
+		worker_look_again(w);
 	}
 }

@@ -7,6 +7,7 @@
  *     worker_lease.c  leases: renewing them, and giving up before they end
  *     worker_link.c   the connection lost and found again
  *     worker_balance.c  workers of a group kept level
+ *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -27,6 +28,15 @@ struct balance {
 	int64_t base;              /* `charged` when it began */
 	uint64_t sent_ns, next_ns; /* last report; while waiting, the next one */
 	struct deferred_backoff backoff;
+};
+
+/* A service between jobs. */
+struct worker_idle {
+	struct deferred_backoff interval;
+	uint64_t poll_ns;          /* next look; 0: not set */
+	uint64_t due_ns;           /* the next delayed job is due; 0: none is known */
+	uint64_t keep_ns;          /* next housekeeping */
+	bool keeping;              /* the cycle under way does it */
 };
 
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
@@ -71,6 +81,7 @@ struct worker {
 	bool limited_turn;         /* of a claim for one job: it is for one under limits */
 	size_t limited_got;        /* what the last claim under limits got */
 	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
+	uint64_t rate_ns;          /* a rate allows the next job then; 0: not known */
 	uint64_t claim_ns;         /* nothing but a rate holds jobs back: not to be asked for before */
 	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
 	uint64_t promoted_ns, oldest_unrecorded_ns;
@@ -79,6 +90,10 @@ struct worker {
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
 	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
+
+	bool loop;
+	struct worker_idle idle;
+	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
 	bool stopping;
 	enum job_outcome stop_outcome;
@@ -95,9 +110,23 @@ void worker_remove_files(struct worker *w, const struct attempt *a);
 size_t worker_idle_runners(const struct worker *w);
 void worker_give_back_unstarted(struct worker *w);                /* with the next cycle */
 
+void worker_event(const struct worker *w, enum worker_event event);
+void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
+
+/* worker_idle.c; without loop they do nothing */
+void worker_idle_set_up(struct worker *w);
+void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
+uint64_t worker_idle_deadline(const struct worker *w);            /* UINT64_MAX: none */
+bool worker_idle_keep_due(const struct worker *w, uint64_t now);
+int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err); /* send a cycle of housekeeping */
+int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
+void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
+void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
+
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
+void worker_look_again(struct worker *w); /* something may be ready now */
 /* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now);
 

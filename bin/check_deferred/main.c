@@ -9,6 +9,7 @@
 #include "config.h"
 #include "log.h"
 #include "migrate.h"
+#include "notify.h"
 #include "pidfile.h"
 #include "plugin.h"
 #include "worker.h"
@@ -27,11 +28,11 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* Options that are settings. */
+/* Options that are settings; those without an argument are flags. */
 static const struct {
 	const char *option, *setting, *arg, *what;
 } options[] = {
-	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1)" },
+	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1; 0 with --loop)" },
 	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
 	{ "if-running", "if_running", "WHAT", "replace a copy that runs, or skip this start (replace)" },
 	{ "queue", "queue", "NAME", "serve this queue; may be repeated (all queues)" },
@@ -43,6 +44,11 @@ static const struct {
 	{ "timeout", "timeout", "SPAN", "limit of one attempt, unless job or function say (10min)" },
 	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
 	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
+	{ "loop", "loop", NULL, "run as a service: when nothing is ready wait for more" },
+	{ "interval-floor", "interval_floor", "SPAN", "with --loop: first sleep when nothing is ready (1s)" },
+	{ "interval-ceiling", "interval_ceiling", "SPAN", "with --loop: longest sleep (1min)" },
+	{ "exponent", "exponent", "X", "with --loop: factor from one sleep to the next (2)" },
+	{ "gradual-decrease", "gradual_decrease", NULL, "with --loop: after a hit the sleep shrinks step by step" },
 	{ "window", "window", "N", "draw among the first N ready jobs (1000 or more)" },
 	{ "batch", "batch", "N", "claim at most N jobs at once (500)" },
 	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
@@ -55,8 +61,8 @@ static void usage(FILE *f)
 {
 	fprintf(f, "usage: check_deferred [options]\nRuns deferred jobs that are due. Options (default):\n");
 	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		fprintf(f, "  --%-11s %-9s %s\n", options[i].option, options[i].arg, options[i].what);
-	fprintf(f, "  --%-11s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
+		fprintf(f, "  --%-16s %-9s %s\n", options[i].option, options[i].arg ? options[i].arg : "", options[i].what);
+	fprintf(f, "  --%-16s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
 	fprintf(f, "  --help, --version\nSee check_deferred(1).\n");
 }
 
@@ -115,7 +121,7 @@ static int read_options(struct settings *s, int argc, char **argv)
 	int opt;
 
 	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		longs[i] = (struct option){ options[i].option, required_argument, NULL, (int)i };
+		longs[i] = (struct option){ options[i].option, options[i].arg ? required_argument : no_argument, NULL, (int)i };
 	longs[OPTIONS_LEN] = (struct option){ "config", required_argument, NULL, 1000 };
 	longs[OPTIONS_LEN + 1] = (struct option){ "help", no_argument, NULL, 1001 };
 	longs[OPTIONS_LEN + 2] = (struct option){ "version", no_argument, NULL, 1002 };
@@ -127,7 +133,7 @@ static int read_options(struct settings *s, int argc, char **argv)
 				free(s->given[opt]);
 				s->given[opt] = NULL;
 			}
-			if (append(&s->given[opt], optarg) < 0)
+			if (append(&s->given[opt], optarg ? optarg : "1") < 0)
 				return EX_OSERR;
 		} else if (opt == 1000) {
 			s->config_path = optarg;
@@ -165,26 +171,56 @@ static int split_queues(struct settings *s)
 	return 0;
 }
 
-/* Returns -1 to go on, else an exit code. */
-static int load_settings(struct settings *s, struct deferred_error *err)
+/* Two settings can contradict each other. */
+static int check_intervals(const struct config *c, struct deferred_error *err)
 {
-	static const char *const levels[] = { "error", "warning", "info", "debug" };
-	const char *level;
+	struct deferred_backoff b = {
+		config_int(c, "interval_floor"), config_int(c, "interval_ceiling"), config_real(c, "exponent"), config_flag(c, "gradual_decrease"), 0,
+	};
 
+	return deferred_backoff_check(&b, err);
+}
+
+/* Returns 0, or an exit code with err. */
+static int read_settings(struct settings *s, struct deferred_error *err)
+{
 	if (config_load(&s->config, s->config_path, err) < 0)
-		return complain(err, EX_CONFIG);
+		return EX_CONFIG;
 	for (size_t i = 0; i < OPTIONS_LEN; i++) {
 		char option[32];
 
 		snprintf(option, sizeof(option), "--%s", options[i].option);
 		if (s->given[i] && config_override(s->config, options[i].setting, s->given[i], option, err) < 0)
-			return complain(err, EX_USAGE);
+			return EX_USAGE;
 	}
-	level = config_text(s->config, "log_level");
+	if (check_intervals(s->config, err) < 0)
+		return EX_CONFIG;
+	if (split_queues(s) < 0) {
+		error_set(err, DEFERRED_ENOMEM, "config", "out of memory");
+		return EX_OSERR;
+	}
+	return 0;
+}
+
+static void set_log_level(const struct settings *s)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug" };
+	const char *level = config_text(s->config, "log_level");
+
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		if (level && strcmp(level, levels[i]) == 0)
 			log_init("check_deferred", (enum log_level)(LOG_L_ERROR + i));
-	return split_queues(s) < 0 ? EX_OSERR : -1;
+}
+
+/* Returns -1 to go on, else an exit code. */
+static int load_settings(struct settings *s, struct deferred_error *err)
+{
+	int rc = read_settings(s, err);
+
+	if (rc != 0)
+		return complain(err, rc);
+	set_log_level(s);
+	return -1;
 }
 
 static void free_settings(struct settings *s)
@@ -194,6 +230,7 @@ static void free_settings(struct settings *s)
 	free(s->queues_text);
 	free(s->queues);
 	config_free(s->config);
+	memset(s, 0, sizeof(*s));
 }
 
 /* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
@@ -229,6 +266,102 @@ static void leave(int sig)
 	if (run.pidfile.held && !run.pidfile.unclean && ftruncate(run.pidfile.fd, 0) < 0)
 		_exit(EX_OSERR);
 	_exit(0);
+}
+
+static int find_plugin_dir(struct runner_setup *runners, const struct config *config, struct deferred_error *err)
+{
+	struct stat st;
+	size_t commands;
+
+	runners->plugin_dir = config_plugin_dir(config);
+	config_commands(config, &commands);
+	if (stat(runners->plugin_dir, &st) < 0) {
+		if (commands > 0 && !config_text(config, "plugin_dir")) {
+			runners->plugin_dir = NULL; /* commands alone will do */
+			return 0;
+		}
+		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", runners->plugin_dir);
+		error_hint(err, "set --plugin-dir, DEFERRED_PLUGIN_DIR or plugin_dir");
+		return DEFERRED_ECONFIG;
+	}
+	return plugin_dir_check(runners->plugin_dir, geteuid(), err);
+}
+
+/* ---- what a service does besides ---------------------------------------------------------------- */
+
+/* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
+static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "balance", "lease", "seed", "loop" };
+
+static int keep_lasting(struct settings *fresh, struct deferred_error *err)
+{
+	for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
+		const char *old = config_text(run.settings->config, lasting[i]), *new = config_text(fresh->config, lasting[i]);
+		char ms[32];
+
+		if (strcmp(old ? old : "", new ? new : "") == 0)
+			continue;
+		log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", lasting[i]);
+		/* The canonical text of a span is a number of milliseconds, a bare number would be seconds. */
+		snprintf(ms, sizeof(ms), "%sms", old ? old : "");
+		if (config_override(fresh->config, lasting[i], strcmp(lasting[i], "lease") == 0 ? ms : old ? old : "", lasting[i], err) < 0)
+			return err->code;
+	}
+	return 0;
+}
+
+/* SIGHUP. All is checked before anything is put in place. */
+static int reload(void *data, struct deferred_error *err)
+{
+	struct settings fresh = { .config_path = run.settings->config_path };
+	struct runner_setup runners = run.runners;
+	int rc = 0;
+
+	(void)data;
+	for (size_t i = 0; rc == 0 && i < OPTIONS_LEN; i++)
+		if (run.settings->given[i] && !(fresh.given[i] = strdup(run.settings->given[i])))
+			rc = error_set(err, DEFERRED_ENOMEM, "reload", "out of memory");
+	if (rc == 0 && read_settings(&fresh, err) != 0)
+		rc = err->code;
+	if (rc == 0)
+		rc = keep_lasting(&fresh, err);
+	if (rc == 0)
+		rc = find_plugin_dir(&runners, fresh.config, err);
+	if (rc < 0) {
+		free_settings(&fresh);
+		return rc;
+	}
+	runners.config = fresh.config;
+	runners.user = config_text(fresh.config, "user");
+	run.runners = runners;
+	run.worker.config = fresh.config;
+	run.worker.queues = (const char *const *)fresh.queues;
+	run.worker.queues_len = fresh.queues_len;
+	free_settings(run.settings);
+	*run.settings = fresh;
+	set_log_level(run.settings);
+	return 0;
+}
+
+static void tell_manager(void *data, enum worker_event event)
+{
+	(void)data;
+	switch (event) {
+	case WORKER_READY:
+		notify_send("READY=1\nSTATUS=running");
+		break;
+	case WORKER_RELOADING:
+		notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
+		break;
+	case WORKER_RELOADED:
+		notify_send("READY=1");
+		break;
+	case WORKER_STOPPING:
+		notify_send("STOPPING=1\nSTATUS=finishing what runs");
+		break;
+	case WORKER_ALIVE:
+		notify_send("WATCHDOG=1");
+		break;
+	}
 }
 
 static int find_user(struct deferred_error *err)
@@ -275,27 +408,6 @@ static int before_work(void *data, struct deferred_error *err)
 	return 0;
 }
 
-static int check_plugin_dir(struct deferred_error *err)
-{
-	struct stat st;
-	size_t commands;
-
-	run.runners.plugin_dir = config_plugin_dir(run.settings->config);
-	config_commands(run.settings->config, &commands);
-	if (stat(run.runners.plugin_dir, &st) < 0) {
-		if (commands > 0 && !config_text(run.settings->config, "plugin_dir")) {
-			run.runners.plugin_dir = NULL; /* commands alone will do */
-			return 0;
-		}
-		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", run.runners.plugin_dir);
-		error_hint(err, "set --plugin-dir, DEFERRED_PLUGIN_DIR or plugin_dir");
-		return complain(err, EX_CONFIG);
-	}
-	if (plugin_dir_check(run.runners.plugin_dir, geteuid(), err) < 0)
-		return complain(err, EX_NOPERM);
-	return -1;
-}
-
 /* Names the lock that this run holds: host, the file's own path, its inode and the boot. Whoever takes over that
  * very lock knows that we are gone; after a reboot, or with a new file, leases are waited for. */
 static void name_instance(const char *pidfile)
@@ -333,9 +445,8 @@ static int run_with_pidfile(void)
 	enum pidfile_result held;
 	int rc;
 
-	rc = check_plugin_dir(&err);
-	if (rc > 0)
-		return rc;
+	if (find_plugin_dir(&run.runners, config, &err) < 0)
+		return complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
 	if (!pidfile || !*pidfile) {
 		snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
 		pidfile = default_path;
@@ -348,6 +459,13 @@ static int run_with_pidfile(void)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
 		return complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
 	}
+	/* SIGHUP is kept for the event loop. */
+	sigemptyset(&run.signals);
+	sigaddset(&run.signals, SIGHUP);
+	if (config_flag(config, "loop")) {
+		sigprocmask(SIG_BLOCK, &run.signals, NULL);
+		notify_init();
+	}
 	name_instance(pidfile);
 	run.runners.config = config;
 	run.runners.program = runner_program(run.program);
@@ -357,7 +475,7 @@ static int run_with_pidfile(void)
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .signal_fd = -1,
 		.predecessor_killed = run.pidfile.replaced,
-		.before_work = before_work, .data = NULL,
+		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = notify_watchdog_ms() / 2, .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	summarize(&summary);

@@ -31,6 +31,8 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                      "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/deferred/sql/schema.sql",
                      "share/deferred/sql/migrations/0001_initial.sql", "share/deferred/sql/queries/job_claim.sql",
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
+                     "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",
+                     "share/doc/deferred/examples/check_deferred.timer",
                      "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate"):
             assert os.path.isfile(os.path.join(root, name)), name
         for folder, _, files in os.walk(installed):

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "worker_state.h"
+
+#include "clock.h"
+#include "log.h"
+#include "migrate.h"
+
+#include <unistd.h>
+
+#define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
+
+void worker_idle_set_up(struct worker *w)
+{
+	const struct config *c = w->config;
+
+	w->idle.interval.interval_floor_ms = config_int(c, "interval_floor");
+	w->idle.interval.interval_ceiling_ms = config_int(c, "interval_ceiling");
+	w->idle.interval.exponent = config_real(c, "exponent");
+	w->idle.interval.gradual_decrease = config_flag(c, "gradual_decrease");
+	/* The sleep under way may be longer than the new ceiling. */
+	w->idle.poll_ns = 0;
+}
+
+/* ---- when to look again ------------------------------------------------------------------------- */
+
+static uint64_t next_look_ns(const struct worker *w)
+{
+	uint64_t ns = w->idle.poll_ns;
+
+	if (w->idle.due_ns && w->idle.due_ns < ns)
+		ns = w->idle.due_ns;
+	return w->rate_ns && w->rate_ns < ns ? w->rate_ns : ns;
+}
+
+void worker_idle_wake(struct worker *w, uint64_t now)
+{
+	if (!w->loop || !w->exhausted || now < next_look_ns(w))
+		return;
+	worker_look_again(w);
+	w->look_at_delayed = true; /* one cycle tells all */
+}
+
+uint64_t worker_idle_deadline(const struct worker *w)
+{
+	uint64_t ns = w->idle.keep_ns;
+
+	if (!w->loop)
+		return UINT64_MAX;
+	if (w->exhausted && next_look_ns(w) < ns)
+		ns = next_look_ns(w);
+	return ns;
+}
+
+static void learn_next_due(struct worker *w)
+{
+	int64_t ms = w->cycle.next_due_ms;
+
+	/* One that is due and could not be taken is locked by somebody: the next look is soon enough. */
+	w->idle.due_ns = ms > 0 ? clock_ns() + (uint64_t)ms * NS_PER_MS : 0;
+}
+
+void worker_idle_claimed(struct worker *w, uint64_t now)
+{
+	struct worker_idle *idle = &w->idle;
+
+	if (!w->loop || !(w->cycle.claims || w->cycle.claims_limited))
+		return;
+	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
+		deferred_backoff_hit(&idle->interval);
+		idle->poll_ns = 0;
+	}
+	if (w->cycle.promotes)
+		learn_next_due(w);
+	/* Looks in between, because an attempt ended or a job was due, leave the rhythm alone. */
+	if (w->exhausted && now >= idle->poll_ns)
+		idle->poll_ns = now + (uint64_t)deferred_backoff_empty(&idle->interval) * NS_PER_MS;
+}
+
+/* ---- housekeeping ------------------------------------------------------------------------------- */
+
+bool worker_idle_keep_due(const struct worker *w, uint64_t now)
+{
+	return w->loop && !w->stopping && now >= w->idle.keep_ns;
+}
+
+int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
+{
+	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+
+	w->idle.keep_ns = now + KEEP_NS;
+	w->idle.keeping = true;
+	if (rc == 0)
+		rc = store_cycle_keep(&w->cycle, w->worker_id, err);
+	if (rc == 0)
+		rc = store_cycle_send(&w->cycle, err);
+	if (rc == 0)
+		w->db = DB_BUSY;
+	return rc;
+}
+
+void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err)
+{
+	w->idle.keeping = false;
+	log_line(LOG_L_WARNING, "housekeeping failed, next try in %d s: %s", (int)(KEEP_NS / NS_PER_S), err->message);
+}
+
+int worker_idle_kept(struct worker *w, struct deferred_error *err)
+{
+	struct store_kept kept = w->cycle.kept;
+	int rc = migrate_accepts(kept.schema_version, err);
+
+	w->idle.keeping = false;
+	learn_next_due(w);
+	if (kept.live_workers > 0)
+		w->live_workers = kept.live_workers;
+	/* After a failover to a standby that lagged behind, the server may not know us. */
+	if (rc == 0 && !kept.registered) {
+		store_cycle_clear(&w->cycle);
+		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+		if (rc == 0)
+			log_line(LOG_L_INFO, "registered again as worker %lld", (long long)w->worker_id);
+	}
+	return rc;
+}

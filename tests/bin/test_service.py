@@ -1,0 +1,422 @@
+"""check_deferred --loop from outside: a service that polls, sleeps, reloads, drains."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import harness
+import pg
+from harness import SAN, ledger, read_record, wait_for
+
+QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\n'
+
+
+def service(db, *args, env=None, settings=QUICK, **kw):
+    """Start one, and wait until it has looked for work."""
+    if settings is not None:
+        db.config(settings)
+    before = db.one("select coalesce(max(id), 0) from deferred.__deferred_worker")
+    started = db.spawn(["check_deferred", "--loop", *args], env=env, **kw)
+    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '1 ms'"
+    wait_for(lambda: not started.alive() or db.sql(looked, before), 20, "it looks for work")
+    assert started.alive(), started.output()
+    return started
+
+
+def stop(started, code=0, timeout=30):
+    started.signal(signal.SIGTERM)
+    assert started.wait(timeout) == code, started.output()
+
+
+def done(db, *jobs):
+    """Waits until these jobs have ended well."""
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", list(jobs)) == len(jobs),
+             20, "the jobs are done")
+
+
+def runners(db):
+    return len(db.orphans())
+
+
+def defer_recorded(db, ms=60000, **opts):
+    if "unruly.so" not in os.listdir(db.env["DEFERRED_PLUGIN_DIR"]):
+        db.plugins("unruly")
+    return db.defer("record", json.dumps({"file": db.dir + "/record", "ms": ms}), **opts)
+
+
+def begun(db, n=1):
+    wait_for(lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n, 20, f"{n} executions have begun")
+
+
+def waited(db, job):
+    """Seconds from deferred to started."""
+    return db.one("""select extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
+                     join deferred.__deferred d on d.id = l.job_id where d.id = %s""", job)
+
+
+def cpu_s(pid):
+    """Processor time of a process and of the children it reaped, seconds."""
+    with open(f"/proc/{pid}/stat") as f:
+        return sum(int(v) for v in f.read().rpartition(")")[2].split()[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_ns(pid):
+    """On the processor so far, by the scheduler's own count."""
+    with open(f"/proc/{pid}/schedstat") as f:
+        return int(f.read().split()[0])
+
+
+# ---- polling
+
+def test_it_runs_what_comes_until_it_is_told_to_stop(db):
+    first = db.defer("noop")
+    run = service(db)
+    done(db, first)
+    for _ in range(3):
+        done(db, db.defer("noop"))
+    stop(run)
+    assert "asked to stop" in run.output() and "4 attempts, 4 ok" in run.output()
+    assert db.sql("select count(*), count(ended_at) from deferred.__deferred_worker") == [(1, 1)]
+    ledger(db)
+
+
+def test_no_runner_is_started_before_there_is_work_and_one_stays_warm_after_it(db):
+    run = service(db, "--runners", "3", settings=QUICK + 'runner_idle = "300ms"\n')
+    time.sleep(0.3)
+    assert runners(db) == 0
+    db.plugins("unruly")
+    jobs = [db.defer("sleep", '{"ms": 1500}') for _ in range(3)]
+    wait_for(lambda: runners(db) == 3, 20, "three runners")
+    done(db, *jobs)
+    wait_for(lambda: runners(db) == 1, 20, "one is left")
+    time.sleep(0.5)
+    assert runners(db) == 1
+    pid = db.orphans()
+    done(db, db.defer("noop"))
+    assert db.orphans() == pid
+    stop(run)
+    ledger(db)
+
+
+def looks(db, seconds):
+    """How often a service looked in that time, by the statistics of the server: each look updates its row."""
+    def count():
+        db.sql("select pg_stat_clear_snapshot()")
+        return db.one("select n_tup_upd from pg_stat_user_tables where relname = '__deferred_worker'")
+    before = count()
+    time.sleep(seconds)
+    return lambda: count() - before
+
+
+@pytest.mark.parametrize("exponent, at_least, at_most", [("1", 10, 24), ("2", 4, 9)])
+def test_looks_that_find_nothing_come_less_and_less_often(db, exponent, at_least, at_most):
+    # 100 ms each: some 20 in 2 s. Doubled: at 0.1, 0.3, 0.7, 1.5.
+    run = service(db, "--interval-floor", "100ms", "--interval-ceiling", "10s", "--exponent", exponent, settings="")
+    seen = looks(db, 2)
+    stop(run)
+    n = wait_for(lambda: seen() >= at_least and seen(), 5, "the server has counted")  # it counts late
+    assert at_least <= n <= at_most
+
+
+def test_a_hit_takes_the_sleep_back_to_the_floor_and_gradual_decrease_only_a_step_down(db):
+    for args, quick in [([], True), (["--gradual-decrease"], False)]:
+        run = service(db, "--interval-floor", "20ms", "--interval-ceiling", "3s", "--exponent", "12", *args, settings="")
+        time.sleep(0.6)  # 20, 240, 2880: it sleeps for long by now
+        first = db.defer("noop")
+        done(db, first)
+        second = db.defer("noop")
+        done(db, second)
+        assert 0.3 < waited(db, first) < 5
+        assert (waited(db, second) < 0.2) == quick, waited(db, second)
+        stop(run)
+    ledger(db)
+
+
+def test_cnt_counts_the_attempts_of_all_its_life(db):
+    run = service(db, "--cnt", "3")
+    jobs = [db.defer("noop") for _ in range(2)]
+    done(db, *jobs)
+    assert run.alive()
+    more = [db.defer("noop") for _ in range(2)]
+    assert run.wait(20) == 0
+    assert db.hot() == 1 and len(db.log()) == 3
+    assert set(j for j, _, _ in db.log()) <= set(jobs + more)
+    ledger(db)
+
+
+def test_a_delayed_job_wakes_it_when_it_is_due(db):
+    run = service(db, settings='interval_floor = "40ms"\ninterval_ceiling = "1min"\nexponent = 100\n')
+    done(db, db.defer("noop"))
+    job = db.defer("noop", delay="1500ms")  # seen by the look in 40 ms; the next one would come 4 s later
+    done(db, job)
+    assert 1.5 <= waited(db, job) < 1.8
+    failing = db.defer("fail", '{"retry_after_ms": 700}', max_attempts=2)
+    wait_for(lambda: len(db.log(failing)) == 1, 20)
+    wait_for(lambda: len(db.log(failing)) == 2, 3)
+    times = [r[0] for r in db.sql("select started_at from deferred.__deferred_log where job_id = %s order by attempt", failing)]
+    assert 0.6 < (times[1] - times[0]).total_seconds() < 1.0
+    stop(run)
+    ledger(db)
+
+
+def test_with_a_long_job_in_one_runner_the_others_get_what_comes(db):
+    run = service(db, "--runners", "2")
+    defer_recorded(db)  # makes the plugin folder
+    stop(run)
+    run = service(db, "--runners", "2")
+    begun(db)
+    done(db, *[db.defer("noop") for _ in range(3)])
+    run.signal(signal.SIGTERM)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert "interrupted" in dict((o, 1) for _, _, o in db.log())
+    ledger(db)
+
+
+def test_an_idle_service_costs_next_to_nothing(db):
+    """Less than 0.2 % of a core, with a warm runner and the default settings."""
+    run = service(db, settings="")
+    done(db, db.defer("noop"))
+    time.sleep(1)
+    pids = [run.pid] + db.orphans()
+    assert len(pids) == 2
+    before = sum(map(cpu_ns, pids))
+    time.sleep(6)
+    share = (sum(map(cpu_ns, pids)) - before) / 6e9
+    print(f"idle: {share * 100:.4f} % of a core")
+    assert share < (0.02 if SAN else 0.002)
+    stop(run)
+    ledger(db)
+
+
+def test_its_registration_stays_alive_and_partitions_are_added(db):
+    run = service(db)
+    db.sql("update deferred.__deferred_worker set seen_at = now() - interval '1 hour'")
+    # Each look says that it lives.
+    wait_for(lambda: db.one("select seen_at > now() - interval '1 minute' from deferred.__deferred_worker"), 10)
+    stop(run)
+    parts = "select count(*) from pg_inherits where inhparent = 'deferred.__deferred'::regclass"
+    db.sql("select setval('deferred.__deferred_id_seq', 16000000)")
+    before = db.one(parts)
+    run = service(db)
+    wait_for(lambda: db.one(parts) > before, 10, "a partition was added")
+    stop(run)
+
+
+def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
+    old = service(db)
+    job = defer_recorded(db, ms=700)
+    stop(old)
+    old = service(db, "--grace", "100ms")
+    begun(db)
+    new = service(db, settings=None)
+    assert old.wait(20) == 0
+    assert "a new start takes over" in old.output()
+    done(db, job)
+    assert db.log(job) == [(1, "superseded"), (2, "ok")]
+    assert new.alive()
+    stop(new)
+    ledger(db)
+
+
+# ---- SIGTERM, SIGHUP
+
+def test_sigterm_lets_running_jobs_finish_and_gives_the_rest_back(db):
+    jobs = [defer_recorded(db, ms=800) for _ in range(4)]
+    run = service(db, "--runners", "2", "--grace", "20s")
+    begun(db, 2)
+    stop(run)
+    assert sorted(o for _, _, o in db.log()) == ["ok", "ok"]
+    assert db.hot() == 2 and db.sql("select distinct attempt, receipt from deferred.__deferred_hot") == [(0, None)]
+    assert len(jobs) == 4
+    ledger(db)
+
+
+def test_sighup_brings_new_settings_into_force(db):
+    run = service(db, settings=QUICK + "runners = 1\nqueue = \"a\"\n")
+    b = db.defer("noop", queue="b")
+    done(db, db.defer("noop", queue="a"))
+    assert db.hot() == 1
+    db.config(QUICK + 'runners = 3\nqueue = "a,b"\nlog_level = debug\nlease = "7s"\n')
+    run.signal(signal.SIGHUP)
+    done(db, b)
+    jobs = [db.defer("sleep", '{"ms": 1500}', queue="a") for _ in range(3)]
+    wait_for(lambda: runners(db) == 3, 20, "three runners")
+    done(db, *jobs)
+    stop(run)
+    said = run.output()
+    assert "settings reloaded" in said and 'setting "lease" has changed: needs a restart' in said
+    assert " debug: " in said
+    ledger(db)
+
+
+@pytest.mark.parametrize("text, why", [
+    ("runners = none\n", 'setting "runners": value "none" is no whole number'),
+    ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
+    ("runners = {", "syntax error"),
+    ('plugin_dir = "/nonexistent/plugins"\n', None),
+])
+def test_a_broken_file_is_refused_and_the_old_settings_go_on(db, text, why):
+    if why is None:
+        del db.env["DEFERRED_PLUGIN_DIR"]
+        why = "/nonexistent/plugins"
+    run = service(db)
+    db.config(text)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: "settings not reloaded" in run.output(), 10)
+    assert why in run.output() or "deferred.conf:1" in run.output(), run.output()
+    done(db, db.defer("noop"))
+    db.config(QUICK)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: "settings reloaded" in run.output(), 10)
+    done(db, db.defer("noop"))
+    stop(run)
+    ledger(db)
+
+
+def test_sighup_loads_plugins_anew_and_a_job_in_hand_finishes_in_the_old_runner(db):
+    folder = db.plugins()
+    run = service(db, "--runners", "2")
+    unknown = db.defer("record", json.dumps({"file": db.dir + "/record", "ms": 0}))
+    wait_for(lambda: "is in no plugin here" in run.output(), 20)
+    long = db.defer("sleep", '{"ms": 2500}')
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where id = %s and receipt is not null", long), 20)
+    old = set(db.orphans())
+    shutil.copy(os.path.join(harness.BUILD, "tests", "plugins", "unruly.so"), folder)
+    os.chmod(os.path.join(folder, "unruly.so"), 0o755)
+    run.signal(signal.SIGHUP)
+    done(db, unknown)
+    assert db.log(long) == []  # still at it
+    done(db, long)
+    wait_for(lambda: not old & set(db.orphans()), 10, "the old runners are gone")
+    assert db.orphans()
+    stop(run)
+    assert db.log(long) == [(1, "ok")] and db.log(unknown) == [(1, "ok")]
+    ledger(db)
+
+
+def test_many_sighups_in_a_row_harm_nothing(db):
+    run = service(db, "--runners", "2")
+    jobs = []
+    for n in range(20):
+        jobs += [db.defer("sleep", '{"ms": 5}') for _ in range(5)]
+        run.signal(signal.SIGHUP)
+        time.sleep(0.03)
+    done(db, *jobs)
+    stop(run)
+    assert db.sql("select distinct outcome, attempt from deferred.__deferred_log") == [("ok", 1)]
+    ledger(db)
+
+
+def test_a_signal_that_comes_early_does_not_kill_it(db):
+    run = db.spawn(["check_deferred", "--loop"])
+    time.sleep(0.005)
+    for _ in range(20):
+        run.signal(signal.SIGHUP)
+        time.sleep(0.002)
+    done(db, db.defer("noop"))
+    stop(run)
+
+
+@pytest.mark.parametrize("args, code, message", [
+    (["--loop", "--interval-floor", "0"], 64, "out of range 1ms to 1d"),
+    (["--loop", "--interval-floor", "-1s"], 64, "no time span"),
+    (["--loop", "--exponent", "nan"], 64, "is no number"),
+    (["--loop", "--exponent", "0.5"], 64, "out of range 1 to 100"),
+    (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
+    (["--loop=1"], 64, None),
+])
+def test_settings_that_make_no_sense_are_refused(db, args, code, message):
+    refused = db.run(["check_deferred", *args])
+    assert refused.returncode == code and (message is None or message in refused.stderr), refused.stderr
+
+
+def test_a_service_whose_server_is_not_there_says_so_and_ends(db):
+    ended = db.run(["check_deferred", "--loop", "--db", "host=/nonexistent"])
+    assert ended.returncode == 69 and "cannot connect" in ended.stderr
+
+
+# ---- the service manager
+
+class Manager:
+    """Listens as systemd would."""
+
+    def __init__(self, address):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address if address[0] == "/" else "\0" + address[1:])
+        self.socket.settimeout(20)
+
+    def next(self):
+        return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines())
+
+    def until(self, name):
+        while True:
+            said = self.next()
+            if name in said:
+                return said
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_the_service_manager_hears_of_readiness_reload_and_stop(db, kind):
+    address = db.dir + "/notify" if kind == "path" else f"@deferred-test-{os.getpid()}-{db.name}"
+    manager = Manager(address)
+    run = service(db, env={"NOTIFY_SOCKET": address})
+    assert manager.next()["READY"] == "1"
+    now = time.monotonic_ns() // 1000
+    run.signal(signal.SIGHUP)
+    said = manager.next()
+    assert said["RELOADING"] == "1" and now <= int(said["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
+    assert manager.next()["READY"] == "1"
+    db.config("runners = none\n")
+    run.signal(signal.SIGHUP)
+    assert manager.next()["RELOADING"] == "1" and manager.next()["READY"] == "1"
+    stop(run)
+    assert manager.next()["STOPPING"] == "1"
+
+
+def test_the_watchdog_is_answered_while_idle_and_while_a_job_runs(db):
+    db.defer("sleep", '{"ms": 1500}')
+    manager = Manager(db.dir + "/notify")
+    run = service(db, env={"NOTIFY_SOCKET": db.dir + "/notify", "WATCHDOG_USEC": "400000"}, settings="")
+    began, heard = time.monotonic(), []
+    while time.monotonic() < began + 3:
+        if "WATCHDOG" in manager.next():
+            heard.append(time.monotonic())
+    assert len(heard) >= 10
+    assert max(b - a for a, b in zip(heard, heard[1:])) < (1.0 if SAN else 0.4)
+    stop(run)
+
+
+def test_a_manager_that_is_gone_or_deaf_is_no_harm(db):
+    run = service(db, env={"NOTIFY_SOCKET": db.dir + "/nobody", "WATCHDOG_USEC": "1000"})
+    done(db, db.defer("noop"))
+    stop(run)
+    deaf = Manager(db.dir + "/deaf")  # never read: its queue fills up
+    run = service(db, env={"NOTIFY_SOCKET": db.dir + "/deaf", "WATCHDOG_USEC": "1000"})
+    time.sleep(0.3)
+    done(db, db.defer("noop"))
+    stop(run)
+    deaf.socket.close()
+
+
+def test_the_units_are_well_formed():
+    if not os.path.exists("/usr/bin/systemd-analyze"):
+        pytest.fail("systemd-analyze is missing")
+    folder = os.path.join(harness.root(), "units")
+    os.makedirs(folder, exist_ok=True)
+    for name in ("check_deferred.service", "check_deferred-run.service", "check_deferred.timer"):
+        with open(os.path.join(pg.TOP, "cron", name)) as f:
+            text = f.read()
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text.replace("/usr/local/bin/check_deferred", harness.program("check_deferred")).replace("User=deferred", "User=nobody"))
+    checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *[os.path.join(folder, n) for n in os.listdir(folder)]],
+                             capture_output=True, text=True)
+    said = [line for line in checked.stderr.splitlines() if "/units/" in line and "Special user nobody" not in line]
+    assert checked.returncode == 0 and said == [], checked.stderr

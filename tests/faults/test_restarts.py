@@ -1,0 +1,221 @@
+"""The service (check_deferred --loop) and its server: restarts, failover, killed processes."""
+
+import os
+import signal
+import time
+
+import pg
+from harness import ledger, wait_for
+
+SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
+
+
+def service(db, *args, **kw):
+    before = db.one("select coalesce(max(id), 0) from deferred.__deferred_worker")
+    started = db.spawn(["check_deferred", "--loop", *args], **kw)
+    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '1 ms'"
+    wait_for(lambda: not started.alive() or db.sql(looked, before), 20, "it looks for work")
+    assert started.alive(), started.output()
+    return started
+
+
+def stop(started, code=0):
+    started.signal(signal.SIGTERM)
+    assert started.wait(30) == code, started.output()
+
+
+def drained(db, timeout=60):
+    wait_for(lambda: db.hot() == 0, timeout, "nothing is hot")
+
+
+def test_an_idle_service_survives_restarts_of_the_server(own_server):
+    db = own_server
+    db.config(SETTINGS)
+    run = service(db)
+    pid = run.pid
+    for mode in "fast", "immediate", None:
+        if mode:
+            db.stop(mode)
+        else:
+            db.kill()
+        time.sleep(0.5)
+        assert run.alive(), run.output()
+        db.start()
+        job = db.defer("noop")
+        wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    stop(run)
+    assert run.pid == pid and run.output().count("connected again") == 3, run.output()
+    ledger(db)
+
+
+def test_a_server_away_for_longer_than_the_limit_of_a_run_is_waited_for_and_not_hammered(own_server):
+    db = own_server
+    db.config(SETTINGS + 'reconnect = "500ms"\n')
+    run = service(db)
+    db.stop()
+    before = cpu_ns(run.pid)
+    time.sleep(3)
+    assert run.alive()
+    assert (cpu_ns(run.pid) - before) / 3e9 < 0.05
+    db.start()
+    job = db.defer("noop")
+    wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    stop(run)
+    ledger(db)
+
+
+def cpu_ns(pid):
+    with open(f"/proc/{pid}/schedstat") as f:
+        return int(f.read().split()[0])
+
+
+def test_it_can_be_stopped_while_the_server_is_away(own_server):
+    db = own_server
+    db.config(SETTINGS)
+    run = service(db)
+    db.stop()
+    wait_for(lambda: not os.path.exists(os.path.join(db.cluster.data, "postmaster.pid")), 10)
+    began = time.monotonic()
+    stop(run)
+    assert time.monotonic() - began < 5
+    db.start()
+    job = db.defer("noop")
+    again = service(db)
+    wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    stop(again)
+    ledger(db)
+
+
+def test_a_busy_service_loses_nothing_when_its_server_is_stopped_and_killed(own_server, recorded_on, rng):
+    db, recorded = own_server, recorded_on(own_server)
+    db.config(SETTINGS)
+    ids = recorded.defer(300, ms=5)
+    run = service(db, "--runners", "2", "--batch", "20")
+    for _ in range(4):
+        seen = len(recorded.lines())
+        wait_for(lambda: len(recorded.lines()) >= seen + rng.randrange(5, 40) or db.hot() == 0, 60)
+        if rng.random() < 0.5:
+            db.stop("immediate")
+        else:
+            db.kill()
+        db.start()
+    drained(db, 90)  # claims whose answer was lost are given back at the reconnection, not after the lease
+    assert run.alive()
+    stop(run)
+    recorded.assert_all_ok(ids)
+
+
+def standby_of(server, folder):
+    """A streaming, synchronous standby of a running server."""
+    os.mkdir(folder, 0o700)
+    pg.give_to_server(folder)
+    standby = pg.Cluster(folder)
+    pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_basebackup"), "-D", standby.data, "-R", "-c", "fast", "-X", "stream",
+                          "-d", server.conninfo() + " application_name=second"]))
+    with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
+        f.write(f"unix_socket_directories = '{folder}'\n")
+    return standby.start()
+
+
+def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_server, recorded_on):
+    db, recorded = own_server, recorded_on(own_server)
+    db.config(SETTINGS)
+    first = db.cluster
+    standby = standby_of(first, first.folder + "-second")
+    try:
+        db.sql("alter system set synchronous_standby_names = 'second'")
+        db.sql("select pg_reload_conf()")
+        wait_for(lambda: db.one("select count(*) from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous")
+        both = f"host={first.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} target_session_attrs=read-write"
+        ids = recorded.defer(200, ms=5)
+        run = service(db, "--runners", "2", "--batch", "20", env={"DEFERRED_DB": both})
+        wait_for(lambda: len(recorded.lines()) > 50, 30)
+        db.kill()
+        pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_ctl"), "-D", standby.data, "-w", "-t", "60", "-s", "promote"]))
+        db.cluster, db.conninfo = standby, standby.conninfo(db.name)
+        drained(db)
+        ids += recorded.defer(5)
+        drained(db)
+        stop(run)
+        assert "connected again" in run.output()
+        recorded.assert_all_ok(ids)
+    finally:
+        db.cluster = first
+        if db.connection is not None:
+            db.connection.close()
+        standby.remove()
+
+
+def test_a_registration_that_a_failover_lost_is_made_again(db):
+    db.config(SETTINGS)
+    run = service(db)
+    db.sql("delete from deferred.__deferred_worker")
+    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred'")
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_worker where ended_at is null") == 1, 20)
+    job = db.defer("noop")
+    wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    stop(run)
+    assert "registered again" in run.output()
+    ledger(db)
+
+
+def test_a_schema_that_became_too_new_under_way_ends_it(db):
+    db.config(SETTINGS)
+    run = service(db)
+    db.sql("insert into deferred.__deferred_migration (version, name) values (9999, 'of the future')")
+    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred'")
+    assert run.wait(20) == 78, run.output()
+    assert "9999" in run.output()
+
+
+def test_sigkill_of_the_service_frees_its_jobs_at_the_next_start(recorded):
+    db = recorded.db
+    db.config(SETTINGS)
+    ids = recorded.defer(3, ms=3000)
+    run = service(db, "--runners", "2")
+    wait_for(lambda: len(recorded.starts()) == 2, 20)
+    run.kill()
+    wait_for(lambda: not db.orphans(), 10, "its runners are gone")
+    run = service(db, "--runners", "3")
+    drained(db, 30)
+    stop(run)
+    recorded.assert_all_ok(ids)
+    assert [o for _, _, o in db.log()].count("interrupted") == 2
+
+
+def test_sessions_terminated_again_and_again_are_opened_again(recorded):
+    db = recorded.db
+    db.config(SETTINGS)
+    ids = recorded.defer(150, ms=5)
+    run = service(db, "--batch", "10")
+    for _ in range(6):
+        seen = len(recorded.lines())
+        wait_for(lambda: len(recorded.lines()) > seen + 10 or db.hot() == 0, 30)
+        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+    drained(db)
+    stop(run)
+    recorded.assert_all_ok(ids)
+
+
+def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_on(recorded):
+    db = recorded.db
+    db.config(SETTINGS + 'lease = "1s"\n')
+    job, = recorded.defer(1, ms=4000)
+    run = service(db)
+    wait_for(lambda: recorded.starts(), 20)
+    os.killpg(os.getpgid(run.pid), 0)
+    pids = [run.pid] + db.orphans()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    other = service(db, "--pidfile", db.dir + "/other")
+    wait_for(lambda: len(recorded.starts()) == 2, 20)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(lambda: db.hot() == 0, 30)
+    late = recorded.defer(1)
+    wait_for(lambda: db.hot() == 0, 30)
+    stop(run)
+    stop(other)
+    assert "leases could not be renewed in time" in run.output()
+    recorded.assert_all_ok([job] + late)
