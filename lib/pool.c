@@ -418,16 +418,26 @@ static void sooner(uint64_t *deadline, uint64_t at)
 		*deadline = at;
 }
 
-/* Has it nothing to do, and are there enough of them without it? */
-static bool may_end(const struct pool *pool, const struct pool_member *m)
+static size_t count_staying(const struct pool *pool)
 {
-	return pool->idle_ns > 0 && pool->alive > pool->runners_keep && pool->pending_len == 0 && !m->retired && runner_ready(m->runner) &&
+	size_t n = 0;
+
+	for (size_t i = 0; i < pool->places; i++)
+		n += pool->member[i].runner && !pool->member[i].retired;
+	return n;
+}
+
+/* Has it nothing to do, and are there enough of them without it? */
+static bool may_end(const struct pool *pool, const struct pool_member *m, size_t staying)
+{
+	return pool->idle_ns > 0 && staying > pool->runners_keep && pool->pending_len == 0 && !m->retired && runner_ready(m->runner) &&
 	       runner_load(m->runner) == 0;
 }
 
 int pool_wait_ms(const struct pool *pool, uint64_t now)
 {
 	uint64_t deadline = UINT64_MAX;
+	size_t staying = count_staying(pool);
 
 	for (size_t i = 0; i < pool->places; i++) {
 		const struct pool_member *m = &pool->member[i];
@@ -443,7 +453,7 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 			sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
 		else if (runner_running(m->runner, &started, &timeout_ms) && timeout_ms > 0)
 			sooner(&deadline, started + (uint64_t)timeout_ms * NS_PER_MS);
-		if (may_end(pool, m))
+		if (may_end(pool, m, staying))
 			sooner(&deadline, m->idle_since_ns + pool->idle_ns);
 	}
 	if (deadline == UINT64_MAX)
@@ -624,7 +634,7 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 
 void pool_tick(struct pool *pool, uint64_t now)
 {
-	size_t enough = pool->alive;
+	size_t staying = count_staying(pool);
 
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
@@ -634,9 +644,9 @@ void pool_tick(struct pool *pool, uint64_t now)
 		check_limits(pool, m, now);
 		if (runner_load(m->runner) > 0)
 			m->idle_since_ns = now;
-		if (enough > pool->runners_keep && may_end(pool, m) && now >= m->idle_since_ns + pool->idle_ns) {
+		if (may_end(pool, m, staying) && now >= m->idle_since_ns + pool->idle_ns) {
 			retire(pool, m);
-			enough--;
+			staying--;
 		}
 	}
 	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)

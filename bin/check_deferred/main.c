@@ -451,6 +451,13 @@ static int run_with_pidfile(void)
 		snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
 		pidfile = default_path;
 	}
+	if (config_flag(config, "loop")) {
+		/* SIGHUP is kept for the event loop. */
+		sigemptyset(&run.signals);
+		sigaddset(&run.signals, SIGHUP);
+		sigprocmask(SIG_BLOCK, &run.signals, NULL);
+		notify_init();
+	}
 	signal(SIGTERM, leave);
 	signal(SIGINT, leave);
 	held = pidfile_take(&run.pidfile, pidfile, replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000, &err);
@@ -458,13 +465,6 @@ static int run_with_pidfile(void)
 		if (held == PIDFILE_BUSY && !replace)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
 		return complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
-	}
-	/* SIGHUP is kept for the event loop. */
-	sigemptyset(&run.signals);
-	sigaddset(&run.signals, SIGHUP);
-	if (config_flag(config, "loop")) {
-		sigprocmask(SIG_BLOCK, &run.signals, NULL);
-		notify_init();
 	}
 	name_instance(pidfile);
 	run.runners.config = config;

@@ -317,7 +317,7 @@ def test_many_sighups_in_a_row_harm_nothing(db):
 
 def test_a_signal_that_comes_early_does_not_kill_it(db):
     run = db.spawn(["check_deferred", "--loop"])
-    time.sleep(0.005)
+    wait_for(lambda: os.path.exists(db.pidfile), 20, "it has begun")
     for _ in range(20):
         run.signal(signal.SIGHUP)
         time.sleep(0.002)
