@@ -35,6 +35,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("interval_ceiling", MS, "1min", 1, DAY, "with loop: longest sleep"),
 	NUMBER("exponent", REAL, "2", 1, 100, "with loop: factor from one sleep to the next"),
 	FLAG("gradual_decrease", "0", "1: after a hit the sleep is divided by the exponent; 0: it is back at interval_floor"),
+	FLAG("listen", "0", "1: with loop: have the database wake us as soon as there is a job"),
 
 	NUMBER("window", INT, "0", 0, 1e6,
 	       "random choice is made among so many first ready jobs; 0: 100 for each live worker, at least 1000"),

@@ -23,6 +23,7 @@ struct pg {
 	PGconn *conn;
 	bool borrowed;
 	bool unnamed;
+	bool own;
 	PostgresPollingStatusType connecting;
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
@@ -240,6 +241,32 @@ void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, con
 	pg->on_notice = f;
 	pg->notice_data = data;
 	PQsetNoticeReceiver(pg->conn, receive_notice, pg);
+}
+
+bool pg_notification(struct pg *pg, char *payload, size_t size)
+{
+	PGnotify *n = PQnotifies(pg->conn);
+
+	if (!n)
+		return false;
+	snprintf(payload, size, "%s", n->extra ? n->extra : "");
+	PQfreemem(n);
+	return true;
+}
+
+void pg_set_own(struct pg *pg)
+{
+	pg->own = true;
+}
+
+bool pg_is_own(const struct pg *pg)
+{
+	return pg->own;
+}
+
+int pg_server_pid(const struct pg *pg)
+{
+	return PQbackendPID(pg->conn);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------- */

@@ -50,6 +50,16 @@ bool pg_is_unnamed(const struct pg *pg);
 /* Take in what the server sent of its own accord while the connection was idle. False: it has gone. */
 bool pg_alive(struct pg *pg);
 
+/* The next notification that has come in, with its payload cut to fit. False: there is none. */
+bool pg_notification(struct pg *pg, char *payload, size_t size);
+
+/* No pooler is in between, and the session has the settings it needs. */
+void pg_set_own(struct pg *pg);
+bool pg_is_own(const struct pg *pg);
+
+/* Process id of the server as the connection was told; a pooler tells its own number. */
+int pg_server_pid(const struct pg *pg);
+
 /* Parameters. Grows as needed; an allocation failure is remembered and reported by pg_exec(). */
 struct pg_args {
 	int n;

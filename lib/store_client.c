@@ -263,6 +263,27 @@ static int queues_of(const struct deferred_call_spec *calls, size_t n, struct qu
 	return 0;
 }
 
+/* After the rows are stored: see migration 0005. */
+static int queues_wake(struct pg *pg, const struct queue *queues, size_t len, struct deferred_error *err)
+{
+	const char **names = malloc((len + 1) * sizeof(*names));
+	struct pg_result *res = NULL;
+	struct pg_args args;
+	int rc;
+
+	if (!names)
+		return error_set(err, DEFERRED_ENOMEM, "job_enqueue_wake", "out of memory for %zu queues", len);
+	for (size_t i = 0; i < len; i++)
+		names[i] = queues[i].name;
+	pg_args_init(&args);
+	pg_arg_text_array(&args, names, NULL, len);
+	rc = pg_exec(pg, &sql_job_enqueue_wake, &args, PG_BINARY, &res, err);
+	pg_result_free(res);
+	pg_args_clear(&args);
+	free(names);
+	return rc;
+}
+
 /* Add the queues to the database, and learn their limits. *special: one of them has settings COPY does not know of. */
 static int queues_add(struct pg *pg, struct queue *queues, size_t len, bool *special, struct deferred_error *err)
 {
@@ -545,6 +566,8 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 		rc = copy_rows(b, copy_hot, put_hot, &s, calls, n);
 	if (rc == 0)
 		rc = copy_rows(b, copy_jobs, put_job, &s, calls, n);
+	if (rc == 0)
+		rc = queues_wake(pg, queues, len, err);
 	for (size_t i = 0; rc == 0 && ids && i < n; i++) {
 		uint64_t be;
 

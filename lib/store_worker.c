@@ -16,7 +16,7 @@
 
 enum tag {
 	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
-	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP
+	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT
 };
 
 static int answer_ms = 30000;
@@ -31,6 +31,8 @@ static int add_setup(struct pg *pg, struct deferred_error *err)
 	struct pg_args args;
 	int rc;
 
+	if (pg_is_own(pg))
+		return 0;
 	pg_args_init(&args);
 	pg_arg_text(&args, STATEMENT_TIMEOUT);
 	rc = pg_pipeline_add(pg, &sql_session_setup, &args, TAG_SETUP, err);
@@ -221,6 +223,29 @@ int store_track_move(struct pg *pg, struct store_track *track, struct deferred_e
 
 	track_args(&args, track);
 	return run_one(pg, &sql_track_move, &args, TAG_TRACK, on_track, track, err);
+}
+
+static void on_direct(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_DIRECT && pg_rows(res) == 1)
+		*(int *)data = (int)pg_int(res, 0, 0);
+}
+
+int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
+{
+	struct pg_args args;
+	int pid = 0, rc;
+
+	pg_args_init(&args);
+	rc = run_one(pg, &sql_worker_direct, &args, TAG_DIRECT, on_direct, &pid, err);
+	*direct = rc == 0 && pid == pg_server_pid(pg);
+	if (*direct)
+		rc = run_one(pg, &sql_worker_listen, &args, TAG_IGNORE, ignore, NULL, err);
+	if (*direct && rc == 0)
+		rc = run_one(pg, &sql_session_own, &args, TAG_IGNORE, ignore, NULL, err);
+	if (*direct && rc == 0)
+		pg_set_own(pg);
+	return rc;
 }
 
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
@@ -511,6 +536,75 @@ int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t
 	return add_jobs(cycle, &sql_job_renew, jobs, n, true, TAG_RENEW, err);
 }
 
+static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, ids, NULL, n);
+	rc = pg_pipeline_add(cycle->pg, stmt, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err)
+{
+	return add_ids(cycle, &sql_job_wake, ids, n, err);
+}
+
+static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum tag tag, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
+{
+	int rc = store_cycle_disarm(cycle, err);
+	struct pg_args args;
+
+	pg_args_init(&args);
+	arg_queues(&args, scope);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_worker_arm, &args, TAG_ARM, err);
+	pg_args_clear(&args);
+	if (rc == 0)
+		rc = store_cycle_open(cycle, err);
+	cycle->arms = true;
+	return rc;
+}
+
+int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err)
+{
+	return add_simple(cycle, &sql_worker_disarm, TAG_IGNORE, err);
+}
+
+int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
+{
+	cycle->opens = true;
+	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
+}
+
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->peeks = true;
+	pg_args_init(&args);
+	arg_queues(&args, scope);
+	pg_arg_text(&args, scope->instance);
+	rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -730,17 +824,6 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 	return rc;
 }
 
-static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum tag tag, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
 int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err)
 {
 	return add_simple(cycle, &sql_job_next_due, TAG_NEXT_DUE, err);
@@ -888,6 +971,14 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		take_look(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1 && !pg_null(res, 0, 0))
 		cycle->next_due_ms = pg_int(res, 0, 0);
+	if (tag == TAG_ARM && pg_rows(res) == 1) {
+		cycle->armed = pg_bool(res, 0, 0);
+		cycle->rank = (int)pg_int(res, 0, 1);
+	}
+	for (size_t i = 0; tag == TAG_OPEN && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->open, pg_int(res, i, 0));
+	if (tag == TAG_PEEK && pg_rows(res) == 1)
+		cycle->work = pg_bool(res, 0, 1);
 	if (tag == TAG_KEEP && pg_rows(res) == 1)
 		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), pg_int(res, 0, 2) };
 }
@@ -902,6 +993,7 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 		store_ids_sort(&cycle->recorded);
 		store_ids_sort(&cycle->ours);
 		store_ids_sort(&cycle->renewed);
+		store_ids_sort(&cycle->open);
 	}
 	if (rc == 0 && *done && cycle->claims)
 		learn(cycle);
@@ -920,6 +1012,7 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->recorded.id);
 	free(cycle->ours.id);
 	free(cycle->renewed.id);
+	free(cycle->open.id);
 	memset(cycle, 0, sizeof(*cycle));
 }
 

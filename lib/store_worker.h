@@ -52,6 +52,9 @@ int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, s
 /* Which of these attempts are in the log? sets found[i]. */
 int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, bool *found, struct deferred_error *err);
 
+/* Have notifications sent to this session; *direct is false behind a pooler, where that is not possible. */
+int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
+
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err);
 int store_maintain(struct pg *pg, struct deferred_error *err);
 
@@ -79,6 +82,7 @@ struct store_cycle {
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
 	bool claims_limited;     /* jobs under limits were asked for */
+	bool arms, opens, peeks; /* store_cycle_arm(), _open(), _peek() */
 	/* results */
 	struct store_ids recorded;
 	struct store_ids ours, renewed; /* asked to be renewed: still ours, and of these renewed */
@@ -94,6 +98,10 @@ struct store_cycle {
 	int64_t promoted;
 	struct store_track track;
 	int64_t next_due_ms;     /* until the next delayed job is due, -1: none; only where store_cycle_next_due() asked */
+	bool armed;              /* arms: all locks were taken */
+	int rank;                /* arms */
+	struct store_ids open;   /* arms, opens: transactions in progress */
+	bool work;               /* peeks: a job is ready or due */
 	struct store_kept {      /* only where store_cycle_keep() asked */
 		bool registered;
 		int schema_version;
@@ -130,6 +138,13 @@ int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
 /* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
 int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
+/* Others are told that jobs have become free. */
+int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
+/* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */
+int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
+int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
 int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
 /* Up to claim->n jobs, and up to claim->limited under limits. */
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);

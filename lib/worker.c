@@ -183,6 +183,20 @@ static void begin_stop(struct worker *w, enum job_outcome outcome, uint64_t now)
 	worker_give_back_unstarted(w);
 }
 
+/* The queues may be others now, and "listen" may have been switched on. */
+static void relisten(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	w->listen.armed = false; /* arming again gives the old locks back */
+	w->look_at_delayed = true;
+	if (!w->listen.hears || w->listen.wanted || !w->pg)
+		return;
+	/* The locks go with the connection. */
+	error_set(&err, DEFERRED_ELOST, "reload", "\"listen\" was switched off");
+	worker_lose_connection(w, &err, clock_ns());
+}
+
 /* SIGHUP: settings and plugins anew. */
 static void reload(struct worker *w)
 {
@@ -199,6 +213,7 @@ static void reload(struct worker *w)
 		for (size_t i = 0; i < w->unknown_len; i++)
 			free(w->unknown[i]);
 		w->unknown_len = 0;
+		relisten(w);
 		worker_look_again(w);
 		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
 	}
@@ -360,6 +375,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		*err = w->lost;
 		return err->code;
 	}
+	if (w->db == DB_READY)
+		worker_listen_ready(w, now);
 	pool_recall_stuck(&w->pool, now);
 	give_back_held(w, now);
 	if (!w->lost_ns)
@@ -453,6 +470,7 @@ static void tear_down(struct worker *w)
 	job_list_free(w->release);
 	job_list_free(w->releasing);
 	free(w->renewing.id);
+	free(w->listen.open.id);
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);
 	free(w->unknown);

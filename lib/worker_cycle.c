@@ -102,6 +102,22 @@ static int add_records(struct worker *w, bool final, struct deferred_error *err)
 	return rc;
 }
 
+/* Jobs given back: others may be asleep, and we do not take them, at least not at once. */
+static int wake_others(struct worker *w, struct deferred_error *err)
+{
+	size_t n = 0;
+	int64_t *ids = malloc((job_list_len(w->releasing) + 1) * sizeof(*ids));
+	int rc;
+
+	if (!ids)
+		return error_set(err, DEFERRED_ENOMEM, "wake", "out of memory");
+	for (const struct job *job = w->releasing; job; job = job->next)
+		ids[n++] = job->id;
+	rc = store_cycle_wake(&w->cycle, ids, n, err);
+	free(ids);
+	return rc;
+}
+
 static int add_release(struct worker *w, struct deferred_error *err)
 {
 	size_t n = job_list_len(w->releasing), i = 0;
@@ -114,7 +130,7 @@ static int add_release(struct worker *w, struct deferred_error *err)
 		array[i++] = job;
 	rc = store_cycle_release(&w->cycle, array, n, err);
 	free(array);
-	return rc;
+	return rc == 0 ? wake_others(w, err) : rc;
 }
 
 static int add_lapsed(struct worker *w, struct deferred_error *err)
@@ -224,6 +240,8 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = add_release(w, err);
 	if (rc == 0 && renew)
 		rc = worker_add_renewal(w, err);
+	if (rc == 0 && claim_n > 0)
+		rc = worker_listen_add(w, promote, err);
 	if (rc == 0 && promote)
 		rc = store_cycle_promote(&w->cycle, err);
 	if (rc == 0 && claim_n > 0 && w->lapsed.len > 0)
@@ -253,7 +271,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 		return worker_idle_keep(w, now, err);
 	worker_idle_wake(w, now);
 	n = want(w, now);
-	promote = n > 0 && (w->look_at_delayed || now >= w->promoted_ns + PROMOTE_NS);
+	promote = n > 0 && (w->look_at_delayed || (now >= w->promoted_ns + PROMOTE_NS && !worker_listen_reacts(w)));
 	balance = now >= worker_balance_due_ns(w);
 
 	/* Short jobs come in crowds: let their results gather, the next claim takes them along. */
@@ -264,7 +282,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
 		n = 0;
 	if (!record && !w->release && !renew && !balance && n == 0)
-		return 0;
+		return worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote)
 		w->promoted_ns = now;
 	if (renew)
@@ -475,6 +493,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	after_claim(w);
 	worker_balance_after_claim(w);
 	worker_idle_claimed(w, now);
+	worker_listen_done(w, now);
 	store_cycle_clear(&w->cycle);
 	return 0;
 }

@@ -19,6 +19,7 @@ void worker_idle_set_up(struct worker *w)
 	w->idle.interval.gradual_decrease = config_flag(c, "gradual_decrease");
 	/* The sleep under way may be longer than the new ceiling. */
 	w->idle.poll_ns = 0;
+	w->listen.wanted = config_flag(c, "listen");
 }
 
 /* ---- when to look again ------------------------------------------------------------------------- */
@@ -34,7 +35,7 @@ static uint64_t next_look_ns(const struct worker *w)
 
 void worker_idle_wake(struct worker *w, uint64_t now)
 {
-	if (!w->loop || !w->exhausted || now < next_look_ns(w))
+	if (!w->loop || !w->exhausted || worker_listen_wake(w, now) || now < next_look_ns(w))
 		return;
 	worker_look_again(w);
 	w->look_at_delayed = true; /* one cycle tells all */
@@ -48,7 +49,7 @@ uint64_t worker_idle_deadline(const struct worker *w)
 		return UINT64_MAX;
 	if (w->exhausted && next_look_ns(w) < ns)
 		ns = next_look_ns(w);
-	return ns;
+	return worker_listen_deadline(w) < ns ? worker_listen_deadline(w) : ns;
 }
 
 static void learn_next_due(struct worker *w)
@@ -68,6 +69,8 @@ void worker_idle_claimed(struct worker *w, uint64_t now)
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
 		deferred_backoff_hit(&idle->interval);
 		idle->poll_ns = 0;
+		/* The queue seems to be drained: let the next cycle find out for good. */
+		w->look_at_delayed |= w->cycle.claimed_len + w->cycle.limited_len < w->last_claim;
 	}
 	if (w->cycle.promotes)
 		learn_next_due(w);

@@ -36,6 +36,7 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	w->pg = NULL;
 	cursor_forget(&w->cursor); /* the next server may be another one */
 	w->db = DB_WAITING;
+	worker_listen_lost(w);
 	if (!w->lost_ns) {
 		w->lost_ns = now;
 		w->reconnect = reconnect;

@@ -8,6 +8,7 @@
  *     worker_link.c   the connection lost and found again
  *     worker_balance.c  workers of a group kept level
  *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
+ *     worker_listen.c being woken by NOTIFY
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -37,6 +38,25 @@ struct worker_idle {
 	uint64_t due_ns;           /* the next delayed job is due; 0: none is known */
 	uint64_t keep_ns;          /* next housekeeping */
 	bool keeping;              /* the cycle under way does it */
+};
+
+/* A service that is woken by NOTIFY. */
+struct worker_listen {
+	bool wanted;               /* the setting */
+	bool begun;                /* tried on this connection */
+	bool hears;                /* this connection is notified */
+	bool complained;           /* of a pooler */
+	bool armed;                /* who defers a job notifies us */
+	int rank;                  /* among the workers that wait for the same queues */
+	uint64_t arm_ns;           /* not to be armed before */
+	uint64_t react_ns;         /* notified: look then; 0: not notified */
+	bool reacting;             /* the claim to come is because of a notification */
+	int useless;               /* notifications in a row that brought nothing */
+	int hits;                  /* claims in a row that brought something */
+	uint64_t full_ns;          /* armed, but of no use to anybody, since; 0: not so */
+	struct store_ids open;     /* transactions that may have deferred a job without notifying us */
+	struct deferred_backoff look; /* how often to look whether they have ended */
+	uint64_t look_ns;
 };
 
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
@@ -93,6 +113,7 @@ struct worker {
 
 	bool loop;
 	struct worker_idle idle;
+	struct worker_listen listen;
 	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
 	bool stopping;
@@ -122,6 +143,17 @@ int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
 void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
 void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
+
+/* worker_listen.c; without listen they do nothing */
+void worker_listen_lost(struct worker *w);                        /* with the connection */
+void worker_listen_ready(struct worker *w, uint64_t now);         /* at each turn: begin, and read what came */
+bool worker_listen_wake(struct worker *w, uint64_t now);          /* if a notification asks for it */
+bool worker_listen_reacts(const struct worker *w);
+uint64_t worker_listen_deadline(const struct worker *w);
+int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err); /* to a cycle with a claim */
+/* A cycle of its own, if one is due. useful: a job that came now would be taken. */
+int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
+void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
 
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */

@@ -527,6 +527,9 @@ begin
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
+    if v_due is null or v_due < v_now + interval '1 minute' then
+        perform deferred.__wake(v_queue);
+    end if;
     return v_id;
 end
 $_$;
@@ -616,6 +619,10 @@ begin
     from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16, $17, $18)
          as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
               backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency);
+    perform deferred.__wake(t.queue)
+    from (select distinct coalesce(j.queue, 'default') as queue
+          from unnest($1, $3, $6, $7) as j(fn, queue, delay_ms, run_at)
+          where coalesce(j.run_at < v_now + interval '1 minute', coalesce(j.delay_ms, 0) < 60000)) t;
     return query select unnest(v_ids);
 end
 $_$;
@@ -2050,6 +2057,40 @@ ALTER FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_roun
 COMMENT ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) IS 'begins the next round of a group when all live tracks made the steps of this one';
 
 --
+-- Name: __wake(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__wake(queue text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    -- One expression: nothing can interrupt it between taking and giving back.
+    if not (((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+              and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
+             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
+             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))))
+            and ((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+                  and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
+                 or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+                     and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
+                 or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+                     and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))))) then
+        perform pg_catalog.pg_notify('deferred', queue);
+    end if;
+end
+$$;
+
+ALTER FUNCTION deferred.__wake(queue text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __wake(queue text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__wake(queue text) IS 'tell idle workers, if any wait, that a queue has a ready job; after the job has been stored';
+
+--
 -- Name: cancel(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2331,6 +2372,7 @@ begin
         end if;
         update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
         where x.id = $1 and x.due_at is not null;
+        perform deferred.__wake(h.queue);
         return true;
     end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
@@ -2350,6 +2392,7 @@ begin
     update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
     from deferred.__deferred_hot x
     where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    perform deferred.__wake(d.queue);
     return true;
 exception when unique_violation then
     raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
@@ -3972,6 +4015,13 @@ GRANT ALL ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_ran
 --
 
 REVOKE ALL ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __wake(queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__wake(queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__wake(queue text) TO deferred_producer;
 
 --
 -- Name: FUNCTION cancel(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner

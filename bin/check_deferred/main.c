@@ -45,6 +45,7 @@ static const struct {
 	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
 	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
 	{ "loop", "loop", NULL, "run as a service: when nothing is ready wait for more" },
+	{ "listen", "listen", NULL, "with --loop: be woken as soon as there is a job" },
 	{ "interval-floor", "interval_floor", "SPAN", "with --loop: first sleep when nothing is ready (1s)" },
 	{ "interval-ceiling", "interval_ceiling", "SPAN", "with --loop: longest sleep (1min)" },
 	{ "exponent", "exponent", "X", "with --loop: factor from one sleep to the next (2)" },

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 
+import psycopg2
 import pytest
 
 import harness
@@ -37,8 +38,8 @@ def stop(started, code=0, timeout=30):
 
 def done(db, *jobs):
     """Waits until these jobs have ended well."""
-    wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", list(jobs)) == len(jobs),
-             20, "the jobs are done")
+    ended = "select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)"
+    wait_for(lambda: db.one(ended, list(jobs)) == len(jobs), 20, "the jobs are done")
 
 
 def runners(db):
@@ -415,8 +416,274 @@ def test_the_units_are_well_formed():
         with open(os.path.join(pg.TOP, "cron", name)) as f:
             text = f.read()
         with open(os.path.join(folder, name), "w") as f:
-            f.write(text.replace("/usr/local/bin/check_deferred", harness.program("check_deferred")).replace("User=deferred", "User=nobody"))
+            text = text.replace("/usr/local/bin/check_deferred", harness.program("check_deferred"))
+            f.write(text.replace("User=deferred", "User=nobody"))
     checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *[os.path.join(folder, n) for n in os.listdir(folder)]],
                              capture_output=True, text=True)
     said = [line for line in checked.stderr.splitlines() if "/units/" in line and "Special user nobody" not in line]
     assert checked.returncode == 0 and said == [], checked.stderr
+
+
+# ---- woken by NOTIFY
+
+SLOW = 'interval_floor = "1min"\ninterval_ceiling = "1min"\n'  # who is not woken comes too late
+
+
+def armed(db, n=1):
+    """Waits until n workers wait to be woken."""
+    held = """select count(distinct pid) from pg_locks where locktype = 'advisory' and classid = 1145390674 and mode = 'ShareLock'
+              and database = (select oid from pg_database where datname = current_database())"""
+    wait_for(lambda: db.one(held) == n, 20, f"{n} armed")
+
+
+def listener(db, *args, settings=SLOW, **kw):
+    return service(db, "--listen", *args, settings=settings, **kw)
+
+
+def test_a_sleeping_worker_is_woken_at_once(db):
+    run = listener(db)
+    for n in range(20):
+        armed(db)
+        job = db.defer("noop")
+        done(db, job)
+        assert waited(db, job) < 0.5
+    stop(run)
+    ledger(db)
+
+
+WAYS = {
+    "defer": "select deferred.defer('noop')",
+    "defer_many": """select deferred.defer_many('[{"fn": "noop"}, {"fn": "noop"}]')""",
+    "with a key": """select deferred.defer('noop', '{}', '{"key": "k", "on_duplicate": "replace"}')""",
+    "many with keys": """select deferred.defer_many('[{"fn": "noop", "key": "a"}, {"fn": "noop", "key": "b"}]')""",
+}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "retry", "add", "copy", "delayed"])
+def test_every_way_to_make_a_job_ready_wakes(db, way):
+    dead = db.defer("noop")
+    assert db.one("select deferred.cancel(%s)", dead)
+    run = listener(db)
+    armed(db)
+    before = len(db.log())
+    if way in WAYS:
+        db.sql(WAYS[way])
+    elif way == "retry":
+        assert db.one("select deferred.retry(%s)", dead)
+    elif way == "add":
+        assert db.run(["deferred", "add", "noop"]).returncode == 0
+    elif way == "copy":
+        assert db.run(["deferred", "add", "--stdin"], input='{"fn": "noop"}\n' * 3000).returncode == 0
+    else:
+        job = db.defer("noop", delay="800ms")
+        done(db, job)
+        assert 0.8 <= waited(db, job) < 1.1
+    wait_for(lambda: db.hot() == 0 and len(db.log()) > before, 10, "it was woken")
+    stop(run)
+    ledger(db)
+
+
+def test_jobs_given_back_by_a_worker_that_goes_wake_another(db):
+    first = [defer_recorded(db, ms=1000), *[defer_recorded(db, ms=0) for _ in range(5)]]
+    db.sql("update deferred.__deferred_hot set priority = 1 where id = %s", first[0])
+    defer_recorded(db, ms=0, queue="warm")
+    going = service(db, "--pidfile", db.dir + "/going", "--queue", "warm", "--queue", "default", "--window", "1", "--grace", "20s")
+    begun(db, 2)
+    run = listener(db, "--queue", "default")
+    armed(db)
+    stop(going)
+    wait_for(lambda: db.hot() == 0, 10, "the other one was woken")
+    stop(run)
+    ledger(db)
+
+
+def test_a_job_committed_late_is_not_missed(db):
+    """It was deferred while nobody slept, and committed when somebody did: no notification, and yet no wait."""
+    late = db.connect()
+    with late.cursor() as cursor:
+        cursor.execute("select deferred.defer('noop')")
+        job = cursor.fetchone()[0]
+        run = listener(db, settings='interval_floor = "300ms"\ninterval_ceiling = "1min"\nexponent = 100\n')
+        armed(db)
+        time.sleep(1)
+        committed = time.time()
+        late.commit()
+    late.close()
+    done(db, job)
+    started = db.one("select extract(epoch from started_at)::float8 from deferred.__deferred_log where job_id = %s", job)
+    assert started - committed < 1
+    stop(run)
+    ledger(db)
+
+
+def test_a_prepared_transaction_is_waited_for_like_any_other(db):
+    connection = db.connect()
+    with connection.cursor() as cursor:
+        connection.tpc_begin("late")
+        cursor.execute("select deferred.defer('noop')")
+        job = cursor.fetchone()[0]
+        connection.tpc_prepare()
+    run = listener(db, settings='interval_floor = "300ms"\ninterval_ceiling = "1min"\nexponent = 100\n')
+    armed(db)
+    time.sleep(0.7)
+    connection.tpc_commit()
+    done(db, job)
+    connection.close()
+    stop(run)
+    ledger(db)
+
+
+def notified(db):
+    """A session that hears what deferred.__wake() says."""
+    connection = db.connect()
+    connection.autocommit = True
+    connection.cursor().execute("listen deferred")
+
+    def count():
+        connection.cursor().execute("select 1")  # notifications come with an answer
+        connection.poll()
+        n = len(connection.notifies)
+        connection.notifies.clear()
+        return n
+    return count
+
+
+def test_nobody_is_notified_while_nobody_waits_or_only_for_another_queue(db):
+    count = notified(db)
+    db.sql("select deferred.defer('noop') from generate_series(1, 50)")
+    run = listener(db, "--queue", "other")
+    armed(db)
+    db.defer("noop")
+    assert count() == 0
+    db.defer("noop", queue="other")
+    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"other\"}') from generate_series(1, 50)")
+    assert count() > 0
+    wait_for(lambda: db.hot() == 51, 10)
+    stop(run)
+    ledger(db)
+
+
+def test_many_who_defer_at_once_do_not_take_each_other_for_sleepers(db):
+    count = notified(db)
+    script = os.path.join(db.dir, "defer.sql")
+    with open(script, "w") as f:
+        f.write("select deferred.defer('noop');\n")
+    args = [os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-f", script, "-c", "16", "-j", "2", "-t", "200", db.conninfo]
+    subprocess.run(args, check=True, capture_output=True)
+    assert db.hot() == 3200
+    assert count() <= 32  # one that is suspended just then, lock in hand, is taken for a sleeper
+
+
+def test_a_worker_that_has_enough_to_do_is_not_notified(db):
+    db.plugins("unruly")
+    run = listener(db)
+    armed(db)
+    count = notified(db)
+    defer_recorded(db, ms=1500)
+    begun(db)
+    armed(db, 0)  # its one runner is at work
+    count()
+    for _ in range(20):
+        db.defer("noop")
+    assert count() == 0
+    wait_for(lambda: db.hot() == 0, 10, "all are done, though nobody was notified")
+    armed(db)
+    stop(run)
+    ledger(db)
+
+
+def test_a_storm_of_notifications_costs_little_and_delays_no_job(db):
+    run = listener(db)
+    done(db, db.defer("noop"))
+    armed(db)
+    before, began, n = cpu_ns(run.pid), time.monotonic(), 0
+    while time.monotonic() < began + 2:
+        db.sql("select pg_notify('deferred', 'default')")
+        n += 1
+    share = (cpu_ns(run.pid) - before) / (time.monotonic() - began) / 1e9
+    print(f"{n} notifications: {share * 100:.1f} % of a core")
+    assert share < (0.6 if SAN else 0.25)
+    job = db.defer("noop")
+    done(db, job)
+    assert waited(db, job) < 0.5
+    stop(run)
+    ledger(db)
+
+
+def test_several_sleepers_share_what_comes_and_one_job_is_claimed_once(db):
+    db.plugins("unruly")
+    runs = [listener(db, "--pidfile", f"{db.dir}/pid{i}") for i in range(4)]
+    armed(db, 4)
+    for _ in range(10):
+        job = db.defer("noop")
+        done(db, job)
+        assert waited(db, job) < 0.5
+        armed(db, 4)
+    # Four that take long are taken by four workers with one runner each, none by a worker that is busy.
+    jobs = [db.defer("sleep", '{"ms": 1500}') for _ in range(4)]
+    done(db, *jobs)
+    assert db.one("select count(distinct worker) from deferred.__deferred_log where job_id = any(%s)", jobs) == 4
+    for run in runs:
+        stop(run)
+    ledger(db)
+
+
+def test_a_sleeper_that_is_killed_or_stopped_does_not_keep_jobs_from_the_others(db):
+    runs = [listener(db, "--pidfile", f"{db.dir}/pid{i}") for i in range(3)]
+    armed(db, 3)
+    runs[0].signal(signal.SIGSTOP)
+    runs[1].kill()
+    armed(db, 2)  # the server noticed
+    for _ in range(5):
+        job = db.defer("noop")
+        done(db, job)
+        assert waited(db, job) < 1
+    runs[0].signal(signal.SIGCONT)
+    stop(runs[0])
+    stop(runs[2])
+    ledger(db)
+
+
+def test_listening_can_be_switched_on_and_off_by_sighup(db):
+    run = service(db, settings=SLOW)
+    db.config(SLOW + "listen = on\n")
+    run.signal(signal.SIGHUP)
+    armed(db)
+    done(db, db.defer("noop"))
+    db.config(QUICK)
+    run.signal(signal.SIGHUP)
+    armed(db, 0)
+    done(db, db.defer("noop"))
+    stop(run)
+    ledger(db)
+
+
+def test_an_idle_listener_costs_next_to_nothing(db):
+    run = listener(db, settings="")
+    done(db, db.defer("noop"))
+    time.sleep(1)
+    pids = [run.pid] + db.orphans()
+    before = sum(map(cpu_ns, pids))
+    time.sleep(5)
+    share = (sum(map(cpu_ns, pids)) - before) / 5e9
+    print(f"idle: {share * 100:.4f} % of a core")
+    assert share < (0.02 if SAN else 0.002)
+    stop(run)
+
+
+def test_a_producer_may_wake_and_nobody_else(db):
+    db.sql(f"create role p_{db.name} login; grant deferred_producer to p_{db.name}; create role q_{db.name} login")
+    try:
+        run = listener(db)
+        armed(db)
+        db.sql(f"set role p_{db.name}")
+        job = db.defer("noop")
+        db.sql("reset role")
+        done(db, job)
+        db.sql(f"set role q_{db.name}")
+        with pytest.raises(psycopg2.Error):
+            db.sql("select deferred.__wake('default')")
+        db.sql("reset role")
+        stop(run)
+    finally:
+        db.sql(f"drop role p_{db.name}, q_{db.name}")

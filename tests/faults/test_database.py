@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import signal
 import time
 
 import psycopg2
@@ -196,6 +197,30 @@ def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):
     assert db.log(int(added.stdout)) == [(1, "ok")]
     assert len(recorded.starts()) == 200
     db.env["DEFERRED_DB"] = direct
+    recorded.assert_all_ok(jobs)
+
+
+def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, pooler):
+    db = recorded.db
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--listen"], env={"DEFERRED_DB": pooler})
+    wait_for(lambda: "a pooler is between us and the server" in run.output() or not run.alive(), 20)
+    jobs = recorded.defer(20)
+    wait_for(lambda: db.hot() == 0, 20)
+    # Nothing of a session is left behind in the pooler's connections.
+    held = """select count(*) from pg_locks where locktype = 'advisory'
+              and database = (select oid from pg_database where datname = current_database())"""
+    assert db.one(held) == 0
+    # One who defers behind a pooler wakes one who listens without.
+    direct = db.spawn(["check_deferred", "--loop", "--listen", "--queue", "other", "--interval-floor", "1min",
+                       "--interval-ceiling", "1min", "--pidfile", db.dir + "/direct"])
+    wait_for(lambda: db.one(held) > 0, 20)
+    assert db.run(["deferred", "add", "noop", "--queue", "other"], env={"DEFERRED_DB": pooler}).returncode == 0
+    wait_for(lambda: db.hot() == 0, 10)
+    for r in run, direct:
+        r.signal(signal.SIGTERM)
+        assert r.wait(20) == 0, r.output()
+    assert run.output().count("a pooler is between us") == 1
     recorded.assert_all_ok(jobs)
 
 

@@ -126,7 +126,8 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
         db.sql("alter system set synchronous_standby_names = 'second'")
         db.sql("select pg_reload_conf()")
         wait_for(lambda: db.one("select count(*) from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous")
-        both = f"host={first.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} target_session_attrs=read-write"
+        both = f"host={first.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name}"
+        both += " target_session_attrs=read-write"
         ids = recorded.defer(200, ms=5)
         run = service(db, "--runners", "2", "--batch", "20", env={"DEFERRED_DB": both})
         wait_for(lambda: len(recorded.lines()) > 50, 30)
@@ -219,3 +220,52 @@ def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_
     stop(other)
     assert "leases could not be renewed in time" in run.output()
     recorded.assert_all_ok([job] + late)
+
+
+def test_a_listener_survives_restarts_and_is_woken_again(own_server):
+    db = own_server
+    db.config('interval_floor = "1min"\ninterval_ceiling = "1min"\n')
+    run = service(db, "--listen")
+    for mode in "fast", "immediate":
+        db.stop(mode)
+        db.start()
+        held = "select 1 from pg_locks where locktype = 'advisory' and classid = 1145390674 and mode = 'ShareLock'"
+        wait_for(lambda: db.sql(held), 20, "armed")
+        job = db.defer("noop")
+        wait_for(lambda: db.log(job) == [(1, "ok")], 5)
+    stop(run)
+    ledger(db)
+
+
+def test_random_traffic_never_waits_for_a_poll(recorded, rng):
+    """Transactions that defer and stay open for a moment, against listeners that sleep and wake: no wake-up is lost."""
+    db = recorded.db
+    db.config('interval_floor = "2s"\ninterval_ceiling = "1min"\nexponent = 100\n')
+    runs = [service(db, "--listen", "--pidfile", f"{db.dir}/pid{i}") for i in range(2)]
+    connections = [db.connect() for _ in range(4)]
+    ids, until = [], {}
+    deadline = time.monotonic() + 12
+    while time.monotonic() < deadline or until:
+        c = rng.choice(connections)
+        if c in until:
+            if time.monotonic() >= until[c]:
+                c.commit()
+                del until[c]
+        elif time.monotonic() < deadline:
+            with c.cursor() as cursor:
+                cursor.execute("select deferred.defer('noop')")
+                ids.append(cursor.fetchone()[0])
+            until[c] = time.monotonic() + rng.choice([0, 0, 0.005, 0.02, 0.1])
+        time.sleep(rng.choice([0, 0.001, 0.005, 0.03]))
+    committed = time.monotonic()
+    wait_for(lambda: db.hot() == 0, 20)
+    assert time.monotonic() - committed < 5
+    late = db.sql("""select l.job_id, extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
+                     join deferred.__deferred d on d.id = l.job_id where l.started_at - d.created_at > interval '2 s'""")
+    assert late == []
+    assert len(ids) > 100
+    for run in runs:
+        stop(run)
+    for c in connections:
+        c.close()
+    ledger(db)

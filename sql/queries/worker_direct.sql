@@ -1,0 +1,6 @@
+-- worker_direct: the process that serves this session. A pooler tells its clients another number, and shares
+-- sessions among them: there, neither locks nor notifications of a session mean anything.
+-- no parameters
+-- returns one row: process id (int4)
+-- locks: none
+select pg_backend_pid()
