@@ -351,11 +351,29 @@ static bool give_one(struct pool *pool, struct runner *runner)
 	return false;
 }
 
+/* Jobs were handed out as short ones and have turned out to be longer: they must not queue for one runner while
+ * others stand idle. */
+static void level(struct pool *pool, size_t each)
+{
+	bool idle = pool->alive < pool->runners_max;
+
+	for (size_t i = 0; i < pool->places && !idle; i++) {
+		const struct pool_member *m = &pool->member[i];
+
+		idle = m->runner && !m->retired && runner_ready(m->runner) && runner_load(m->runner) == 0;
+	}
+	for (size_t i = 0; i < pool->places && idle; i++)
+		if (pool->member[i].runner && runner_load(pool->member[i].runner) > each + 1)
+			pool_add_first(pool, runner_recall(pool->member[i].runner));
+}
+
 void pool_dispatch(struct pool *pool)
 {
 	size_t each = portion(pool), idle = 0;
 	uint64_t now = clock_ns();
 
+	if (!pool->stopping && !pool->fatal.code && pool->pending_len == 0)
+		level(pool, each);
 	if (pool->stopping || pool->fatal.code || pool->pending_len == 0)
 		return;
 	for (size_t i = 0; i < pool->places; i++) {

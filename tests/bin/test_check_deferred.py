@@ -520,3 +520,13 @@ def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
     assert words == re.findall(r"'(\w+)'", constraint)
 
 
+
+
+def test_jobs_taken_for_short_ones_do_not_queue_for_one_runner(db):
+    """A runner was given many at once, since those before took no time: the others do not stand idle meanwhile."""
+    db.sql("select deferred.defer('noop', '{}', '{\"priority\": 1}') from generate_series(1, 200)")
+    db.sql("select deferred.defer('sleep', '{\"ms\": 60}') from generate_series(1, 60)")
+    began = time.monotonic()
+    check(db, "--cnt", "0", "--runners", "6")
+    assert time.monotonic() - began < 60 * 0.06 / 2  # with six at work it takes 0.6 s, with one 3.6 s
+    ledger(db)
