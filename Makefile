@@ -12,7 +12,8 @@
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
 #   bench-rules  the same for rules: rows queued a second, archived over the number of agents
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
-#   bench-wake   the service: from defer to start, and what listeners cost who defers
+#   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
+#                that follows the queue
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
 #   schema       write sql/schema.sql, where the migrations end
@@ -227,8 +228,8 @@ bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 bench-rules: deps-check
 	+@$(MAKE) --no-print-directory bench-programs $(B)/tests/plugins/archive.so
 	@$(PYTHON) tests/bench/rules.py
-.PHONY: bench-wake
-bench-wake: bench-%: deps-check
+.PHONY: bench-wake bench-runners
+bench-wake bench-runners: bench-%: deps-check
 	+@$(MAKE) --no-print-directory tests bench-programs
 	@$(PYTHON) tests/bench/$*.py
 bench-programs: all $(BENCH_PROGRAMS)

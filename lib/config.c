@@ -97,6 +97,26 @@ static bool parse_whole(const char *text, int64_t *number)
 	return *end == '\0'; /* beyond 64 bits it is the largest, which no range takes */
 }
 
+/* "4" or "1..16": *number is the upper end, *min the lower. */
+static bool parse_range(const char *text, int64_t *number, double *min)
+{
+	const char *dots = strstr(text, "..");
+	char low[24];
+	int64_t n;
+
+	if (!dots) {
+		if (!parse_whole(text, number))
+			return false;
+		*min = (double)*number;
+		return true;
+	}
+	snprintf(low, sizeof(low), "%.*s", (int)(dots - text), text);
+	if (dots - text >= (int)sizeof(low) || !parse_whole(low, &n) || !parse_whole(dots + 2, number))
+		return false;
+	*min = (double)n;
+	return n <= *number;
+}
+
 static bool parse_flag(const char *text, int64_t *number)
 {
 	static const char *const words[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
@@ -208,6 +228,12 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 			wanted = "is no whole number";
 		value->real = (double)value->number;
 		break;
+	case CONFIG_RANGE:
+		if (!parse_range(text, &value->number, &value->real))
+			wanted = "is no whole number, nor a range such as 1..16";
+		else if (check_range(s, (double)value->number, text, place, err) < 0)
+			return DEFERRED_ECONFIG;
+		break;
 	case CONFIG_REAL: {
 		const char *rest = parse_decimal(text, &value->real);
 
@@ -240,7 +266,7 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 		return rc;
 	if (s->type == CONFIG_MS || s->type == CONFIG_BYTES)
 		value->number = (int64_t)(value->real + 0.5);
-	if (s->type == CONFIG_CHOICE || s->type == CONFIG_REAL)
+	if (s->type == CONFIG_CHOICE || s->type == CONFIG_REAL || s->type == CONFIG_RANGE)
 		snprintf(canonical, sizeof(canonical), "%s", text);
 	else
 		snprintf(canonical, sizeof(canonical), "%lld", (long long)value->number);
@@ -770,6 +796,11 @@ const char *config_text(const struct config *config, const char *name)
 int64_t config_int(const struct config *config, const char *name)
 {
 	return value_of(config, name)->number;
+}
+
+int64_t config_range_min(const struct config *config, const char *name)
+{
+	return (int64_t)value_of(config, name)->real;
 }
 
 double config_real(const struct config *config, const char *name)

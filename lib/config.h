@@ -23,6 +23,7 @@ enum config_type {
 	CONFIG_FLAG,  /* 1/0, true/false, yes/no, on/off */
 	CONFIG_MS,    /* time span: 200ms 5s 10min 2h 30d; a bare number means seconds */
 	CONFIG_BYTES, /* size: 512 64k 10m 1g (powers of 1024) */
+	CONFIG_RANGE, /* whole number, or two of them: 4, 1..16 */
 	CONFIG_CHOICE /* one of the words in `choices` */
 };
 
@@ -62,7 +63,8 @@ int config_override(struct config *config, const char *name, const char *value, 
 /* Values. The name must be one of the table with the matching type. Text may be NULL; the text of a number is
  * the number in its base unit, of a flag 1 or 0. */
 const char *config_text(const struct config *config, const char *name);
-int64_t config_int(const struct config *config, const char *name); /* INT, MS, BYTES, FLAG; CHOICE: index of the word */
+int64_t config_int(const struct config *config, const char *name); /* INT, MS, BYTES, FLAG; CHOICE: index of the word; RANGE: upper end */
+int64_t config_range_min(const struct config *config, const char *name); /* RANGE: lower end */
 double config_real(const struct config *config, const char *name);
 bool config_flag(const struct config *config, const char *name);
 

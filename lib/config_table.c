@@ -24,9 +24,10 @@ const struct config_setting config_settings[] = {
 	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),
 	CHOICE("if_running", "replace", "replace|skip", "what a start does while the previous copy runs"),
 	TEXT("queue", NULL, "queues to serve, separated by commas; none: all of them"),
-	NUMBER("runners", INT, "1", 1, 256, "child processes that run functions"),
+	NUMBER("runners", RANGE, "1", 1, 256, "child processes that run functions; a range such as 1..16 follows the queue"),
 	TEXT("balance", NULL, "GROUP:RANGE: workers of the group differ by at most RANGE attempts; none: each works as it can"),
-	NUMBER("runner_idle", MS, "1min", 0, DAY, "with loop: a runner without work ends after that long, but for one; 0: never"),
+	NUMBER("runner_idle", MS, "1min", 0, DAY,
+	       "with loop, or a range of runners: those that were not needed for so long end, but for one; 0: never"),
 	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
 	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
 

@@ -36,6 +36,7 @@ struct pool {
 		bool load_failed;      /* it was killed for not getting ready */
 		bool retired;
 		uint64_t idle_since_ns;/* it has had nothing to do since */
+		uint64_t cpu_ns, cpu_at_ns; /* processor time used and waited for, when that was read; 0: not yet */
 	} *member;
 	size_t places;         /* members there is room for */
 	size_t alive;          /* runners, retired ones included */
@@ -94,6 +95,11 @@ void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *jo
 size_t pool_unstarted(const struct pool *pool);  /* pending, or waiting in a runner */
 size_t pool_running(const struct pool *pool);    /* being run now */
 size_t pool_load(const struct pool *pool);       /* both */
+size_t pool_busy(const struct pool *pool);       /* runners with jobs, or being started; all, where jobs are pending */
+bool pool_starting(const struct pool *pool);     /* some runner is not ready yet */
+
+/* Share of a processor that runners with jobs used or waited for since the last call, on average; < 0: not known. */
+double pool_cpu_demand(struct pool *pool, uint64_t now);
 
 /* What an attempt takes at the moment, microseconds; < 0: not known yet. Counts what is running. */
 double pool_run_us(const struct pool *pool, uint64_t now);

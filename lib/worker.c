@@ -117,6 +117,7 @@ static void collect(struct worker *w, uint64_t now)
 		}
 		worker_decide(w, a);
 		worker_log_attempt(a);
+		worker_scale_attempt(w, a);
 		if (w->unrecorded.len == 0)
 			w->oldest_unrecorded_ns = now;
 		attempt_list_add(&w->unrecorded, a);
@@ -207,8 +208,8 @@ static void reload(struct worker *w)
 		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message, err.hint[0] ? " (" : "", err.hint,
 			 err.hint[0] ? ")" : "");
 	} else {
-		worker_set_up(w);
 		pool_reload(&w->pool, w->setup->runners);
+		worker_set_up(w);
 		/* The new plugins may have them. */
 		for (size_t i = 0; i < w->unknown_len; i++)
 			free(w->unknown[i]);
@@ -293,6 +294,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = now + 100 * NS_PER_MS;
 	if (can_send && worker_idle_deadline(w) < deadline)
 		deadline = worker_idle_deadline(w);
+	if (worker_scale_deadline(w) < deadline)
+		deadline = worker_scale_deadline(w);
 	if (w->setup->alive_ms > 0 && w->alive_ns < deadline)
 		deadline = w->alive_ns;
 	if (deadline == UINT64_MAX)
@@ -377,6 +380,7 @@ static int turn(struct worker *w, struct deferred_error *err)
 	}
 	if (w->db == DB_READY)
 		worker_listen_ready(w, now);
+	worker_scale(w, now);
 	pool_recall_stuck(&w->pool, now);
 	give_back_held(w, now);
 	if (!w->lost_ns)
@@ -443,6 +447,7 @@ void worker_set_up(struct worker *w)
 	w->pool.idle_ns = w->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;
 	w->pool.runners_keep = 1;
 	worker_idle_set_up(w);
+	worker_scale_set_up(w);
 }
 
 static void set_up(struct worker *w, const struct worker_setup *setup)

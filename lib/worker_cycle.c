@@ -34,7 +34,7 @@ static int64_t want(struct worker *w, uint64_t now)
 		return 0;
 	if (us >= HOLD_US || us < 0) {
 		/* Long jobs, or nothing known yet: one for each runner that is free. */
-		target = (int64_t)worker_idle_runners(w) - unstarted;
+		target = (int64_t)worker_scale_room(w) - unstarted;
 	} else {
 		int64_t ahead = (int64_t)((double)w->pool.runners_max * HOLD_US / (us < 1 ? 1 : us));
 
@@ -190,6 +190,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 		w->looked_ns = now;
 	}
 	w->last_claim = (size_t)n;
+	w->last_unlimited = (size_t)(n - limited);
 	if (w->ended_since_claim > 0)
 		w->dry = w->limited_dry = false;
 	w->ended_since_claim = 0;
@@ -492,6 +493,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	worker_balance_after_report(w);
 	after_claim(w);
 	worker_balance_after_claim(w);
+	worker_scale_claimed(w);
 	worker_idle_claimed(w, now);
 	worker_listen_done(w, now);
 	store_cycle_clear(&w->cycle);

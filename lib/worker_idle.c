@@ -17,8 +17,9 @@ void worker_idle_set_up(struct worker *w)
 	w->idle.interval.interval_ceiling_ms = config_int(c, "interval_ceiling");
 	w->idle.interval.exponent = config_real(c, "exponent");
 	w->idle.interval.gradual_decrease = config_flag(c, "gradual_decrease");
-	/* The sleep under way may be longer than the new ceiling. */
+	/* A reload looks at once, and begins anew: the sleep under way may be longer than the new ceiling. */
 	w->idle.poll_ns = 0;
+	w->idle.interval.interval_ms = 0;
 	w->listen.wanted = config_flag(c, "listen");
 }
 

@@ -9,6 +9,7 @@
  *     worker_balance.c  workers of a group kept level
  *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
  *     worker_listen.c being woken by NOTIFY
+ *     worker_scale.c  how many runners there are
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -59,6 +60,22 @@ struct worker_listen {
 	uint64_t look_ns;
 };
 
+/* A number of runners that follows the queue. */
+struct worker_scale {
+	size_t min, max;           /* equal: the number is fixed */
+	size_t runners;            /* now; 0: the number is fixed */
+	uint64_t idle_ns;          /* as long as that fewer must have done */
+	size_t processors;         /* we may use */
+	uint64_t tick_ns;          /* next decision to grow */
+	int ticks;                 /* since the last step, and since all runners were there */
+	uint64_t window_ns;        /* busy_max counts since */
+	size_t busy_max;           /* runners busy at the same time, at most */
+	size_t waiting;            /* ready jobs that the last claim left */
+	double runner_share, attempt_share; /* of a processor that a runner wants, that an attempt got; < 0: not known */
+	double cpu_demand;         /* the larger of them */
+	bool full_logged;
+};
+
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
 struct worker {
@@ -90,6 +107,7 @@ struct worker {
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	size_t last_claim;         /* jobs the last claim asked for */
+	size_t last_unlimited;     /* those of them not under limits */
 	struct cursor cursor;      /* where claims begin to look */
 	size_t claimed_since_look; /* jobs claimed since it was moved on */
 	uint64_t looked_ns;
@@ -114,6 +132,7 @@ struct worker {
 	bool loop;
 	struct worker_idle idle;
 	struct worker_listen listen;
+	struct worker_scale scale;
 	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
 	bool stopping;
@@ -154,6 +173,14 @@ int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err
 /* A cycle of its own, if one is due. useful: a job that came now would be taken. */
 int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
 void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
+
+/* worker_scale.c; with a fixed number of runners they do nothing */
+void worker_scale_set_up(struct worker *w);
+void worker_scale(struct worker *w, uint64_t now);                /* at each turn: grow, shrink */
+void worker_scale_attempt(struct worker *w, const struct attempt *a); /* one has ended */
+void worker_scale_claimed(struct worker *w);                      /* a cycle with a claim has ended */
+size_t worker_scale_room(const struct worker *w);                 /* runners free, those included that would be added */
+uint64_t worker_scale_deadline(const struct worker *w);
 
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */

@@ -36,7 +36,7 @@ static const struct {
 	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
 	{ "if-running", "if_running", "WHAT", "replace a copy that runs, or skip this start (replace)" },
 	{ "queue", "queue", "NAME", "serve this queue; may be repeated (all queues)" },
-	{ "runners", "runners", "N", "child processes that run functions (1)" },
+	{ "runners", "runners", "N", "child processes that run functions (1); MIN..MAX: as the queue needs" },
 	{ "balance", "balance", "GROUP:N", "keep the group's workers within N attempts of each other" },
 	{ "plugin-dir", "plugin_dir", "DIR", "where plugins are" },
 	{ "isolate", "isolate", "WHAT", "child, or job: each attempt in a process of its own (child)" },

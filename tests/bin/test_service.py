@@ -128,14 +128,14 @@ def test_looks_that_find_nothing_come_less_and_less_often(db, exponent, at_least
 
 def test_a_hit_takes_the_sleep_back_to_the_floor_and_gradual_decrease_only_a_step_down(db):
     for args, quick in [([], True), (["--gradual-decrease"], False)]:
-        run = service(db, "--interval-floor", "20ms", "--interval-ceiling", "3s", "--exponent", "12", *args, settings="")
-        time.sleep(0.6)  # 20, 240, 2880: it sleeps for long by now
+        run = service(db, "--interval-floor", "20ms", "--interval-ceiling", "10s", "--exponent", "4", *args, settings="")
+        time.sleep(2)  # 0.02, 0.08, 0.32, 1.28, 5.12: it sleeps for long by now
         first = db.defer("noop")
         done(db, first)
         second = db.defer("noop")
         done(db, second)
-        assert 0.3 < waited(db, first) < 5
-        assert (waited(db, second) < 0.2) == quick, waited(db, second)
+        assert 1 < waited(db, first) < 6
+        assert (waited(db, second) < 1.2) == quick, waited(db, second)  # soon, or after 10 s / 4
         stop(run)
     ledger(db)
 
@@ -259,7 +259,7 @@ def test_sighup_brings_new_settings_into_force(db):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("runners = none\n", 'setting "runners": value "none" is no whole number'),
+    ("runners = none\n", 'setting "runners": value "none" is no whole number, nor a range'),
     ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
     ("runners = {", "syntax error"),
     ('plugin_dir = "/nonexistent/plugins"\n', None),
@@ -687,3 +687,83 @@ def test_a_producer_may_wake_and_nobody_else(db):
         stop(run)
     finally:
         db.sql(f"drop role p_{db.name}, q_{db.name}")
+
+
+# ---- --runners MIN..MAX
+
+def changes(run):
+    """Numbers of runners that the log tells of, in order."""
+    return [(int(a), int(b)) for a, b in re.findall(r"runners (\d+) -> (\d+):", run.output())]
+
+
+def test_runners_grow_with_the_queue_and_go_when_it_is_drained(db):
+    run = service(db, "--runners", "1..8", settings=QUICK + 'runner_idle = "1500ms"\n')
+    done(db, db.defer("noop"))
+    db.sql("select deferred.defer('sleep', '{\"ms\": 50}') from generate_series(1, 240)")
+    wait_for(lambda: runners(db) == 8, 20, "eight runners")
+    wait_for(lambda: db.hot() == 0, 40)
+    wait_for(lambda: runners(db) == 1 and changes(run)[-1][1] == 1, 20, "one is left")
+    stop(run)
+    steps = changes(run)
+    assert [a for a, _ in steps] == [1] + [b for _, b in steps[:-1]]  # each from where the one before ended
+    assert max(b for _, b in steps) == 8 and steps[-1][1] == 1
+    up = [b > a for a, b in steps]
+    assert up == sorted(up, reverse=True), run.output()  # up, then down: no flapping
+    assert re.search(r"runners 1 -> 2: \d+ jobs wait", run.output()) and "no more than" in run.output()
+    ledger(db)
+
+
+def test_long_jobs_get_a_runner_each_up_to_the_limit(db):
+    run = service(db, "--runners", "1..3", settings=QUICK + 'runner_idle = "1s"\n')
+    jobs = [db.defer("sleep", '{"ms": 1500}') for _ in range(2)]
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where receipt is not null") == 2, 20)
+    wait_for(lambda: runners(db) == 2, 20)
+    time.sleep(0.3)
+    assert runners(db) == 2  # no third without a third job
+    jobs += [db.defer("sleep", '{"ms": 1500}') for _ in range(4)]
+    wait_for(lambda: runners(db) == 3, 20)
+    done(db, *jobs)
+    assert max(b for _, b in changes(run)) == 3
+    stop(run)
+    ledger(db)
+
+
+def test_a_trickle_of_jobs_needs_no_second_runner(db):
+    run = service(db, "--runners", "1..8", "--listen", settings=QUICK + 'runner_idle = "500ms"\n')
+    for _ in range(60):
+        db.defer("sleep", '{"ms": 5}')
+        time.sleep(0.02)
+    wait_for(lambda: db.hot() == 0, 20)
+    stop(run)
+    assert len([s for s in changes(run) if s[1] > s[0]]) <= 1, run.output()  # on a slow machine they pile up
+    ledger(db)
+
+
+def test_jobs_that_need_the_processor_get_no_more_runners_than_it_has_room_for(db):
+    db.plugins("stamp")
+    run = service(db, "--runners", "1..32", settings=QUICK)
+    db.sql("select deferred.defer('burn', '{\"ms\": 40}') from generate_series(1, 150)")
+    wait_for(lambda: db.hot() == 0, 60)
+    stop(run)
+    assert max([b for _, b in changes(run)] or [1]) <= 2 * len(os.sched_getaffinity(0)), run.output()
+    ledger(db)
+
+
+def test_a_range_can_be_changed_by_sighup(db):
+    run = service(db, settings=QUICK + "runners = 1\n")
+    done(db, db.defer("noop"))
+    db.config(QUICK + "runners = 2..4\n")
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: "settings reloaded" in run.output(), 10)
+    db.sql("select deferred.defer('sleep', '{\"ms\": 300}') from generate_series(1, 20)")
+    wait_for(lambda: runners(db) >= 4, 20)
+    wait_for(lambda: db.hot() == 0, 30)
+    stop(run)
+    assert max(b for _, b in changes(run)) == 4
+    ledger(db)
+
+
+@pytest.mark.parametrize("value", ["0..4", "4..1", "1..", "..4", "a..b", "1..257", "1...4", "-1..3", "1..2..3"])
+def test_a_range_that_makes_no_sense_is_refused(db, value):
+    refused = db.run(["check_deferred", "--runners", value])
+    assert refused.returncode == 64 and "--runners" in refused.stderr and value in refused.stderr
