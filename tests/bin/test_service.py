@@ -460,10 +460,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", [*WAYS, "retry", "add", "copy", "delayed"])
+@pytest.mark.parametrize("way", [*WAYS, "retry", "add", "copy", "rule", "delayed"])
 def test_every_way_to_make_a_job_ready_wakes(db, way):
     dead = db.defer("noop")
     assert db.one("select deferred.cancel(%s)", dead)
+    assert db.run(["deferred", "rule", "add", "r", "noop", "select 1 as id", "--key", "id"]).returncode == 0
     run = listener(db)
     armed(db)
     before = len(db.log())
@@ -473,6 +474,8 @@ def test_every_way_to_make_a_job_ready_wakes(db, way):
         assert db.one("select deferred.retry(%s)", dead)
     elif way == "add":
         assert db.run(["deferred", "add", "noop"]).returncode == 0
+    elif way == "rule":
+        assert db.run(["deferred", "rule", "run", "r"]).returncode == 0
     elif way == "copy":
         assert db.run(["deferred", "add", "--stdin"], input='{"fn": "noop"}\n' * 3000).returncode == 0
     else:
