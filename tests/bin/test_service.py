@@ -487,6 +487,44 @@ def test_every_way_to_make_a_job_ready_wakes(db, way):
     ledger(db)
 
 
+@pytest.mark.parametrize("change", [["queue", "resume", "default"], ["queue", "set", "default", "--unset", "rate"],
+                                    ["function", "rm", "noop"]])
+def test_jobs_that_a_setting_held_back_wake_when_it_is_taken_away(db, change):
+    if change[1] == "resume":
+        assert db.run(["deferred", "queue", "pause", "default"]).returncode == 0
+    else:
+        assert db.run(["deferred", change[0], "set", change[2], "--rate", "1/h"]).returncode == 0
+        done_first = db.defer("noop")
+        assert db.run(["check_deferred"]).returncode == 0
+        done(db, done_first)
+    job = db.defer("noop")
+    run = listener(db)
+    armed(db)
+    assert db.hot() == 1
+    assert db.run(["deferred", *change]).returncode == 0
+    done(db, job)
+    stop(run)
+    ledger(db)
+
+
+@pytest.mark.parametrize("runners", ["1", "4"])
+def test_a_service_sleeps_until_a_rate_allows_the_next_job_and_is_woken_meanwhile(db, runners):
+    assert db.run(["deferred", "queue", "set", "slow", "--create", "--rate", "2/s"]).returncode == 0
+    jobs = [db.defer("noop", queue="slow") for _ in range(6)]
+    run = listener(db, "--runners", runners)
+    done(db, jobs[0])
+    for _ in range(4):
+        armed(db)
+        other = db.defer("noop")
+        done(db, other)
+        assert waited(db, other) < 0.3
+    began = time.monotonic()
+    done(db, *jobs)
+    assert time.monotonic() - began < 4
+    stop(run)
+    ledger(db)
+
+
 def test_jobs_given_back_by_a_worker_that_goes_wake_another(db):
     first = [defer_recorded(db, ms=1000), *[defer_recorded(db, ms=0) for _ in range(5)]]
     db.sql("update deferred.__deferred_hot set priority = 1 where id = %s", first[0])
