@@ -818,7 +818,7 @@ begin
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
            (extract(epoch from now() - coalesce(case when t.receipt is null then t.visible_at end, t.started_at)) * 1000000)::bigint,
            d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms, s.n,
-           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1),
+           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint end
     from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id join deferred.__deferred_queue q on q.name = t.queue) on true
