@@ -181,7 +181,8 @@ def test_sigkill_of_the_service_frees_its_jobs_at_the_next_start(recorded):
     drained(db, 30)
     stop(run)
     recorded.assert_all_ok(ids)
-    assert [o for _, _, o in db.log()].count("interrupted") == 2
+    # The third may have been claimed already, though not begun: the attempt counts from the claim.
+    assert [o for _, _, o in db.log()].count("interrupted") in (2, 3)
 
 
 def test_sessions_terminated_again_and_again_are_opened_again(recorded):
