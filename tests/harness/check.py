@@ -26,6 +26,10 @@ import pg  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 
+# These judge how things went in time, by several processes, on a machine that may be busy with something else. What
+# fails in them is tried once more, alone, and said. Whatever fails elsewhere has failed.
+TIMED = ("tests.bin.test_service", "tests.bin.test_balance", "tests.bin.test_queue", "tests.faults.test_restarts")
+
 
 def unit_tests(build, cluster):
     """Returns (passed, failed) of the TAP tests."""
@@ -58,6 +62,11 @@ def prove(build, programs, env):
     return passed, failed
 
 
+def again_alone(build, tests):
+    return subprocess.run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"] + tests,
+                          env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"}, stdin=subprocess.DEVNULL).returncode == 0
+
+
 def integration_tests(build, markers, arguments):
     """Returns (passed, failed, skipped) of pytest."""
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
@@ -73,6 +82,11 @@ def integration_tests(build, markers, arguments):
         return 0, 1, 0
     count = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
+    bad = [case for case in suite.iter("testcase") if case.find("failure") is not None or case.find("error") is not None]
+    timed = [case.get("classname").replace(".", "/") + ".py::" + case.get("name") for case in bad if case.get("classname") in TIMED]
+    if timed and again_alone(build, timed):
+        print(f"{build}: passed at the second try, alone: {', '.join(timed)}")
+        failed -= len(timed)
     return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"]
 
 
