@@ -263,7 +263,7 @@ def test_waiting_costs_next_to_nothing(db, group):
     time.sleep(3)
     assert ticks() - began <= 3  # of 300
     db.sql("select pg_stat_force_next_flush()")
-    assert db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()") - statements < 40
+    assert db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()") - statements < 100
 
 
 @pytest.mark.parametrize("value,says", [("g", "is not GROUP:RANGE"), ("g:0", "has no range"), ("g:-1", "has no range"),
