@@ -15,7 +15,8 @@ void cursor_forget(struct cursor *cursor)
 
 void cursor_forget_when_old(struct cursor *cursor, uint64_t now_ns)
 {
-	if (cursor->lanes > 0 && cursor->since_ns > 0 && now_ns - cursor->since_ns > CURSOR_AGE_MAX_NS)
+	/* A caller's idea of now may be a little older than what was learnt. */
+	if (cursor->lanes > 0 && cursor->since_ns > 0 && now_ns > cursor->since_ns + CURSOR_AGE_MAX_NS)
 		cursor_forget(cursor);
 }
 

@@ -147,11 +147,16 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
         standby.remove()
 
 
+def terminate_workers(db):
+    # Of this database alone: other tests share the server.
+    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()")
+
+
 def test_a_registration_that_a_failover_lost_is_made_again(db):
     db.config(SETTINGS)
     run = service(db)
     db.sql("delete from deferred.__deferred_worker")
-    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred'")
+    terminate_workers(db)
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_worker where ended_at is null") == 1, 20)
     job = db.defer("noop")
     wait_for(lambda: db.log(job) == [(1, "ok")], 20)
@@ -164,7 +169,7 @@ def test_a_schema_that_became_too_new_under_way_ends_it(db):
     db.config(SETTINGS)
     run = service(db)
     db.sql("insert into deferred.__deferred_migration (version, name) values (9999, 'of the future')")
-    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred'")
+    terminate_workers(db)
     assert run.wait(20) == 78, run.output()
     assert "9999" in run.output()
 

@@ -343,6 +343,16 @@ static void a_position_ahead_of_all_transactions_is_forgotten(void **state)
 	assert_int_equal(cursor->lanes, 0);
 }
 
+static void a_now_before_the_last_learning_forgets_nothing(void **state)
+{
+	struct cursor *cursor = *state;
+
+	cursor_meet(cursor, "q", 0);
+	learn_from(cursor, NONE, NONE, 100); /* at 1 */
+	cursor_forget_when_old(cursor, 0);
+	assert_int_equal(cursor->lanes, 1);
+}
+
 static void what_is_old_is_forgotten(void **state)
 {
 	struct cursor *cursor = *state;
@@ -578,6 +588,7 @@ int main(void)
 		CURSOR_TEST(lanes_that_cannot_be_kept_stay_in_a_gap),
 		CURSOR_TEST(what_was_learnt_from_another_server_is_forgotten),
 		CURSOR_TEST(a_position_ahead_of_all_transactions_is_forgotten),
+		CURSOR_TEST(a_now_before_the_last_learning_forgets_nothing),
 		CURSOR_TEST(what_is_old_is_forgotten),
 		cmocka_unit_test(every_visible_row_is_read_exactly_once),
 	};

@@ -817,6 +817,22 @@ def test_a_claim_does_not_walk_over_the_dead(db, caller, writer, beside, priorit
         assert set(theirs) <= left
 
 
+def test_a_worker_does_not_walk_over_its_own_dead(db, writer):
+    reader = writer()
+    reader("set transaction isolation level repeatable read")
+    reader("select count(*) from deferred.__deferred_hot")
+    db.sql("select count(deferred.defer('noop')) from generate_series(1, 6000)")
+    assert db.run(["check_deferred", "--cnt", "0", "--batch", "50", "--window", "100"]).returncode == 0
+    assert db.hot() == 0
+    reader.commit()
+
+    def read():
+        return db.one("select idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_ready'")
+    harness.wait_for(lambda: read() >= 6000, 20, "the worker's session has told what it did")
+    # Without a cursor each of the 120 claims reads all that is dead: 60 for each job.
+    assert read() < 20 * 6000
+
+
 # ---- everything at random
 
 STEPS = int(os.environ.get("DEFERRED_TEST_STEPS", "400"))
