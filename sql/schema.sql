@@ -383,8 +383,8 @@ declare
     v_queue      text collate "C" := coalesce($3, 'default');
     v_fn         text collate "C" := $1;
     v_now        timestamptz := clock_timestamp();
-    v_due        timestamptz := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
-    v_expires    timestamptz := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
+    v_due        timestamptz;
+    v_expires    timestamptz;
     v_allowed    boolean;
     v_max_bytes  integer;
     v_limited    boolean;
@@ -393,41 +393,48 @@ declare
     v_drop       boolean;
     v_removed    boolean;
     v_marked     boolean;
+    v_plain      boolean;
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
 begin
-    -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
-    if v_fn is null and $3 is not null then
-        select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
-    end if;
-    if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
-        raise exception using errcode = '22023',
-            message = format('invalid function name %s', coalesce(quote_literal(left(v_fn, 200)), 'NULL')),
-            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
-    end if;
-    if $2 is null then
-        raise exception using errcode = '22004',
-            message = format('params of %L are NULL', v_fn), hint = 'pass ''{}'' for a call without params';
-    end if;
-    if $5 not between -32768 and 32767 then
-        raise exception using errcode = '22003',
-            message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
-    end if;
-    if $6 < 0 or $8 < 0 then
-        raise exception using errcode = '22003',
-            message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
-    end if;
-    if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
-        raise exception using errcode = '22003',
-            message = format('an option of %L is out of range', v_fn),
-            hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
-                   'more than 0; backoff_exponent: 1 to 100';
-    end if;
-    if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
-        raise exception using errcode = '22003',
-            message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
-            hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+    -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
+    if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
+        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
+        -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
+        if v_fn is null and $3 is not null then
+            select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
+        end if;
+        if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+            raise exception using errcode = '22023',
+                message = format('invalid function name %s', coalesce(quote_literal(left(v_fn, 200)), 'NULL')),
+                hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+        end if;
+        if $2 is null then
+            raise exception using errcode = '22004',
+                message = format('params of %L are NULL', v_fn), hint = 'pass ''{}'' for a call without params';
+        end if;
+        if $5 not between -32768 and 32767 then
+            raise exception using errcode = '22003',
+                message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
+        end if;
+        if $6 < 0 or $8 < 0 then
+            raise exception using errcode = '22003',
+                message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
+        end if;
+        if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
+            raise exception using errcode = '22003',
+                message = format('an option of %L is out of range', v_fn),
+                hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
+                       'more than 0; backoff_exponent: 1 to 100';
+        end if;
+        if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
+            raise exception using errcode = '22003',
+                message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
+                hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+        end if;
+        v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+        v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
     -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
     select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
@@ -435,52 +442,54 @@ begin
            q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
            $17 is not null or q.max_running is not null or q.rate is not null
            or exists (select from deferred.__deferred_function f where f.name = v_fn),
-           q.removed_at is not null, q.limited_jobs
-    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked
+           q.removed_at is not null, q.limited_jobs,
+           octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
+    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_plain
     from deferred.__deferred_queue q where q.name = v_queue;
-    if v_max_bytes is null then  -- no such queue yet
-        v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
-                      from deferred.__deferred_grant g where g.role in (v_actor, session_user));
-        v_limited := deferred.__is_limited(v_queue, v_fn, $17);
-    end if;
-    if not v_allowed then
-        raise exception using errcode = '42501',
-            message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
-    end if;
-    if v_max_bytes is null then
-        if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
-            raise exception using errcode = '22023',
-                message = format('invalid queue name %L', left(v_queue, 200)),
-                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+    if (v_plain and not v_limited and v_allowed is not false) is not true then
+        if v_max_bytes is null then  -- no such queue yet
+            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+                          from deferred.__deferred_grant g where g.role in (v_actor, session_user));
+            v_limited := deferred.__is_limited(v_queue, v_fn, $17);
         end if;
-        insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
-        v_max_bytes := 1048576;
-    end if;
-    if octet_length($2::text) > v_max_bytes then
-        raise exception using errcode = '54000',
-            message = format('params of %L have %s bytes, queue %L takes %s', v_fn, octet_length($2::text), v_queue, v_max_bytes),
-            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
-    end if;
-    if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
-        raise exception using errcode = '54000',
-            message = format('params of %L nest deeper than 512 levels', v_fn);
-    end if;
-
-    if v_ttl_ms is not null and v_expires is null then
-        v_expires := v_now + v_ttl_ms * interval '1 millisecond';
-    end if;
-    -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
-    if v_removed or (v_limited and v_marked is not true) then
-        update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-        where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
-    end if;
-    if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
-       and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
-        if v_drop then return null; end if;
-        raise exception using errcode = '53400',
-            message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
-            hint = 'defer again later, or raise max_length of the queue';
+        if not v_allowed then
+            raise exception using errcode = '42501',
+                message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
+                hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+        end if;
+        if v_max_bytes is null then
+            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+                raise exception using errcode = '22023',
+                    message = format('invalid queue name %L', left(v_queue, 200)),
+                    hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            end if;
+            insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+            v_max_bytes := 1048576;
+        end if;
+        if octet_length($2::text) > v_max_bytes then
+            raise exception using errcode = '54000',
+                message = format('params of %L have %s bytes, queue %L takes %s', v_fn, octet_length($2::text), v_queue, v_max_bytes),
+                hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
+        end if;
+        if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
+            raise exception using errcode = '54000',
+                message = format('params of %L nest deeper than 512 levels', v_fn);
+        end if;
+        if v_ttl_ms is not null and v_expires is null then
+            v_expires := v_now + v_ttl_ms * interval '1 millisecond';
+        end if;
+        -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
+        if v_removed or (v_limited and v_marked is not true) then
+            update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
+            where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+        end if;
+        if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
+           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+            if v_drop then return null; end if;
+            raise exception using errcode = '53400',
+                message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
+                hint = 'defer again later, or raise max_length of the queue';
+        end if;
     end if;
 
     v_id := nextval('deferred.__deferred_id_seq');
@@ -527,8 +536,8 @@ begin
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
-    if v_due is null or v_due < v_now + interval '1 minute' then
-        perform deferred.__wake(v_queue);
+    if (v_due is null or v_due < v_now + interval '1 minute') and deferred.__waits(v_queue) then
+        perform pg_notify('deferred', v_queue);
     end if;
     return v_id;
 end
@@ -2057,6 +2066,35 @@ ALTER FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_roun
 COMMENT ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) IS 'begins the next round of a group when all live tracks made the steps of this one';
 
 --
+-- Name: __waits(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__waits(queue text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+    select not (((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+          and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
+         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
+         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))))
+        and ((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+              and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
+             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
+             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))))
+$$;
+
+ALTER FUNCTION deferred.__waits(queue text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __waits(queue text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__waits(queue text) IS 'true: some worker that serves the queue is idle and waits to be told of a ready job';
+
+--
 -- Name: __wake(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2064,19 +2102,7 @@ CREATE FUNCTION deferred.__wake(queue text) RETURNS void
     LANGUAGE plpgsql
     AS $$
 begin
-    -- One expression: nothing can interrupt it between taking and giving back.
-    if not (((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-              and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))))
-            and ((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                  and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-                 or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                     and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-                 or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                     and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))))) then
+    if deferred.__waits(queue) then
         perform pg_catalog.pg_notify('deferred', queue);
     end if;
 end
@@ -3421,6 +3447,7 @@ CREATE TABLE deferred.__deferred_worker (
     held bigint[] DEFAULT '{}'::bigint[] NOT NULL
 )
 WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY deferred.__deferred_worker ALTER COLUMN held SET STORAGE EXTERNAL;
 
 ALTER TABLE deferred.__deferred_worker OWNER TO deferred_owner;
 
@@ -4015,6 +4042,13 @@ GRANT ALL ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_ran
 --
 
 REVOKE ALL ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __waits(queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__waits(queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__waits(queue text) TO deferred_producer;
 
 --
 -- Name: FUNCTION __wake(queue text); Type: ACL; Schema: deferred; Owner: deferred_owner

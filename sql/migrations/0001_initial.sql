@@ -224,6 +224,8 @@ comment on column deferred.__deferred_worker.started_at is 'when it registered';
 comment on column deferred.__deferred_worker.seen_at is 'its last claim or renewal';
 comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
 comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on, so that its successor finds them without a scan';
+-- Up to some thousand ids, written anew by each claim: compressing them costs more than they are worth.
+alter table deferred.__deferred_worker alter column held set storage external;
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
 -- ---------------------------------------------------------------- deferring

@@ -18,7 +18,8 @@
 -- Index: __deferred_hot_ready, then by tid; the update changes no indexed column (HOT).
 --
 -- Higher priorities come first. Within one, queues share a claim by their weight, whatever their length: each draws a
--- random start, which has claims of one job shared as well, and then steps of 1/weight.
+-- random start, which has claims of one job shared as well, and then steps of 1/weight. Where there is one queue, nothing is
+-- shared (10 us a job instead of 12).
 -- A job that a limit is about, but that was deferred before that limit was set, is marked for job_claim_limited.sql
 -- instead of taken. What queues and functions are set to is read from lists made once a claim, and mostly empty.
 -- "due_at is null" is not put so in the step that goes by tid: the planner would take the partial index for it.
@@ -59,12 +60,15 @@ seen as materialized (
         where s.queue = q.name
         limit $2::int4) f),
 pick as materialized (
-    select p.tid
-    from (select s.tid, s.priority, s.weight, s.head_start,
-                 row_number() over (partition by s.name, s.priority order by hashint8extended(s.id, $9::int8)) as n
-          from seen s where s.plain) p
-    order by p.priority desc, (p.n - 1 + p.head_start) / p.weight
-    limit $3::int4),
+    (select s.tid from seen s where s.plain and (select count(*) < 2 from queue)
+     order by s.priority desc, hashint8extended(s.id, $9::int8) limit $3::int4)
+    union all
+    (select p.tid
+     from (select s.tid, s.priority, s.weight, s.head_start,
+                  row_number() over (partition by s.name, s.priority order by hashint8extended(s.id, $9::int8)) as n
+           from seen s where s.plain and (select count(*) > 1 from queue)) p
+     order by p.priority desc, (p.n - 1 + p.head_start) / p.weight
+     limit $3::int4)),
 row as materialized (
     select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.priority, h.queue,
            h.fn = any (array(select f.name from deferred.__deferred_function f))
