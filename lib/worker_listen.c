@@ -52,7 +52,7 @@ static void begin(struct worker *w, uint64_t now)
 
 void worker_listen_lost(struct worker *w)
 {
-	w->listen.begun = w->listen.hears = w->listen.armed = false;
+	w->listen.begun = w->listen.hears = w->listen.armed = w->listen.heard = false;
 	w->listen.react_ns = w->listen.look_ns = w->listen.full_ns = 0;
 	w->listen.open.len = 0;
 }
@@ -102,7 +102,9 @@ void worker_listen_ready(struct worker *w, uint64_t now)
 		return;
 	while (pg_notification(w->pg, queue, sizeof(queue)))
 		woken |= knows_queue(w, queue);
-	/* While it is not exhausted it will claim anyway, later than this came. */
+	/* Otherwise it will claim anyway, but what claims have found until now says nothing of what this tells of: the one
+	 * under way may have looked before, and so may the last one of the other kind. */
+	l->heard |= woken && !w->exhausted;
 	if (woken && w->exhausted && !l->react_ns)
 		l->react_ns = now + reaction_ns(l);
 }
@@ -138,6 +140,8 @@ int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err
 
 	if (!l->hears)
 		return 0;
+	if (l->heard)
+		w->dry = w->limited_dry = l->heard = false;
 	if (l->armed && l->hits >= HITS_MAX) {
 		l->armed = false;
 		return store_cycle_disarm(&w->cycle, err);
@@ -263,6 +267,10 @@ void worker_listen_done(struct worker *w, uint64_t now)
 	}
 	if (!w->cycle.claims && !w->cycle.claims_limited)
 		return;
+	if (w->exhausted && l->heard) {
+		l->heard = false;
+		l->react_ns = now + reaction_ns(l);
+	}
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
 		l->hits++;
 		l->useless = 0;

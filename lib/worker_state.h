@@ -51,6 +51,7 @@ struct worker_listen {
 	int rank;                  /* among the workers that wait for the same queues */
 	uint64_t arm_ns;           /* not to be armed before */
 	uint64_t react_ns;         /* notified: look then; 0: not notified */
+	bool heard;                /* notified since the last claim was sent */
 	bool reacting;             /* the claim to come is because of a notification */
 	int useless;               /* notifications in a row that brought nothing */
 	int hits;                  /* claims in a row that brought something */

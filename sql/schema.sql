@@ -757,6 +757,8 @@ CREATE FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+declare
+    v_queues text[];
 begin
     with seen as materialized (
         select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
@@ -782,7 +784,11 @@ begin
                         where d.runs and d.concurrency_key is not null) r
         group by r.kind, r.queue, r.name order by r.kind, r.queue, r.name
         on conflict (kind, queue, name) do update set running = __deferred_limit.running || excluded.running)
-    select (select count(*) from done), (select max(s.id) + 1 from seen s having count(*) = batch) into marked, next_id;
+    select (select count(*) from done), (select array_agg(distinct d.queue) from done d),
+           (select max(s.id) + 1 from seen s having count(*) = batch)
+    into marked, v_queues, next_id;
+    -- A worker may have looked among those without the mark before, and among those with it after this.
+    perform deferred.__wake(q) from unnest(v_queues) q;
 end
 $$;
 

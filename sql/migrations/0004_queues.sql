@@ -1061,6 +1061,8 @@ comment on function deferred.__function_set is 'changes the limits of a function
 create function deferred.__mark(from_id bigint, batch integer, out marked bigint, out next_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_queues text[];
 begin
     with seen as materialized (
         select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
@@ -1086,7 +1088,11 @@ begin
                         where d.runs and d.concurrency_key is not null) r
         group by r.kind, r.queue, r.name order by r.kind, r.queue, r.name
         on conflict (kind, queue, name) do update set running = __deferred_limit.running || excluded.running)
-    select (select count(*) from done), (select max(s.id) + 1 from seen s having count(*) = batch) into marked, next_id;
+    select (select count(*) from done), (select array_agg(distinct d.queue) from done d),
+           (select max(s.id) + 1 from seen s having count(*) = batch)
+    into marked, v_queues, next_id;
+    -- A worker may have looked among those without the mark before, and among those with it after this.
+    perform deferred.__wake(q) from unnest(v_queues) q;
 end
 $$;
 comment on function deferred.__mark is 'part of "deferred queue set": marks jobs that limits are about, takes the mark from others';

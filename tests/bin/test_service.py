@@ -508,6 +508,25 @@ def test_jobs_that_a_setting_held_back_wake_when_it_is_taken_away(db, change):
 
 
 @pytest.mark.parametrize("runners", ["1", "4"])
+def test_a_wake_up_that_comes_while_it_looks_is_not_lost(db, runners):
+    """What it was told of may be younger than the claim under way, or than the last one of the other kind."""
+    run = listener(db, "--runners", runners)
+    armed(db)
+    done(db, db.defer("noop", concurrency_key="so that it claims both kinds"))
+    for round in range(60):
+        for rate in "0.001", None:
+            # What "deferred function set" does.
+            db.sql("select deferred.__function_set('noop', %s), deferred.__wake('default')", json.dumps({"rate": rate}))
+            db.sql("select deferred.__mark(0, 1000)")
+            if rate:
+                held = [db.defer("noop") for _ in range(2)]  # the first of all has the only token
+                time.sleep(round % 12 / 1000)
+        done(db, *held)
+    stop(run)
+    ledger(db)
+
+
+@pytest.mark.parametrize("runners", ["1", "4"])
 def test_a_service_sleeps_until_a_rate_allows_the_next_job_and_is_woken_meanwhile(db, runners):
     assert db.run(["deferred", "queue", "set", "slow", "--create", "--rate", "2/s"]).returncode == 0
     jobs = [db.defer("noop", queue="slow") for _ in range(6)]
