@@ -14,7 +14,8 @@
 #define HAND_OVER_US 200.0             /* and each takes a runner so long at least */
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
-#define EMPTY_HANDED_MAX 5
+#define EMPTY_HANDED_MAX 7
+#define WINDOW_MAX 1000000
 #define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
@@ -53,6 +54,7 @@ static int64_t want(struct worker *w, uint64_t now)
 	return target > 0 ? target : 0;
 }
 
+/* Where all that was seen was locked by others, look four times as far. */
 static int window(const struct worker *w)
 {
 	int64_t x = config_int(w->config, "window");
@@ -62,7 +64,8 @@ static int window(const struct worker *w)
 		if (x < 1000)
 			x = 1000;
 	}
-	return (int)x;
+	x <<= 2 * w->empty_handed;
+	return x < WINDOW_MAX ? (int)x : WINDOW_MAX;
 }
 
 /* Never from the seed: a receipt must differ between runs. */
@@ -445,8 +448,9 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked)) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
 		w->tries++;
-		/* Somebody holds the row of one of them: it must not keep the others waiting. */
-		for (struct attempt *a = w->recording.first; locked && a; a = a->next)
+		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
+		 * others waiting. */
+		for (struct attempt *a = w->recording.first; locked && w->tries > 1 && a; a = a->next)
 			a->alone = true;
 	} else if (err->code == DEFERRED_ESCHEMA || w->recording.len == 0) {
 		return err->code;

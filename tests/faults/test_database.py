@@ -256,6 +256,21 @@ def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attem
     recorded.assert_all_ok(jobs)
 
 
+def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(db):
+    db.sql("select count(deferred.defer('noop')) from generate_series(1, 4000)")
+    holder = db.connect()
+    with holder.cursor() as cursor:  # all that a claim looks at, and more
+        cursor.execute("select id from deferred.__deferred_hot order by id limit 1500 for update")
+        locked = {r[0] for r in cursor}
+    check(db, "--cnt", "0")
+    assert {r[0] for r in db.sql("select id from deferred.__deferred_hot")} == locked
+    holder.rollback()
+    holder.close()
+    check(db, "--cnt", "0")
+    assert db.hot() == 0
+    ledger(db)
+
+
 def test_d13_a_server_without_a_free_connection_is_not_hammered(own_server, recorded_on):
     db = own_server
     db.cluster.stop()
