@@ -1,7 +1,8 @@
 -- 0001 initial: roles, tables, the functions that applications and administrators call.
 --
 -- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in
--- deferred.3 and drawn as a state machine in lib/job.h.
+-- deferred.3 and drawn as a state machine in lib/job.h. Functions here call some of later migrations (limits in 0004,
+-- waking in 0005): PostgreSQL looks for them at the call.
 
 -- Roles are global to the cluster: another database may have made them already.
 do $roles$
@@ -45,17 +46,49 @@ comment on column deferred.__deferred_migration.applied_by is 'role that applied
 -- ---------------------------------------------------------------- queues
 
 create table deferred.__deferred_queue (
-    name             text collate "C" primary key
-                     check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
-    paused           boolean not null default false,
-    params_max_bytes integer not null default 1048576 check (params_max_bytes > 0),
-    created_at       timestamptz not null default clock_timestamp()
+    name                  text collate "C" primary key
+                          check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
+    paused                boolean not null default false,
+    params_max_bytes      integer not null default 1048576 check (params_max_bytes > 0),
+    created_at            timestamptz not null default clock_timestamp(),
+    visibility_timeout_ms bigint check (visibility_timeout_ms between 1000 and 86400000),
+    ttl_ms                bigint check (ttl_ms > 0),
+    max_attempts          integer check (max_attempts > 0),
+    backoff_floor_ms      bigint check (backoff_floor_ms > 0),
+    backoff_ceiling_ms    bigint check (backoff_ceiling_ms > 0),
+    backoff_exponent      double precision check (backoff_exponent between 1 and 100),
+    max_running           integer check (max_running > 0),
+    rate                  double precision check (rate between 1e-7 and 1e6),
+    burst                 integer check (burst between 1 and 1000000),
+    max_length            integer check (max_length > 0),
+    on_full               text collate "C" not null default 'error' check (on_full in ('error', 'drop')),
+    fn                    text collate "C" check (fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
+    metadata              json,
+    weight                double precision not null default 1 check (weight between 0.001 and 1000),
+    limited_jobs          boolean not null default false,
+    removed_at            timestamptz
 );
 comment on table  deferred.__deferred_queue is 'queues and their settings; a queue is added by the first job deferred to it';
 comment on column deferred.__deferred_queue.name is 'name of the queue';
 comment on column deferred.__deferred_queue.paused is 'true: nothing is claimed from it';
 comment on column deferred.__deferred_queue.params_max_bytes is 'largest params accepted, in bytes';
 comment on column deferred.__deferred_queue.created_at is 'when it was added';
+comment on column deferred.__deferred_queue.visibility_timeout_ms is 'length of a lease, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.ttl_ms is 'a job deferred without an expiry expires after that, milliseconds; NULL: never';
+comment on column deferred.__deferred_queue.max_attempts is 'of jobs that say nothing; NULL: what the function or the worker says';
+comment on column deferred.__deferred_queue.backoff_floor_ms is 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.backoff_ceiling_ms is 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.backoff_exponent is 'of jobs that say nothing; NULL: what the worker says';
+comment on column deferred.__deferred_queue.max_running is 'attempts at once, all workers together; NULL: no limit';
+comment on column deferred.__deferred_queue.rate is 'attempts a second, all workers together; NULL: no limit';
+comment on column deferred.__deferred_queue.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
+comment on column deferred.__deferred_queue.max_length is 'hot jobs it holds, each deferral counts that far; NULL: no limit';
+comment on column deferred.__deferred_queue.on_full is 'what a deferral to a full queue does: error, or drop the new job without a word';
+comment on column deferred.__deferred_queue.fn is 'function that a message deferred without one becomes a call of; NULL: it stays a message';
+comment on column deferred.__deferred_queue.metadata is 'for applications, not looked at';
+comment on column deferred.__deferred_queue.weight is 'share of the claims of a worker that serves several queues';
+comment on column deferred.__deferred_queue.limited_jobs is 'true: some hot job of it may be marked as limited; once true it stays so';
+comment on column deferred.__deferred_queue.removed_at is 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
 
 insert into deferred.__deferred_queue (name) values ('default');
 
@@ -96,6 +129,8 @@ create table deferred.__deferred (
     backoff_exponent    double precision,
     created_at          timestamptz not null default clock_timestamp(),
     created_by          text collate "C" not null default session_user,
+    concurrency_key     text collate "C",
+    concurrency         integer,
     primary key (id)
 ) partition by range (id);
 comment on table  deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed';
@@ -115,25 +150,31 @@ comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, mill
 comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
 comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
+comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key at most so many run at once; 1 to 1000 characters';
+comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
 
 create table deferred.__deferred_hot (
-    id           bigint not null primary key,
-    queue        text collate "C" not null,
-    fn           text collate "C",
-    priority     smallint not null default 0,
-    xid          xid8 not null default pg_current_xact_id(),
-    due_at       timestamptz,
-    visible_at   timestamptz not null,
-    attempt      integer not null default 0,
-    attempt_base integer not null default 0,
-    receipt      bigint,
-    worker       bigint,
-    started_at   timestamptz,
-    expires_at   timestamptz,
-    key          text collate "C"
+    id              bigint not null primary key,
+    queue           text collate "C" not null,
+    fn              text collate "C",
+    priority        smallint not null default 0,
+    xid             xid8 not null default pg_current_xact_id(),
+    due_at          timestamptz,
+    visible_at      timestamptz not null,
+    attempt         integer not null default 0,
+    attempt_base    integer not null default 0,
+    receipt         bigint,
+    worker          bigint,
+    started_at      timestamptz,
+    expires_at      timestamptz,
+    key             text collate "C",
+    limited         boolean not null default false,
+    bounded         boolean not null default false,
+    concurrency_key text collate "C",
+    concurrency     integer
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
@@ -151,11 +192,23 @@ comment on column deferred.__deferred_hot.worker is 'worker that holds the claim
 comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
 comment on column deferred.__deferred_hot.key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
+comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
+comment on column deferred.__deferred_hot.concurrency_key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 
 -- A claim changes none of the columns these indexes hold, so it is a HOT update.
-create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id) where due_at is null;
+create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id) where due_at is null and not limited;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null;
 create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null;
+-- One lane for each queue and function: no claim walks over jobs of a function that is at its limit.
+create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, priority desc, id)
+    where limited and due_at is null and concurrency_key is null;
+-- One lane for each key, in the order of ids: a job waiting for a retry keeps its place. By a hash of the key, so that
+-- a search can begin at a random one.
+create index __deferred_hot_concurrency on deferred.__deferred_hot (queue, hashtextextended(concurrency_key, 0), id)
+    where concurrency_key is not null;
+create index __deferred_hot_bounded on deferred.__deferred_hot (queue) where bounded;
 
 create table deferred.__deferred_log (
     job_id      bigint not null,
@@ -266,86 +319,141 @@ create function deferred.__enqueue(
     fn text, params json, queue text, label text, priority integer,
     delay_ms bigint, run_at timestamptz, expires_ms bigint, expires_at timestamptz,
     key text, on_duplicate text, max_attempts integer, timeout_ms bigint,
-    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision)
+    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision,
+    concurrency_key text default null, concurrency integer default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     v_queue      text collate "C" := coalesce($3, 'default');
+    v_fn         text collate "C" := $1;
     v_now        timestamptz := clock_timestamp();
-    v_due        timestamptz := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
-    v_expires    timestamptz := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
+    v_due        timestamptz;
+    v_expires    timestamptz;
     v_allowed    boolean;
     v_max_bytes  integer;
+    v_limited    boolean;
+    v_ttl_ms     bigint;
+    v_max_length integer;
+    v_drop       boolean;
+    v_removed    boolean;
+    v_marked     boolean;
+    v_plain      boolean;
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
 begin
-    if $1 is null or length($1) > 127 or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
-        raise exception using errcode = '22023',
-            message = format('invalid function name %s', coalesce(quote_literal(left($1, 200)), 'NULL')),
-            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
-    end if;
-    if $2 is null then
-        raise exception using errcode = '22004',
-            message = format('params of %L are NULL', $1), hint = 'pass ''{}'' for a call without params';
-    end if;
-    if $5 not between -32768 and 32767 then
-        raise exception using errcode = '22003',
-            message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
-    end if;
-    if $6 < 0 or $8 < 0 then
-        raise exception using errcode = '22003',
-            message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
-    end if;
-    if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
-        raise exception using errcode = '22003',
-            message = format('an option of %L is out of range', $1),
-            hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
-                   'more than 0; backoff_exponent: 1 to 100';
-    end if;
-    -- One look at both tables. v_allowed is NULL for a role without rows, which may defer anything.
-    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = $1))
-            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
-           (select q.params_max_bytes from deferred.__deferred_queue q where q.name = v_queue)
-    into v_allowed, v_max_bytes;
-    if not v_allowed then
-        raise exception using errcode = '42501',
-            message = format('role %I may not defer %L to queue %L', v_actor, $1, v_queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
-    end if;
-    if v_max_bytes is null then
-        if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
-            raise exception using errcode = '22023',
-                message = format('invalid queue name %L', left(v_queue, 200)),
-                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+    -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
+    if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
+        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
+        -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
+        if v_fn is null and $3 is not null then
+            select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
         end if;
-        insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
-        v_max_bytes := 1048576;
+        if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+            raise exception using errcode = '22023',
+                message = format('invalid function name %s', coalesce(quote_literal(left(v_fn, 200)), 'NULL')),
+                hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+        end if;
+        if $2 is null then
+            raise exception using errcode = '22004',
+                message = format('params of %L are NULL', v_fn), hint = 'pass ''{}'' for a call without params';
+        end if;
+        if $5 not between -32768 and 32767 then
+            raise exception using errcode = '22003',
+                message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
+        end if;
+        if $6 < 0 or $8 < 0 then
+            raise exception using errcode = '22003',
+                message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
+        end if;
+        if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
+            raise exception using errcode = '22003',
+                message = format('an option of %L is out of range', v_fn),
+                hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
+                       'more than 0; backoff_exponent: 1 to 100';
+        end if;
+        if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
+            raise exception using errcode = '22003',
+                message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
+                hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+        end if;
+        v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+        v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
-    if octet_length($2::text) > v_max_bytes then
-        raise exception using errcode = '54000',
-            message = format('params of %L have %s bytes, queue %L takes %s', $1, octet_length($2::text), v_queue, v_max_bytes),
-            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
-    end if;
-    if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
-        raise exception using errcode = '54000',
-            message = format('params of %L nest deeper than 512 levels', $1);
+    -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
+    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
+           q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
+           $17 is not null or q.max_running is not null or q.rate is not null
+           or exists (select from deferred.__deferred_function f where f.name = v_fn),
+           q.removed_at is not null, q.limited_jobs,
+           octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
+    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_plain
+    from deferred.__deferred_queue q where q.name = v_queue;
+    if (v_plain and not v_limited and v_allowed is not false) is not true then
+        if v_max_bytes is null then  -- no such queue yet
+            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+                          from deferred.__deferred_grant g where g.role in (v_actor, session_user));
+            v_limited := deferred.__is_limited(v_queue, v_fn, $17);
+        end if;
+        if not v_allowed then
+            raise exception using errcode = '42501',
+                message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
+                hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+        end if;
+        if v_max_bytes is null then
+            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+                raise exception using errcode = '22023',
+                    message = format('invalid queue name %L', left(v_queue, 200)),
+                    hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            end if;
+            insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+            v_max_bytes := 1048576;
+        end if;
+        if octet_length($2::text) > v_max_bytes then
+            raise exception using errcode = '54000',
+                message = format('params of %L have %s bytes, queue %L takes %s', v_fn, octet_length($2::text), v_queue, v_max_bytes),
+                hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
+        end if;
+        if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
+            raise exception using errcode = '54000',
+                message = format('params of %L nest deeper than 512 levels', v_fn);
+        end if;
+        if v_ttl_ms is not null and v_expires is null then
+            v_expires := v_now + v_ttl_ms * interval '1 millisecond';
+        end if;
+        -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
+        if v_removed or (v_limited and v_marked is not true) then
+            update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
+            where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+        end if;
+        if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
+           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+            if v_drop then return null; end if;
+            raise exception using errcode = '53400',
+                message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
+                hint = 'defer again later, or raise max_length of the queue';
+        end if;
     end if;
 
     v_id := nextval('deferred.__deferred_id_seq');
     if $10 is null then
-        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
-        values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires);
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
+            concurrency_key, concurrency)
+        values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
+            v_max_length is not null, $17, $18);
     else
         if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
             raise exception using errcode = '22023',
                 message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
         end if;
         loop
-            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key)
-            values (v_id, v_queue, $1, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10)
+            insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
+                concurrency_key, concurrency)
+            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10, v_limited,
+                v_max_length is not null, $17, $18)
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
@@ -371,8 +479,13 @@ begin
         end loop;
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
-    values (v_id, v_queue, $1, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor);
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
+    values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
+        $18);
+    -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
+    if (v_due is null or v_due < v_now + interval '1 minute') and deferred.__waits(v_queue) then
+        perform pg_notify('deferred', v_queue);
+    end if;
     return v_id;
 end
 $$;
@@ -414,13 +527,14 @@ begin
     end if;
     for k, v in select * from json_each_text(opts) loop
         if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
-                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key',
+                     'concurrency') then
             raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
                 hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
-                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
         end if;
         -- Checked by pattern: an exception block would cost every call a subtransaction.
-        if (k in ('priority', 'max_attempts') and v !~ '^-?[0-9]{1,9}$')
+        if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
            or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
                 hint = 'it takes a number';
@@ -432,7 +546,7 @@ begin
         deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
         o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
         deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
-        (o->>'backoff_exponent')::double precision);
+        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
 end
 $$;
 comment on function deferred.defer(text, json, json) is 'have fn run later with params; returns the job id';
@@ -443,7 +557,8 @@ create function deferred.__enqueue_many(
     fn text[], params json[], queue text[], label text[], priority integer[],
     delay_ms bigint[], run_at timestamptz[], expires_ms bigint[], expires_at timestamptz[],
     key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[],
-    backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[])
+    backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[],
+    concurrency_key text[] default null, concurrency integer[] default null)
 returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -454,19 +569,22 @@ declare
     v_ids   bigint[];
     v_n     integer := coalesce(array_length($1, 1), 0);
     v_bad   record;
+    v_special boolean;
 begin
     if v_n = 0 then return; end if;
     -- A job with a key may meet another one; a limited role is checked job by job. Both take the
     -- way of the single job. So does an invalid job, which then reports itself.
     select j.n, j.fn, j.params, j.queue, j.priority into v_bad
-    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16) with ordinality
+    from unnest($1, $2, $3, $4, $5, $6, $8, $10, $12, $13, $14, $15, $16, $17, $18) with ordinality
          as j(fn, params, queue, label, priority, delay_ms, expires_ms, key, max_attempts, timeout_ms, backoff_floor_ms,
-              backoff_ceiling_ms, backoff_exponent, n)
+              backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, n)
     left join deferred.__deferred_queue q on q.name = coalesce(j.queue, 'default')
     where j.key is not null or q.name is null or j.fn is null or j.params is null
        or length(j.fn) > 127 or j.fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$'
        or not deferred.__opts_ok(j.label, j.key, j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms,
                                  j.backoff_exponent)
+       or not deferred.__concurrency_ok(j.concurrency_key, j.concurrency)
+       or q.max_length is not null or q.removed_at is not null
        or j.priority not between -32768 and 32767 or j.delay_ms < 0 or j.expires_ms < 0
        or octet_length(j.params::text) > q.params_max_bytes
        or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
@@ -475,29 +593,48 @@ begin
         return query
             select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
                 j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
-                j.backoff_ceiling_ms, j.backoff_exponent)
-            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+                j.backoff_ceiling_ms, j.backoff_exponent, j.concurrency_key, j.concurrency)
+            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
                  as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
-                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+                      max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency);
         return;
     end if;
 
     v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
-    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at)
+    -- Where no queue named here has settings that matter now, none is looked up row by row.
+    v_special := $17 is not null or exists (select from deferred.__deferred_function)
+        or exists (select from deferred.__deferred_queue q where coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
-           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end)
-    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9) as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at)
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
+                    case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
+           case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
+           j.concurrency_key, j.concurrency
+    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
+         as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
     cross join lateral (select coalesce(j.run_at,
                         case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    if v_special then
+        update deferred.__deferred_queue q set limited_jobs = true
+        where not q.limited_jobs and exists (
+            select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
+            where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
+    end if;
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
            coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
-           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end),
-           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor
-    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16)
+           coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
+                    case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
+           j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor,
+           j.concurrency_key, j.concurrency
+    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16, $17, $18)
          as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
-              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent);
+              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency);
+    perform deferred.__wake(t.queue)
+    from (select distinct coalesce(j.queue, 'default') as queue
+          from unnest($1, $3, $6, $7) as j(fn, queue, delay_ms, run_at)
+          where coalesce(j.run_at < v_now + interval '1 minute', coalesce(j.delay_ms, 0) < 60000)) t;
     return query select unnest(v_ids);
 end
 $$;
@@ -521,7 +658,8 @@ begin
     select e.n, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
-        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent')
+        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
+        'concurrency_key', 'concurrency')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
@@ -537,13 +675,17 @@ begin
                array_agg(deferred.__ms('timeout', r.timeout) order by e.n) as timeout_ms,
                array_agg(deferred.__ms('backoff_floor', r.backoff_floor) order by e.n) as backoff_floor_ms,
                array_agg(deferred.__ms('backoff_ceiling', r.backoff_ceiling) order by e.n) as backoff_ceiling_ms,
-               array_agg(r.backoff_exponent order by e.n) as backoff_exponent
+               array_agg(r.backoff_exponent order by e.n) as backoff_exponent,
+               case when count(r.concurrency_key) > 0 then array_agg(r.concurrency_key order by e.n) end as concurrency_key,
+               array_agg(r.concurrency order by e.n) as concurrency
         from json_array_elements(jobs) with ordinality as e(job, n)
         cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
             expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
-            backoff_floor text, backoff_ceiling text, backoff_exponent double precision)) a
+            backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
+            concurrency_key text, concurrency integer)) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
-        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent) m;
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
+        a.concurrency_key, a.concurrency) m;
 end
 $$;
 comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
@@ -568,7 +710,8 @@ create view deferred.job as
            coalesce(h.due_at, h.visible_at) as visible_at,
            h.worker, h.started_at,
            case when h.id is null then l.finished_at end as finished_at,
-           l.outcome as last_outcome
+           l.outcome as last_outcome,
+           d.concurrency_key, coalesce(h.limited, false) as limited
     from deferred.__deferred d
     left join deferred.__deferred_hot h using (id)
     left join lateral (
@@ -629,6 +772,7 @@ begin
         end if;
         update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
         where x.id = $1 and x.due_at is not null;
+        perform deferred.__wake(h.queue);
         return true;
     end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
@@ -638,9 +782,17 @@ begin
             hint = 'defer the call again to have it run once more';
     end if;
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
-    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key)
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
+        concurrency_key, concurrency)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key,
+        deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null), d.concurrency_key,
+        d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
+    from deferred.__deferred_hot x
+    where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    perform deferred.__wake(d.queue);
     return true;
 exception when unique_violation then
     raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
@@ -677,6 +829,7 @@ declare
     v_width constant bigint := 10000000;
     v_utc   constant text := 'UTC';
 begin
+    perform deferred.__forget_keys(1000);
     -- The common case costs two catalog look-ups and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
         select last_value into v_last from deferred.__deferred_id_seq;
@@ -865,7 +1018,5 @@ grant select on deferred.job, deferred.__deferred_queue, deferred.__deferred_wor
 grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
 grant select (ctid, job_id, attempt, outcome, final, exit_code, signal, started_at, finished_at, worker, plugin, wait_us, run_us,
               user_us, sys_us, max_rss_kb) on deferred.__deferred_log to deferred_viewer;
-
-select deferred.maintain();
 
 reset role;

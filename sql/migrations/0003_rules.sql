@@ -406,6 +406,11 @@ declare
     v_ceiling bigint := deferred.__ms('backoff_ceiling', r.opts->>'backoff_ceiling');
     v_exponent double precision := (r.opts->>'backoff_exponent')::double precision;
     v_max_bytes integer;
+    v_ttl_ms  bigint;
+    v_max_length integer;
+    v_drop    boolean;
+    v_limited boolean := deferred.__is_limited(r.queue, r.fn, null);
+    v_room    bigint;
     v_rows    bigint;
     v_jobs    bigint;
 begin
@@ -419,26 +424,39 @@ begin
             hint = 'an administrator grants it by a row in deferred.__deferred_grant';
     end if;
     insert into deferred.__deferred_queue (name) values (r.queue) on conflict do nothing;
-    select q.params_max_bytes into v_max_bytes from deferred.__deferred_queue q where q.name = r.queue;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
+    where q.name = r.queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
+    from deferred.__deferred_queue q where q.name = r.queue;
+    v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');
+    v_room := v_max_length - deferred.__queue_length(r.queue, v_max_length);
     -- The planner takes __rule_fetch() to return its 10,000 rows always.
     if $2 > 20000 then perform set_config('enable_nestloop', 'off', true); end if;
 
     with src as materialized (
-        select s.n, s.key, s.params, s.bad, case when s.bad is null and s.id is null then nextval('deferred.__deferred_id_seq') end as id
-        from (select row_number() over (order by f.key collate "C") as n, f.key, case when h.id is null then f.params end as params, h.id,
-                     case when f.key is null then 'its key is NULL'
-                          when length(f.key) not between 1 and 1000 then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
-                          when octet_length(f.params::text) > v_max_bytes
-                          then format('params have %s bytes, queue %L takes %s', octet_length(f.params::text), r.queue, v_max_bytes)
-                          when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
-                          then 'params nest deeper than 512 levels' end as bad
-              from deferred.__rule_fetch() f
-              left join deferred.__deferred_hot h on h.queue = r.queue and h.key = f.key) s),
+        select s.n, s.key, s.params, s.bad,
+               case when s.bad is null and s.hot is null and (v_room is null or s.taken <= v_room) then nextval('deferred.__deferred_id_seq') end as id
+        from (select t.n, t.key, t.params, t.hot, t.taken,
+                     case when t.bad is null and t.hot is null and t.taken > v_room and not v_drop
+                          then format('queue %L is full: it holds %s jobs', r.queue, v_max_length) else t.bad end as bad
+              from (select row_number() over w as n, f.key, f.params, f.hot, f.bad,
+                           count(*) filter (where v_room is not null and f.hot is null and f.bad is null) over (w rows unbounded preceding) as taken
+                    from (select f.key, case when h.id is null then f.params end as params, h.id as hot,
+                                 case when f.key is null then 'its key is NULL'
+                                      when length(f.key) not between 1 and 1000
+                                      then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
+                                      when octet_length(f.params::text) > v_max_bytes
+                                      then format('params have %s bytes, queue %L takes %s', octet_length(f.params::text), r.queue, v_max_bytes)
+                                      when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
+                                      then 'params nest deeper than 512 levels' end as bad
+                          from deferred.__rule_fetch() f
+                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = f.key) f
+                    window w as (order by f.key collate "C")) t) s),
     hot as (
-        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key)
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded)
         select s.id, r.queue, r.fn, r.priority, v_due,
                case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
-               v_expires, s.key
+               v_expires, s.key, v_limited, v_max_length is not null
         from src s where s.id is not null
         on conflict (queue, key) where key is not null do nothing
         returning id),
