@@ -72,7 +72,7 @@ def integration_tests(build, markers, arguments):
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
     if os.path.exists(report):
         os.unlink(report)
-    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", "3", "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
+    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", "4", "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
                     "--durations=5", "-rfE"] + arguments,
                    env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"}, stdin=subprocess.DEVNULL)
     try:
