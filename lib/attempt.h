@@ -36,6 +36,8 @@ struct attempt {
 	bool final;               /* the job leaves the queue */
 	int64_t delay_ms;         /* else it is due again after this */
 	bool sent_before;         /* the answer to an earlier recording was lost */
+	bool resent;              /* and it was sent again */
+	bool refused;             /* though it was sent once only */
 	bool alone;               /* its recording failed in company: send it in a cycle of its own */
 	bool replaced;            /* its texts could not be stored and were replaced */
 };

@@ -18,10 +18,13 @@
 #define BOARD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BOARD_SLOTS 256
 #define BOARD_NAME_MAX 256
+#define BOARD_PROGRESS_MAX 200
 
 enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 
@@ -34,6 +37,18 @@ struct board_slot {
 	uint64_t started_ns, finished_ns; /* clock_ns() */
 	uint64_t user_us, sys_us, max_rss_kb;
 	uint64_t bytes_sent;     /* frames of the runner up to this call, in all */
+	_Atomic uint32_t cancelled; /* set by the parent: the function should come to an end */
+};
+
+/* The last report of the function that runs: it costs the function no system call and wakes nobody, however often it comes.
+ * The sequence number is odd while it is being written, and moves on by 2 with each report. */
+struct board_progress {
+	_Atomic uint32_t seq;
+	uint32_t slot;           /* of the call that reported */
+	int64_t done, total;     /* below 0: not told */
+	uint64_t reported_ns;    /* clock_ns() */
+	uint32_t text_len;
+	char text[BOARD_PROGRESS_MAX];
 };
 
 struct board {
@@ -41,7 +56,42 @@ struct board {
 	_Atomic uint32_t crashing;   /* a backtrace is being printed: for the log row, not for the log */
 	_Atomic uint32_t loading;    /* the runner is inside dlopen() of loading_file */
 	char loading_file[BOARD_NAME_MAX];
+	struct board_progress progress;
 	struct board_slot slot[BOARD_SLOTS];
 };
+
+/* In the runner. text may be longer than what is kept. */
+static inline void board_report(struct board_progress *p, uint32_t slot, int64_t done, int64_t total, const char *text, size_t len,
+				uint64_t now)
+{
+	uint32_t seq = atomic_load_explicit(&p->seq, memory_order_relaxed) | 1; /* odd already: its writer was killed */
+
+	atomic_store_explicit(&p->seq, seq, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	p->slot = slot;
+	p->done = done;
+	p->total = total;
+	p->reported_ns = now;
+	p->text_len = (uint32_t)(len < BOARD_PROGRESS_MAX ? len : BOARD_PROGRESS_MAX);
+	if (p->text_len > 0)
+		memcpy(p->text, text, p->text_len);
+	/* Never 0, which stands for none. */
+	atomic_store_explicit(&p->seq, seq + 1 ? seq + 1 : 2, memory_order_release);
+}
+
+/* In the parent. False: nothing was reported, or it is just being written. */
+static inline bool board_read_progress(const struct board_progress *p, struct board_progress *copy)
+{
+	uint32_t seq = atomic_load_explicit(&p->seq, memory_order_acquire);
+
+	if (seq == 0 || (seq & 1))
+		return false;
+	memcpy(copy, p, sizeof(*copy));
+	atomic_thread_fence(memory_order_acquire);
+	copy->seq = seq;
+	if (copy->text_len > BOARD_PROGRESS_MAX)
+		copy->text_len = BOARD_PROGRESS_MAX;
+	return atomic_load_explicit(&p->seq, memory_order_relaxed) == seq;
+}
 
 #endif

@@ -7,6 +7,7 @@
  * again on a context's own connection; one whose outcome is unknown never is.
  */
 #include "config.h"
+#include "job.h"
 #include "migrate.h"
 #include "params.h"
 #include "pg.h"
@@ -26,6 +27,7 @@
 #define KEY_MAX_CHARS 1000
 #define CONCURRENCY_MAX 10000
 #define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
+#define LEASE_MAX_MS (INT64_C(7) * 86400 * 1000)
 
 /* How often a statement that was refused as a whole is sent. */
 #define TRIES 3
@@ -499,6 +501,78 @@ int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err)
 {
 	error_clear(err);
 	return on_context(d, cancel_one, &id, err);
+}
+
+static int on_connection(struct pg_conn *conn, int (*f)(struct pg *pg, const void *arg, struct deferred_error *err), const void *arg,
+			 struct deferred_error *err)
+{
+	struct pg *pg = NULL;
+	int rc = pg_borrow(&pg, conn, err);
+
+	if (rc == 0)
+		rc = f(pg, arg, err);
+	/* A transaction that failed before says so; what to do about it is the same. */
+	explain_aborted(err);
+	pg_close(pg);
+	return rc;
+}
+
+struct own_job {
+	int64_t id, receipt;
+	const char *result;
+	int64_t lease_ms;
+};
+
+static int own_job_check(const struct own_job *own, const char *where, struct deferred_error *err)
+{
+	if (own->id > 0 && own->receipt != 0)
+		return 0;
+	error_set(err, DEFERRED_EINVAL, where, "job %lld with receipt %lld is not one that is being run", (long long)own->id,
+		  (long long)own->receipt);
+	error_hint(err, "pass id and receipt of the call; both are 0 under \"deferred run\"");
+	return DEFERRED_EINVAL;
+}
+
+static int finish_own(struct pg *pg, const void *arg, struct deferred_error *err)
+{
+	const struct own_job *own = arg;
+
+	return store_finish_self(pg, own->id, own->receipt, own->result, err);
+}
+
+int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result, struct deferred_error *err)
+{
+	struct own_job own = { .id = id, .receipt = receipt, .result = result };
+	int rc;
+
+	error_clear(err);
+	rc = own_job_check(&own, "finish", err);
+	if (rc == 0 && result && strlen(result) > JOB_TEXT_MAX)
+		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld has %zu bytes, at most %d are kept", (long long)id,
+			       strlen(result), JOB_TEXT_MAX);
+	if (rc == 0 && result && params_utf8_prefix(result, strlen(result)) != strlen(result))
+		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld is not valid UTF-8", (long long)id);
+	return rc < 0 ? rc : on_connection(conn, finish_own, &own, err);
+}
+
+static int extend_own(struct pg *pg, const void *arg, struct deferred_error *err)
+{
+	const struct own_job *own = arg;
+
+	return store_extend(pg, own->id, own->receipt, own->lease_ms, err);
+}
+
+int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err)
+{
+	struct own_job own = { .id = id, .receipt = receipt, .lease_ms = lease_ms };
+	int rc;
+
+	error_clear(err);
+	rc = own_job_check(&own, "extend", err);
+	if (rc == 0 && (lease_ms < 1 || lease_ms > LEASE_MAX_MS))
+		rc = error_set(err, DEFERRED_EINVAL, "extend", "a lease of %lld ms is out of range: 1 to %lld", (long long)lease_ms,
+			       (long long)LEASE_MAX_MS);
+	return rc < 0 ? rc : on_connection(conn, extend_own, &own, err);
 }
 
 struct waiting {

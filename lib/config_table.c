@@ -45,7 +45,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("lease", MS, "60s", SECOND, DAY, "a claim lasts that long unless renewed (visibility timeout)"),
 	NUMBER("timeout", MS, "10min", 0, 30 * DAY, "limit of one attempt where neither job nor function says; 0: none"),
 	NUMBER("grace", MS, "5s", 0, HOUR, "what running jobs get to finish after SIGTERM"),
-	NUMBER("kill_after", MS, "200ms", 0, MINUTE, "from SIGTERM to SIGKILL of a runner whose time is up"),
+	NUMBER("kill_after", MS, "200ms", 0, MINUTE, "from SIGTERM to SIGKILL of a runner whose time is up; a cancelled job gets as long"),
 	NUMBER("reconnect", MS, "10s", 0, HOUR, "how long a run with results in hand tries to reach a lost server"),
 	NUMBER("max_attempts", INT, "25", 1, 1e6, "attempts before a job is dead, where neither job nor function says"),
 	NUMBER("backoff_floor", MS, "10s", 1, 30 * DAY, "delay after the first failed attempt"),

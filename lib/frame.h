@@ -11,12 +11,13 @@
 #include <stdint.h>
 
 /* What parent and runner must agree on, lest one of them be of another build: argument 2 of the runner. */
-#define FRAME_BUILD_FORMAT "%s:%zu"
-#define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board)
+#define FRAME_BUILD_FORMAT "%s:%zu:%zu"
+#define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board), sizeof(struct frame_call)
 
 /* Descriptors a runner is started with. */
 #define FRAME_SOCKET_FD 3
 #define FRAME_BOARD_FD 4
+#define FRAME_STOP_FD 5 /* an eventfd: readable when some call on the board was cancelled */
 
 enum frame_type {
 	/* to the runner, in this order before the first call */
@@ -60,7 +61,7 @@ struct frame_function {
 };
 
 struct frame_call {
-	int64_t id, created_at_us, timeout_ms;
+	int64_t id, created_at_us, timeout_ms, receipt;
 	int32_t attempt;
 	uint32_t params_len;
 };

@@ -14,6 +14,16 @@ const char *job_outcome_text(enum job_outcome outcome)
 	return texts[outcome];
 }
 
+int job_outcome_of(const char *text)
+{
+#define X(name, word)                \
+	if (strcmp(text, word) == 0) \
+		return JOB_##name;
+	JOB_OUTCOMES(X)
+#undef X
+	return -1;
+}
+
 const char *job_state_text(enum job_state state)
 {
 	static const char *const texts[] = {

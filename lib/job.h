@@ -66,10 +66,19 @@ enum job_state {
 };
 
 const char *job_outcome_text(enum job_outcome outcome);
+int job_outcome_of(const char *text); /* -1: none of them */
 const char *job_state_text(enum job_state state);
 
 /* Longest error and result text kept, bytes; longer ones are cut and end in " [truncated]". */
 #define JOB_TEXT_MAX 8192
+
+/* Why a job that a runner may still be at is not ours any more. */
+enum job_gone {
+	JOB_HELD,            /* it is */
+	JOB_GONE_CANCELLED,  /* it was cancelled */
+	JOB_GONE_FINISHED,   /* the function has recorded its success itself */
+	JOB_GONE_TAKEN       /* its lease had ended, or it was given back: another claim may be at it */
+};
 
 /* A claimed job. Its texts lie in the same allocation, so free(job) releases all. */
 struct job {
@@ -87,7 +96,10 @@ struct job {
 	int64_t wait_us;             /* from ready to claimed */
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
-	int64_t lease_ms;            /* how long it lasts from there */
+	int64_t lease_ms;            /* how long a claim or renewal of ours lasts */
+	int64_t granted_ms;          /* how long the lease lasts from there: longer, if the job had it extended */
+	enum job_gone gone;
+	uint32_t progress;           /* number of the last report sent; 0: none was */
 	uint64_t start_by_ns;        /* to be given back if it has not started then; 0: no such limit */
 	bool limited;                /* claimed under limits: started ahead of others */
 	int priority;

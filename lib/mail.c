@@ -211,6 +211,15 @@ static int on_remove_after(const struct deferred_call *call, const char *path)
 	return 0;
 }
 
+static void on_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len)
+{
+	(void)call;
+	(void)done;
+	(void)total;
+	(void)text;
+	(void)len;
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = on_result,
@@ -221,6 +230,8 @@ static const struct deferred_host host = {
 	.setting = on_setting,
 	.defer = on_defer,
 	.remove_after = on_remove_after,
+	.cancelled = on_stop_asked,
+	.progress = on_progress,
 };
 
 static int defer_params(struct deferred *d, const char *params, const struct deferred_opts *opts, int64_t *id,

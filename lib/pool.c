@@ -330,7 +330,7 @@ static void spawn(struct pool *pool, struct pool_member *m)
 		return;
 	}
 	m->spawned_ns = clock_ns();
-	m->kill_ns = 0;
+	m->kill_ns = m->cancel_ns = 0;
 	m->load_failed = m->retired = false;
 	m->idle_since_ns = m->spawned_ns;
 	m->cpu_at_ns = 0;
@@ -529,6 +529,8 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 		if (!m->runner)
 			continue;
 		sooner(&deadline, pool->sweep_ns + SWEEP_NS);
+		if (m->cancel_ns)
+			sooner(&deadline, m->cancel_ns);
 		if (m->kill_ns)
 			sooner(&deadline, m->kill_ns);
 		else if (!runner_ready(m->runner))
@@ -672,6 +674,21 @@ void pool_reap(struct pool *pool)
 		sweep(pool); /* its children have just become ours */
 }
 
+/* It was asked to end its job, which was cancelled. */
+static void check_cancelled(struct pool *pool, struct pool_member *m, uint64_t now)
+{
+	uint64_t started;
+	int64_t timeout_ms;
+	const struct job *job = runner_running(m->runner, &started, &timeout_ms);
+
+	if (!job || job->gone != JOB_GONE_CANCELLED)
+		m->cancel_ns = 0;
+	if (!m->cancel_ns || now < m->cancel_ns)
+		return;
+	m->cancel_ns = 0;
+	kill_runner(pool, m, SIGKILL, JOB_LOST, "cancelled");
+}
+
 static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 {
 	uint64_t started;
@@ -686,6 +703,10 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 		}
 		return;
 	}
+	if (runner_killed(m->runner))
+		return;
+	if (m->cancel_ns)
+		check_cancelled(pool, m, now);
 	if (runner_killed(m->runner))
 		return;
 	if (m->retired && runner_load(m->runner) == 0 && now > m->idle_since_ns + STALL_LIMIT_NS) {
@@ -785,6 +806,37 @@ void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, con
 		if (sig != SIGKILL && !m->kill_ns)
 			m->kill_ns = clock_ns() + (uint64_t)pool->kill_after_ms * NS_PER_MS;
 	}
+}
+
+void pool_end_gone(struct pool *pool, uint64_t now)
+{
+	for (size_t i = 0; i < pool->places; i++) {
+		struct pool_member *m = &pool->member[i];
+		const struct job *job;
+		uint64_t started;
+		int64_t timeout;
+
+		if (!m->runner || runner_killed(m->runner))
+			continue;
+		job = runner_running(m->runner, &started, &timeout);
+		if (!job)
+			continue;
+		if (job->gone == JOB_GONE_TAKEN) {
+			kill_runner(pool, m, SIGKILL, JOB_LOST, "taken by another claim");
+		} else if (job->gone == JOB_GONE_CANCELLED && !m->cancel_ns) {
+			runner_ask_cancelled(m->runner);
+			m->cancel_ns = now + (uint64_t)pool->kill_after_ms * NS_PER_MS;
+		}
+	}
+}
+
+void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct runner_progress *progress), void *data)
+{
+	struct runner_progress progress;
+
+	for (size_t i = 0; i < pool->places; i++)
+		if (pool->member[i].runner && runner_progress(pool->member[i].runner, &progress))
+			f(data, &progress);
 }
 
 bool pool_remove_file(struct pool *pool, const char *path)

@@ -33,6 +33,7 @@ struct pool {
 		uint64_t spawned_ns;
 		uint64_t alive_ns;     /* it was last given something, or gave something */
 		uint64_t kill_ns;      /* SIGKILL is due; 0: not */
+		uint64_t cancel_ns;    /* the same, if it is at a cancelled job still; 0: it was not asked to end one */
 		bool load_failed;      /* it was killed for not getting ready */
 		bool retired;
 		uint64_t idle_since_ns;/* it has had nothing to do since */
@@ -109,6 +110,13 @@ void pool_stop(struct pool *pool);
 
 /* Kill the runner that is at this job, or all of them with id 0. */
 void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text);
+
+/* Jobs marked `gone` meanwhile are being run: ask those that were cancelled to end, they are killed after kill_after_ms;
+ * kill those that were taken. */
+void pool_end_gone(struct pool *pool, uint64_t now);
+
+/* For each job that is being run and whose function has said how far it is. */
+void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct runner_progress *progress), void *data);
 
 /* Have a file removed by a runner, under its user. False: there is none to do it. */
 bool pool_remove_file(struct pool *pool, const char *path);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -40,7 +41,7 @@ struct call_state {
 
 struct runner {
 	pid_t pid;
-	int socket, output;
+	int socket, output, stop; /* stop: see FRAME_STOP_FD */
 	bool ready, broken, reaped;
 	struct board *board;
 	struct frame_buf in, out;
@@ -151,7 +152,7 @@ static char **environment(const struct runner_setup *setup, char instance[static
 }
 
 /* In the child, before exec. Only calls that are safe after fork. Ends in exec or _exit. */
-static void become_runner(const struct runner_setup *setup, char **env, pid_t parent, int sock, int board, int output)
+static void become_runner(const struct runner_setup *setup, char **env, pid_t parent, int sock, int board, int output, int stop)
 {
 	char ppid[16], build[64];
 	char *argv[] = { (char *)"deferred_runner", ppid, build, NULL };
@@ -178,11 +179,12 @@ static void become_runner(const struct runner_setup *setup, char **env, pid_t pa
 	sock = fcntl(sock, F_DUPFD, 10);
 	board = fcntl(board, F_DUPFD, 10);
 	output = fcntl(output, F_DUPFD, 10);
+	stop = fcntl(stop, F_DUPFD, 10);
 	null_fd = fcntl(null_fd, F_DUPFD, 10);
 	if (dup2(null_fd, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 || dup2(sock, FRAME_SOCKET_FD) < 0 ||
-	    dup2(board, FRAME_BOARD_FD) < 0)
+	    dup2(board, FRAME_BOARD_FD) < 0 || dup2(stop, FRAME_STOP_FD) < 0)
 		_exit(126);
-	syscall(SYS_close_range, (unsigned int)FRAME_BOARD_FD + 1, ~0u, 0u);
+	syscall(SYS_close_range, (unsigned int)FRAME_STOP_FD + 1, ~0u, 0u);
 	snprintf(ppid, sizeof(ppid), "%d", (int)parent);
 	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
 	execve(setup->program, argv, env);
@@ -216,13 +218,14 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	*out = NULL;
 	if (!r)
 		return error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
-	r->socket = r->output = -1;
+	r->socket = r->output = r->stop = -1;
 	r->board = MAP_FAILED;
 	r->ended_tail = &r->ended;
 	board = memfd_create("board", MFD_CLOEXEC);
 	if (board < 0 || ftruncate(board, sizeof(*r->board)) < 0 ||
 	    (r->board = mmap(NULL, sizeof(*r->board), PROT_READ | PROT_WRITE, MAP_SHARED, board, 0)) == MAP_FAILED ||
-	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(output, O_CLOEXEC) < 0) {
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
+	    (r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
 		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot start a runner");
 		goto done;
 	}
@@ -236,7 +239,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 		goto done;
 	}
 	if (r->pid == 0)
-		become_runner(setup, env, parent, sock[1], board, output[1]);
+		become_runner(setup, env, parent, sock[1], board, output[1], r->stop);
 	setpgid(r->pid, r->pid); /* the child does the same: whoever comes first */
 	r->socket = sock[0];
 	r->output = output[0];
@@ -299,6 +302,8 @@ void runner_free(struct runner *r)
 		close(r->socket);
 	if (r->output >= 0)
 		close(r->output);
+	if (r->stop >= 0)
+		close(r->stop);
 	if (r->board != MAP_FAILED)
 		munmap(r->board, sizeof(*r->board));
 	frame_buf_clear(&r->in);
@@ -558,7 +563,8 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms, .attempt = job->attempt, .params_len = job->params_len,
+		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms, .receipt = job->receipt,
+		.attempt = job->attempt, .params_len = job->params_len,
 	};
 	struct frame_part parts[] = {
 		{ &fixed, sizeof(fixed) },
@@ -571,6 +577,7 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 		return false;
 	if (frame_put(&r->out, FRAME_CALL, slot, parts, 4) < 0)
 		return false;
+	atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
 	c->job = job;
 	c->timeout_ms = timeout_ms;
@@ -774,6 +781,38 @@ void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *j
 void runner_ask_stop(struct runner *r)
 {
 	atomic_store(&r->board->stop, 1);
+}
+
+void runner_ask_cancelled(struct runner *r)
+{
+	static const uint64_t one = 1;
+	int slot = running_slot(r);
+
+	if (slot < 0)
+		return;
+	atomic_store(&r->board->slot[slot].cancelled, 1);
+	if (write(r->stop, &one, sizeof(one)) < 0)
+		return; /* it has rung already */
+}
+
+bool runner_progress(const struct runner *r, struct runner_progress *progress)
+{
+	struct board_progress copy;
+	char *text = NULL;
+	size_t len = 0;
+	int slot = r->load > 0 ? running_slot(r) : -1;
+
+	if (slot < 0 || !board_read_progress(&r->board->progress, &copy) || copy.slot != (uint32_t)slot)
+		return false;
+	progress->job = r->call[slot].job;
+	progress->number = copy.seq;
+	progress->done = copy.done;
+	progress->total = copy.total;
+	progress->reported_ns = copy.reported_ns;
+	attempt_set_text(&text, &len, copy.text, copy.text_len);
+	snprintf(progress->text, sizeof(progress->text), "%s", text ? text : "");
+	free(text);
+	return true;
 }
 
 void runner_kill(struct runner *r, int sig, enum job_outcome why, const char *text)

@@ -95,6 +95,19 @@ void runner_each_job(const struct runner *runner, void (*f)(void *data, struct j
 
 void runner_ask_stop(struct runner *runner);
 
+/* The job it is at was cancelled: the function is asked to end, a command gets SIGTERM. */
+void runner_ask_cancelled(struct runner *runner);
+
+/* What the function that runs last said of its progress; text points into the caller's `text`, fit for a text column. */
+struct runner_progress {
+	struct job *job;
+	uint32_t number;          /* of the report, never 0; another one for each */
+	int64_t done, total;      /* below 0: not told */
+	uint64_t reported_ns;
+	char text[BOARD_PROGRESS_MAX + 1];
+};
+bool runner_progress(const struct runner *runner, struct runner_progress *progress); /* false: nothing */
+
 /* Signal its whole process group. why: what the attempt that runs now is to be recorded as. */
 void runner_kill(struct runner *runner, int sig, enum job_outcome why, const char *text);
 bool runner_killed(const struct runner *runner);

@@ -602,6 +602,44 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc;
 }
 
+/* What these functions of the schema raise where the receipt is not valid. */
+static int own_job(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+{
+	struct deferred_error own = { 0 };
+	struct pg_result *res = NULL;
+	int rc = pg_exec(pg, stmt, args, PG_BINARY, &res, &own);
+
+	if (rc == DEFERRED_EDB && strcmp(own.sqlstate, "55000") == 0)
+		rc = own.code = DEFERRED_ESTALE;
+	if (rc < 0 && err && !err->code)
+		*err = own;
+	pg_result_free(res);
+	pg_args_clear(args);
+	return rc;
+}
+
+int store_finish_self(struct pg *pg, int64_t id, int64_t receipt, const char *result, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	pg_arg_int8(&args, receipt);
+	pg_arg_text(&args, result);
+	return own_job(pg, &sql_job_finish_self, &args, err);
+}
+
+int store_extend(struct pg *pg, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	pg_arg_int8(&args, receipt);
+	pg_arg_int8(&args, lease_ms);
+	return own_job(pg, &sql_job_extend, &args, err);
+}
+
 /* Copy text, cut so that no character is torn apart. */
 static void copy_text(char *to, size_t size, const char *from)
 {

@@ -42,6 +42,10 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 /* Returns DEFERRED_ENOTFOUND where there is nothing to cancel. Source: job_cancel.sql. */
 int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 
+/* A job about itself. DEFERRED_ESTALE where the receipt is not valid any more. Source: job_finish_self.sql, job_extend.sql. */
+int store_finish_self(struct pg *pg, int64_t id, int64_t receipt, const char *result, struct deferred_error *err);
+int store_extend(struct pg *pg, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err);
+
 /* *ended: the job is no longer hot, and outcome was filled in. Source: job_outcome.sql, job_error.sql. */
 int store_outcome(struct pg *pg, int64_t id, bool *ended, struct deferred_outcome *outcome, struct deferred_error *err);
 

@@ -16,7 +16,7 @@
 
 enum tag {
 	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
-	TAG_UNKNOWN, TAG_RECORDED, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT
+	TAG_UNKNOWN, TAG_RECORDED, TAG_OUTCOMES, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT
 };
 
 static int answer_ms = 30000;
@@ -531,9 +531,133 @@ int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size
 	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_IGNORE, err);
 }
 
+static int compare_leases(const void *a, const void *b)
+{
+	const struct store_lease *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->receipt > y->receipt) - (x->receipt < y->receipt);
+}
+
+const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job)
+{
+	struct store_lease key = { .id = job->id, .receipt = job->receipt };
+
+	return cycle->leases_len == 0 ? NULL : bsearch(&key, cycle->leases, cycle->leases_len, sizeof(key), compare_leases);
+}
+
+/* Where the log does not have a claim that has ended, it was given back, or its rows were purged. */
+static enum job_gone gone_by(const char *outcome)
+{
+	int known = job_outcome_of(outcome);
+
+	return known == JOB_OK ? JOB_GONE_FINISHED : known == JOB_CANCELLED ? JOB_GONE_CANCELLED : JOB_GONE_TAKEN;
+}
+
+static void take_leases(struct store_cycle *cycle, const struct pg_result *res)
+{
+	cycle->leases = malloc((pg_rows(res) + 1) * sizeof(*cycle->leases));
+	if (!cycle->leases) {
+		cycle->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < pg_rows(res); i++)
+		cycle->leases[cycle->leases_len++] = (struct store_lease){
+			.id = pg_int(res, i, 0), .receipt = pg_int(res, i, 1), .ours = pg_bool(res, i, 2), .left_ms = pg_int(res, i, 3),
+			.gone = pg_bool(res, i, 2) ? JOB_HELD : gone_by(pg_text(res, i, 4, NULL)),
+		};
+	qsort(cycle->leases, cycle->leases_len, sizeof(*cycle->leases), compare_leases);
+}
+
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
 	return add_jobs(cycle, &sql_job_renew, jobs, n, true, TAG_RENEW, err);
+}
+
+static int arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	if (rc == 0) {
+		INT8_COLUMN(args, &c, a[i]->job->id);
+		INT8_COLUMN(args, &c, a[i]->job->receipt);
+	}
+	columns_clear(&c);
+	return rc;
+}
+
+static void take_outcomes(int *outcomes, size_t n, const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		int64_t at = pg_int(res, i, 0);
+
+		if (at >= 1 && (uint64_t)at <= n)
+			outcomes[at - 1] = job_outcome_of(pg_text(res, i, 1, NULL));
+	}
+}
+
+int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->outcomes = malloc((n + 1) * sizeof(*cycle->outcomes));
+	if (!cycle->outcomes)
+		return error_set(err, DEFERRED_ENOMEM, "recorded", "out of memory");
+	cycle->outcomes_len = n;
+	for (size_t i = 0; i < n; i++)
+		cycle->outcomes[i] = JOB_UNRECORDED;
+	pg_args_init(&args);
+	rc = arg_claims(&args, attempts, n, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_job_recorded, &args, TAG_OUTCOMES, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_progress(struct store_cycle *cycle, const struct runner_progress *p, size_t n, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		INT8_COLUMN(&args, &c, p[i].job->id);
+		INT8_COLUMN(&args, &c, p[i].job->receipt);
+		INT8_COLUMN(&args, &c, p[i].done);
+		INT8_COLUMN(&args, &c, p[i].total);
+		for (size_t i = 0; i < n; i++)
+			c.text[i] = p[i].text;
+		pg_arg_text_array(&args, c.text, NULL, n);
+		INT8_COLUMN(&args, &c, age_us(now, p[i].reported_ns));
+		rc = pg_pipeline_add(cycle->pg, &sql_job_progress, &args, TAG_IGNORE, err);
+	}
+	pg_args_clear(&args);
+	columns_clear(&c);
+	return rc;
+}
+
+int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = columns_init(&c, n, err);
+
+	pg_args_init(&args);
+	if (rc == 0) {
+		INT8_COLUMN(&args, &c, a[i]->job->id);
+		for (size_t i = 0; i < n; i++)
+			c.int4[i] = a[i]->job->attempt;
+		pg_arg_int4_array(&args, c.int4, NULL, n);
+		rc = pg_pipeline_add(cycle->pg, &sql_job_progress_end, &args, TAG_IGNORE, err);
+	}
+	pg_args_clear(&args);
+	columns_clear(&c);
+	return rc;
 }
 
 static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
@@ -917,7 +1041,7 @@ static void take_claimed(struct store_cycle *cycle, const struct pg_result *res,
 		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
 		job->claimed_ns = job->lease_ns = cycle->sent_ns;
 		job->priority = (int)pg_int(res, i, 14);
-		job->lease_ms = pg_int(res, i, 15);
+		job->lease_ms = job->granted_ms = pg_int(res, i, 15);
 		job->limited = limited;
 		if (limited && !pg_null(res, i, 18))
 			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 18) * NS_PER_MS;
@@ -955,11 +1079,10 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 
 	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
 		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
-	for (size_t i = 0; tag == TAG_RENEW && i < pg_rows(res); i++) {
-		cycle->out_of_memory |= !store_ids_add(&cycle->ours, pg_int(res, i, 0));
-		if (pg_bool(res, i, 1))
-			cycle->out_of_memory |= !store_ids_add(&cycle->renewed, pg_int(res, i, 0));
-	}
+	if (tag == TAG_RENEW)
+		take_leases(cycle, res);
+	if (tag == TAG_OUTCOMES)
+		take_outcomes(cycle->outcomes, cycle->outcomes_len, res);
 	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
 		cycle->promoted = pg_int(res, 0, 0);
 	on_track(&cycle->track, tag, res);
@@ -991,8 +1114,6 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 		return error_set(err, DEFERRED_ENOMEM, "cycle", "out of memory");
 	if (*done) {
 		store_ids_sort(&cycle->recorded);
-		store_ids_sort(&cycle->ours);
-		store_ids_sort(&cycle->renewed);
 		store_ids_sort(&cycle->open);
 	}
 	if (rc == 0 && *done && cycle->claims)
@@ -1010,37 +1131,38 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->segments);
 	free(cycle->lapsed.id);
 	free(cycle->recorded.id);
-	free(cycle->ours.id);
-	free(cycle->renewed.id);
+	free(cycle->leases);
+	free(cycle->outcomes);
 	free(cycle->open.id);
 	memset(cycle, 0, sizeof(*cycle));
 }
 
+struct recorded {
+	int *outcomes;
+	size_t n;
+};
+
 static void on_recorded(void *data, int tag, const struct pg_result *res)
 {
-	struct store_ids *ids = data;
+	const struct recorded *r = data;
 
-	for (size_t i = 0; tag == TAG_RECORDED && i < pg_rows(res); i++)
-		store_ids_add(ids, pg_int(res, i, 0));
+	if (tag == TAG_RECORDED)
+		take_outcomes(r->outcomes, r->n, res);
 }
 
-int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, bool *found, struct deferred_error *err)
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int *outcomes, struct deferred_error *err)
 {
-	struct store_ids ids = { 0 };
+	struct recorded r = { outcomes, n };
 	struct pg_args args;
-	struct columns c;
-	int rc = columns_init(&c, n, err);
+	int rc;
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		INT8_COLUMN(&args, &c, attempts[i]->job->id);
-		INT8_COLUMN(&args, &c, attempts[i]->job->receipt);
-		rc = run_one(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &ids, err);
-	}
-	store_ids_sort(&ids);
 	for (size_t i = 0; i < n; i++)
-		found[i] = rc == 0 && store_ids_have(&ids, attempts[i]->job->id);
-	free(ids.id);
-	columns_clear(&c);
-	return rc;
+		outcomes[i] = JOB_UNRECORDED;
+	pg_args_init(&args);
+	rc = arg_claims(&args, attempts, n, err);
+	if (rc < 0) {
+		pg_args_clear(&args);
+		return rc;
+	}
+	return run_one(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &r, err);
 }

@@ -49,8 +49,9 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 /* Give back claims whose answer was lost: all that worker holds but the ids given. */
 int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, size_t known_len, int64_t *released, struct deferred_error *err);
 
-/* Which of these attempts are in the log? sets found[i]. */
-int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, bool *found, struct deferred_error *err);
+/* What the log says of claims: the outcome recorded for each, or JOB_UNRECORDED. */
+#define JOB_UNRECORDED (-1)
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int *outcomes, struct deferred_error *err);
 
 /* Have notifications sent to this session; *direct is false behind a pooler, where that is not possible. */
 int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
@@ -65,6 +66,14 @@ struct store_ids {
 bool store_ids_add(struct store_ids *ids, int64_t id); /* false: out of memory */
 void store_ids_sort(struct store_ids *ids);           /* before store_ids_have() */
 bool store_ids_have(const struct store_ids *ids, int64_t id);
+
+/* What became of a lease that was to be renewed. */
+struct store_lease {
+	int64_t id, receipt;
+	bool ours;
+	int64_t left_ms;      /* until it ends; 0: not renewed, for the row was locked */
+	enum job_gone gone;   /* where it is not ours: why */
+};
 
 /* A report of a worker that is kept level with others, and the answer in its place. Source: track_move.sql. */
 struct store_track {
@@ -85,7 +94,10 @@ struct store_cycle {
 	bool arms, opens, peeks; /* store_cycle_arm(), _open(), _peek() */
 	/* results */
 	struct store_ids recorded;
-	struct store_ids ours, renewed; /* asked to be renewed: still ours, and of these renewed */
+	struct store_lease *leases; /* asked to be renewed, sorted: store_cycle_lease() */
+	size_t leases_len;
+	int *outcomes;              /* asked with store_cycle_outcomes(): as store_recorded() */
+	size_t outcomes_len;
 	struct job *claimed, **claimed_tail;
 	size_t claimed_len;
 	int64_t seen;            /* ready jobs in the window */
@@ -136,6 +148,12 @@ int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt,
 int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
+const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job); /* NULL: it was not asked for */
+/* What does the log say of attempts whose recording was refused? */
+int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
+/* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
+int store_cycle_progress(struct store_cycle *cycle, const struct runner_progress *progress, size_t n, struct deferred_error *err);
+int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
 /* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
 int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
 /* Others are told that jobs have become free. */

@@ -103,16 +103,31 @@ static void collect_refused(struct worker *w)
 	}
 }
 
+/* No longer ours: the log row is there already, written by the function itself or by whoever took the job away. */
+static void end_gone(struct worker *w, struct attempt *a)
+{
+	if (a->job->gone == JOB_GONE_FINISHED) {
+		a->refused = true;
+		worker_settle(w, a, JOB_OK);
+	} else {
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn, a->job->attempt,
+			 a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
+			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
+		w->sum.refused++;
+	}
+	attempt_free(a);
+	w->exhausted = false; /* a limit may have room now */
+	w->ended_since_claim++;
+}
+
 /* Take in what the runners have ended. */
 static void collect(struct worker *w, uint64_t now)
 {
 	struct attempt *a;
 
 	while ((a = pool_take(&w->pool))) {
-		if (a->outcome == JOB_LOST) {
-			/* No longer ours: whoever took it away has written the log row. */
-			attempt_free(a);
-			w->sum.refused++;
+		if (a->outcome == JOB_LOST || a->job->gone) {
+			end_gone(w, a);
 			continue;
 		}
 		worker_decide(w, a);
@@ -292,6 +307,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = w->cycle.sent_ns + worker_fence_after_ns(w);
 	if (w->lost_ns && !w->loop && deadline > now + 100 * NS_PER_MS)
 		deadline = now + 100 * NS_PER_MS;
+	if (can_send && w->listen.check_ns && w->listen.check_ns < deadline)
+		deadline = w->listen.check_ns;
 	if (can_send && worker_idle_deadline(w) < deadline)
 		deadline = worker_idle_deadline(w);
 	if (worker_scale_deadline(w) < deadline)
@@ -327,7 +344,8 @@ static void wait_for_events(struct worker *w, uint64_t now)
 
 static bool nothing_in_hand(const struct worker *w)
 {
-	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 && !w->release && !w->releasing;
+	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 &&
+	       w->refused.len == 0 && !w->release && !w->releasing;
 }
 
 static bool finished(struct worker *w)
@@ -459,6 +477,7 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
 	attempt_list_init(&w->recording);
+	attempt_list_init(&w->refused);
 	w->random = (uint64_t)config_int(c, "seed");
 	if (w->random == 0 && getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
 		w->random = clock_ns();
@@ -474,7 +493,7 @@ static void tear_down(struct worker *w)
 	attempt_list_clear(&w->recording);
 	job_list_free(w->release);
 	job_list_free(w->releasing);
-	free(w->renewing.id);
+	attempt_list_clear(&w->refused);
 	free(w->listen.open.id);
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);

@@ -20,6 +20,7 @@
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
 #define RATE_LOOK_MS 1000              /* and looks for others meanwhile */
+#define PROGRESS_NS (900 * NS_PER_MS)  /* what functions say of their progress is looked at so often, by a turn each second */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
 
 /* ---- how much to claim ------------------------------------------------------------------------ */
@@ -101,6 +102,106 @@ static int add_records(struct worker *w, bool final, struct deferred_error *err)
 
 	if (rc == 0 && n > 0)
 		rc = store_cycle_record(&w->cycle, array, n, final, w->worker_id, err);
+	free(array);
+	return rc;
+}
+
+/* ---- progress ------------------------------------------------------------------------------------ */
+
+struct collect_progress {
+	struct runner_progress *p;
+	size_t n, max;
+};
+
+static void add_progress(void *data, const struct runner_progress *p)
+{
+	struct collect_progress *c = data;
+
+	if (c->n < c->max && !p->job->gone && p->number != p->job->progress)
+		c->p[c->n++] = *p;
+}
+
+static void count_progress(void *data, const struct runner_progress *p)
+{
+	*(size_t *)data += !p->job->gone && p->number != p->job->progress;
+}
+
+/* Looked for once a second; what there is then goes along with the next cycle, which is made for it if need be. */
+static size_t new_progress(struct worker *w, uint64_t now)
+{
+	size_t n = 0;
+
+	if (now < w->progress_ns)
+		return 0;
+	w->progress_ns = now + PROGRESS_NS;
+	pool_each_progress(&w->pool, count_progress, &n);
+	return n;
+}
+
+static int send_progress(struct worker *w, size_t n, struct deferred_error *err)
+{
+	struct collect_progress c = { malloc(n * sizeof(*c.p)), 0, n };
+	int rc = c.p ? 0 : error_set(err, DEFERRED_ENOMEM, "progress", "out of memory");
+
+	if (rc == 0)
+		pool_each_progress(&w->pool, add_progress, &c);
+	if (rc == 0 && c.n > 0)
+		rc = store_cycle_progress(&w->cycle, c.p, c.n, err);
+	for (size_t i = 0; i < c.n; i++)
+		c.p[i].job->progress = c.p[i].number;
+	free(c.p);
+	return rc;
+}
+
+static void forget_progress(void *data, struct job *job)
+{
+	(void)data;
+	if (job->progress)
+		job->progress = 1; /* odd: no number of a report */
+}
+
+void worker_progress_again(struct worker *w)
+{
+	pool_each_job(&w->pool, forget_progress, NULL);
+}
+
+/* Attempts that have reported and are being recorded. */
+static int end_progress(struct worker *w, struct deferred_error *err)
+{
+	struct attempt **array;
+	size_t n = 0;
+	int rc;
+
+	for (const struct attempt *a = w->recording.first; a; a = a->next)
+		n += a->job->progress != 0;
+	if (n == 0)
+		return 0;
+	array = malloc(n * sizeof(*array));
+	if (!array)
+		return error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
+	n = 0;
+	for (struct attempt *a = w->recording.first; a; a = a->next)
+		if (a->job->progress)
+			array[n++] = a;
+	rc = store_cycle_progress_end(&w->cycle, array, n, err);
+	free(array);
+	return rc;
+}
+
+/* ---- the rest of a cycle ------------------------------------------------------------------------- */
+
+/* Attempts whose recording was refused. */
+static int add_outcomes(struct worker *w, struct deferred_error *err)
+{
+	struct attempt **array = malloc((w->refused.len + 1) * sizeof(*array));
+	size_t n = 0;
+	int rc;
+
+	if (!array)
+		return error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
+	for (struct attempt *a = w->refused.first; a; a = a->next)
+		array[n++] = a;
+	rc = store_cycle_outcomes(&w->cycle, array, n, err);
 	free(array);
 	return rc;
 }
@@ -221,7 +322,8 @@ static void take_to_record(struct worker *w, bool renew)
 	attempt_list_add(&w->recording, a);
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, uint64_t now, struct deferred_error *err)
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, uint64_t now,
+		      struct deferred_error *err)
 {
 	int rc = store_cycle_begin(&w->cycle, w->pg, err);
 
@@ -240,6 +342,12 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = add_records(w, true, err);
 	if (rc == 0 && w->recording.len > 0)
 		rc = add_records(w, false, err);
+	if (rc == 0)
+		rc = end_progress(w, err);
+	if (rc == 0 && w->refused.len > 0)
+		rc = add_outcomes(w, err);
+	if (rc == 0 && progress > 0)
+		rc = send_progress(w, progress, err);
 	if (rc == 0 && w->releasing)
 		rc = add_release(w, err);
 	if (rc == 0 && renew)
@@ -268,9 +376,12 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 {
 	int64_t n;
 	struct worker_oldest o = worker_oldest_lease(w);
-	bool renew = o.n > 0 && now >= o.renew_ns && now >= w->renew_ns;
+	bool renew = o.n > 0 && ((now >= o.renew_ns && now >= w->renew_ns) || worker_listen_checks(w, now));
 	bool promote, record = w->unrecorded.len > 0, balance;
+	size_t progress = new_progress(w, now);
 
+	if (o.n == 0)
+		w->listen.check_ns = 0; /* it was about one that has ended */
 	if (worker_idle_keep_due(w, now))
 		return worker_idle_keep(w, now, err);
 	worker_idle_wake(w, now);
@@ -285,33 +396,75 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* With results in work an empty-handed claim would only be repeated. */
 	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
 		n = 0;
-	if (!record && !w->release && !renew && !balance && n == 0)
+	if (!record && !w->release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
 		return worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote)
 		w->promoted_ns = now;
-	if (renew)
+	if (renew) {
+		worker_listen_checked(w, now);
 		w->renew_ns = now + worker_fence_after_ns(w) / 12; /* a row that is locked is tried again, not at once */
-	return send_cycle(w, n, renew, promote, balance, now, err);
+	}
+	return send_cycle(w, n, renew, promote, balance, progress, now, err);
 }
 
-static void report_refused(struct worker *w, struct attempt *a)
+static void report_refused(struct worker *w, const struct attempt *a)
 {
-	log_line(LOG_L_WARNING, "job %lld %s attempt %d: result (%s) refused: the lease had ended, or the job was cancelled",
-		 (long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: result (%s) refused: the lease had ended", (long long)a->job->id, a->job->fn,
+		 a->job->attempt, job_outcome_text(a->outcome));
 	w->sum.refused++;
+}
+
+void worker_settle(struct worker *w, struct attempt *a, int outcome)
+{
+	if (outcome == JOB_CANCELLED) {
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded", (long long)a->job->id,
+			 a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+		w->sum.refused++;
+		return;
+	}
+	if (outcome != JOB_OK && outcome != (int)a->outcome) {
+		report_refused(w, a);
+		return;
+	}
+	if (a->outcome != JOB_OK && outcome == JOB_OK)
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: had recorded its success itself", (long long)a->job->id, a->job->fn,
+			 a->job->attempt);
+	if (a->follow && outcome == JOB_OK && a->refused)
+		log_line(LOG_L_ERROR, "job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success itself",
+			 (long long)a->job->id, a->job->fn, a->job->attempt);
+	a->outcome = (enum job_outcome)outcome;
+	worker_count(w, a);
+	worker_remove_files(w, a);
+}
+
+/* The log knows, or does not, why these were refused. */
+static void after_asking(struct worker *w)
+{
+	size_t n = 0;
+
+	for (struct attempt *a = w->refused.first; a; a = a->next, n++)
+		worker_settle(w, a, w->cycle.outcomes[n]);
+	attempt_list_clear(&w->refused);
 }
 
 static void after_recording(struct worker *w)
 {
-	for (struct attempt *a = w->recording.first; a; a = a->next) {
+	struct attempt *a, *next;
+
+	if (w->cycle.outcomes)
+		after_asking(w);
+	for (a = w->recording.first; a; a = next) {
+		next = a->next;
 		if (store_ids_have(&w->cycle.recorded, a->job->id)) {
 			worker_count(w, a);
 			worker_remove_files(w, a);
+			attempt_free(a);
 		} else {
-			report_refused(w, a);
+			a->refused = !a->resent;
+			attempt_list_add(&w->refused, a);
 		}
 	}
-	attempt_list_clear(&w->recording);
+	attempt_list_init(&w->recording);
 	w->sum.released += (long long)job_list_len(w->releasing);
 	w->charged -= (int64_t)job_list_len(w->releasing);
 	job_list_free(w->releasing);
@@ -493,7 +646,6 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	}
 	after_recording(w);
 	worker_after_renewal(w);
-	w->renewing.len = 0;
 	worker_balance_after_report(w);
 	after_claim(w);
 	worker_balance_after_claim(w);

@@ -27,10 +27,12 @@ static void find_oldest(void *data, struct job *job)
 {
 	struct worker_oldest *o = data;
 
+	if (job->gone)
+		return; /* there is no lease to be kept, or given up */
 	if (job->lease_ns + renew_after_ns(job->lease_ms) < o->renew_ns)
 		o->renew_ns = job->lease_ns + renew_after_ns(job->lease_ms);
-	if (job->lease_ns + fence_after_ns(job->lease_ms) < o->fence_ns)
-		o->fence_ns = job->lease_ns + fence_after_ns(job->lease_ms);
+	if (job->lease_ns + fence_after_ns(job->granted_ms) < o->fence_ns)
+		o->fence_ns = job->lease_ns + fence_after_ns(job->granted_ms);
 	o->n++;
 }
 
@@ -87,36 +89,55 @@ static void add_job(void *data, struct job *job)
 {
 	struct collect_jobs *c = data;
 
-	if (c->n < c->max)
+	if (c->n < c->max && !job->gone)
 		c->jobs[c->n++] = job;
 }
 
-static void mark_renewed(void *data, struct job *job)
-{
-	struct worker *w = data;
+struct leases {
+	struct worker *w;
+	bool gone; /* some are */
+};
 
-	if (store_ids_have(&w->cycle.renewed, job->id))
-		job->lease_ns = w->cycle.sent_ns;
+static void log_gone(const struct job *job)
+{
+	if (job->gone == JOB_GONE_CANCELLED)
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id, job->fn, job->attempt);
+	else if (job->gone == JOB_GONE_TAKEN)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: taken by another worker; stopped here", (long long)job->id, job->fn,
+			 job->attempt);
 }
 
-static bool lost(const struct worker *w, const struct job *job)
+static void take_lease(void *data, struct job *job)
 {
-	return store_ids_have(&w->renewing, job->id) && !store_ids_have(&w->cycle.ours, job->id);
+	struct leases *leases = data;
+	const struct store_lease *l = store_cycle_lease(&leases->w->cycle, job);
+
+	if (!l || job->gone)
+		return;
+	if (!l->ours) {
+		job->gone = l->gone;
+		leases->gone = true;
+		log_gone(job);
+	} else if (l->left_ms > 0) {
+		job->lease_ns = leases->w->cycle.sent_ns;
+		job->granted_ms = l->left_ms;
+	}
 }
 
-/* Jobs asked about and not found with our receipt are no longer ours: somebody cancelled or took them. */
+/* What is not ours any more is not begun. What is being run is stopped, unless it has recorded its success itself. */
 void worker_after_renewal(struct worker *w)
 {
+	struct leases leases = { w, false };
 	struct job *jobs, *kept = NULL, **tail = &kept;
 
-	pool_each_job(&w->pool, mark_renewed, w);
-	if (w->renewing.len == w->cycle.ours.len)
+	pool_each_job(&w->pool, take_lease, &leases);
+	if (!leases.gone)
 		return;
 	for (jobs = pool_recall(&w->pool); jobs;) {
 		struct job *job = jobs;
 
 		jobs = job->next;
-		if (lost(w, job)) {
+		if (job->gone) {
 			free(job);
 			continue;
 		}
@@ -125,11 +146,7 @@ void worker_after_renewal(struct worker *w)
 	}
 	*tail = NULL;
 	pool_add(&w->pool, kept);
-	for (size_t i = 0; i < w->renewing.len; i++)
-		if (!store_ids_have(&w->cycle.ours, w->renewing.id[i])) {
-			log_line(LOG_L_WARNING, "job %lld: cancelled, or taken by another worker; stopped here", (long long)w->renewing.id[i]);
-			pool_kill(&w->pool, w->renewing.id[i], SIGKILL, JOB_LOST, "cancelled");
-		}
+	pool_end_gone(&w->pool, clock_ns());
 }
 
 int worker_add_renewal(struct worker *w, struct deferred_error *err)
@@ -141,10 +158,6 @@ int worker_add_renewal(struct worker *w, struct deferred_error *err)
 	if (!c.jobs)
 		return error_set(err, DEFERRED_ENOMEM, "renew", "out of memory");
 	pool_each_job(&w->pool, add_job, &c);
-	w->renewing.len = 0;
-	for (size_t i = 0; i < c.n; i++)
-		store_ids_add(&w->renewing, c.jobs[i]->id);
-	store_ids_sort(&w->renewing);
 	rc = c.n == 0 ? 0 : store_cycle_renew(&w->cycle, c.jobs, c.n, err);
 	free(c.jobs);
 	return rc;

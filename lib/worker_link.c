@@ -20,7 +20,7 @@ void worker_take_back(struct worker *w)
 		w->releasing = job->next;
 		job_list_push(&w->release, job);
 	}
-	w->renewing.len = 0;
+	worker_progress_again(w);
 	store_cycle_clear(&w->cycle);
 }
 
@@ -62,13 +62,13 @@ static int settle(struct worker *w, struct deferred_error *err)
 {
 	size_t n = 0, held_len;
 	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
-	bool *found = calloc(w->unrecorded.len + 1, sizeof(*found));
+	int *outcomes = malloc((w->unrecorded.len + 1) * sizeof(*outcomes));
 	int64_t *held = NULL, released = 0;
 	struct attempt_list keep;
 	int rc = 0;
 
 	attempt_list_init(&keep);
-	if (!sent || !found) {
+	if (!sent || !outcomes) {
 		rc = error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
 		goto done;
 	}
@@ -76,17 +76,17 @@ static int settle(struct worker *w, struct deferred_error *err)
 		if (a->sent_before)
 			sent[n++] = a;
 	if (n > 0)
-		rc = store_recorded(w->pg, sent, n, found, err);
+		rc = store_recorded(w->pg, sent, n, outcomes, err);
 	if (rc < 0)
 		goto done;
 	n = 0;
 	for (a = w->unrecorded.first; a; a = next) {
 		next = a->next;
-		if (a->sent_before && found[n++]) {
-			worker_count(w, a);
-			worker_remove_files(w, a);
+		if (a->sent_before && outcomes[n++] != JOB_UNRECORDED) {
+			worker_settle(w, a, outcomes[n - 1]);
 			attempt_free(a);
 		} else {
+			a->resent |= a->sent_before;
 			a->sent_before = false;
 			attempt_list_add(&keep, a);
 		}
@@ -98,7 +98,7 @@ static int settle(struct worker *w, struct deferred_error *err)
 		  : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
 done:
 	free(sent);
-	free(found);
+	free(outcomes);
 	free(held);
 	return rc;
 }

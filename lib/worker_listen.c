@@ -20,6 +20,7 @@
 #define STAGGER_DOUBLINGS_MAX 6
 #define USELESS_MAX 3                 /* so many wake-ups for nothing are taken at once */
 #define USELESS_DOUBLINGS_MAX 6       /* then 1, 2, 4 ... 64 ms later */
+#define CHECK_NS (100 * NS_PER_MS)    /* however often it is said that jobs were cancelled, our leases are looked at no more often */
 #define HITS_MAX 2                    /* claims in a row that got something: busy */
 
 static bool knows_queue(const struct worker *w, const char *queue)
@@ -53,7 +54,7 @@ static void begin(struct worker *w, uint64_t now)
 void worker_listen_lost(struct worker *w)
 {
 	w->listen.begun = w->listen.hears = w->listen.armed = w->listen.heard = false;
-	w->listen.react_ns = w->listen.look_ns = w->listen.full_ns = 0;
+	w->listen.react_ns = w->listen.look_ns = w->listen.full_ns = w->listen.check_ns = 0;
 	w->listen.open.len = 0;
 }
 
@@ -90,6 +91,26 @@ static uint64_t reaction_ns(const struct worker_listen *l)
 	return ns;
 }
 
+/* deferred.cancel() names the worker whose job it was. Who says so need not be trusted: the server is asked. */
+static void note_cancel(struct worker *w, const char *worker, uint64_t now)
+{
+	struct worker_listen *l = &w->listen;
+
+	if (strtoll(worker, NULL, 10) == w->worker_id && !l->check_ns)
+		l->check_ns = l->checked_ns && now < l->checked_ns + CHECK_NS ? l->checked_ns + CHECK_NS : now;
+}
+
+bool worker_listen_checks(const struct worker *w, uint64_t now)
+{
+	return w->listen.check_ns && now >= w->listen.check_ns;
+}
+
+void worker_listen_checked(struct worker *w, uint64_t now)
+{
+	w->listen.check_ns = 0;
+	w->listen.checked_ns = now;
+}
+
 void worker_listen_ready(struct worker *w, uint64_t now)
 {
 	struct worker_listen *l = &w->listen;
@@ -100,8 +121,12 @@ void worker_listen_ready(struct worker *w, uint64_t now)
 		begin(w, now);
 	if (!l->hears)
 		return;
-	while (pg_notification(w->pg, queue, sizeof(queue)))
-		woken |= knows_queue(w, queue);
+	while (pg_notification(w->pg, queue, sizeof(queue))) {
+		if (queue[0] == '!')
+			note_cancel(w, queue + 1, now);
+		else
+			woken |= knows_queue(w, queue);
+	}
 	/* Otherwise it will claim anyway, but what claims have found until now says nothing of what this tells of: the one
 	 * under way may have looked before, and so may the last one of the other kind. */
 	l->heard |= woken && !w->exhausted;

@@ -59,6 +59,8 @@ struct worker_listen {
 	struct store_ids open;     /* transactions that may have deferred a job without notifying us */
 	struct deferred_backoff look; /* how often to look whether they have ended */
 	uint64_t look_ns;
+	uint64_t check_ns;         /* a job of ours may have been cancelled: look at our leases then; 0: not so */
+	uint64_t checked_ns;       /* when that was done last */
 };
 
 /* A number of runners that follows the queue. */
@@ -102,7 +104,8 @@ struct worker {
 	struct attempt_list recording;     /* those of the cycle under way */
 	struct job *release;       /* jobs to be given back */
 	struct job *releasing;     /* those of the cycle under way */
-	struct store_ids renewing; /* leases to be extended by the cycle under way */
+	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
+	uint64_t progress_ns;      /* not to be looked for before */
 
 	char **unknown;            /* functions nobody here has */
 	size_t unknown_len;
@@ -174,6 +177,8 @@ int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err
 /* A cycle of its own, if one is due. useful: a job that came now would be taken. */
 int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
 void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
+bool worker_listen_checks(const struct worker *w, uint64_t now);  /* a job of ours may have been cancelled: renew, which tells */
+void worker_listen_checked(struct worker *w, uint64_t now);       /* a renewal is being sent */
 
 /* worker_scale.c; with a fixed number of runners they do nothing */
 void worker_scale_set_up(struct worker *w);
@@ -186,6 +191,8 @@ uint64_t worker_scale_deadline(const struct worker *w);
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
+void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
+void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */
 void worker_look_again(struct worker *w); /* something may be ready now */
 /* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now);

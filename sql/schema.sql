@@ -1015,6 +1015,8 @@ CREATE FUNCTION deferred.__queue_clear(queue text, from_id bigint, to_id bigint,
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 #variable_conflict use_column
+declare
+    v_workers bigint[];
 begin
     with seen as materialized (
         select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
@@ -1026,7 +1028,10 @@ begin
         select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
                format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
         from gone g)
-    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch) into cancelled, next_id;
+    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch),
+           array(select distinct g.worker from gone g where g.worker is not null)
+    into cancelled, next_id, v_workers;
+    perform pg_notify('deferred', '!' || w) from unnest(v_workers) w;
 end
 $_$;
 
@@ -1181,6 +1186,45 @@ ALTER FUNCTION deferred.__queue_set(name text, settings json, add boolean) OWNER
 --
 
 COMMENT ON FUNCTION deferred.__queue_set(name text, settings json, add boolean) IS 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';
+
+--
+-- Name: __refuse_receipt(bigint, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__refuse_receipt(id bigint, receipt bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+declare
+    v_outcome text;
+    v_receipt bigint;
+begin
+    if $1 is null or $2 is null then
+        raise exception using errcode = '22004', message = 'job id or receipt is NULL',
+            hint = 'a function finds both in the call it is given';
+    end if;
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.receipt = $2
+    order by l.finished_at desc limit 1;
+    select h.receipt into v_receipt from deferred.__deferred_hot h where h.id = $1;
+    raise exception using errcode = '55000',
+        message = format('job %s is not held by this receipt: %s', $1,
+            case when v_outcome = 'ok' then 'it has been finished already'
+                 when v_outcome = 'cancelled' then 'it was cancelled'
+                 when v_outcome is not null then format('that attempt has been recorded as %s', v_outcome)
+                 when v_receipt = $2 then 'its lease has ended'
+                 when v_receipt is not null then 'it was claimed again'
+                 else 'it is not being run' end),
+        hint = 'roll back what was done for it: if it is still to be done, another attempt does it';
+end
+$_$;
+
+ALTER FUNCTION deferred.__refuse_receipt(id bigint, receipt bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __refuse_receipt(id bigint, receipt bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__refuse_receipt(id bigint, receipt bigint) IS 'says why a receipt is not valid; part of finish() and extend()';
 
 --
 -- Name: __rule_add(text, text, text, json, text, text, integer, json, bigint, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -2142,6 +2186,10 @@ begin
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
     values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true,
             format('cancelled by %s', deferred.__actor()), h.started_at, h.worker, h.receipt);
+    if h.receipt is not null then
+        delete from deferred.__deferred_progress p where p.job_id = $1;
+        if h.worker is not null then perform pg_notify('deferred', '!' || h.worker); end if;
+    end if;
     return true;
 end
 $_$;
@@ -2152,7 +2200,7 @@ ALTER FUNCTION deferred.cancel(id bigint) OWNER TO deferred_owner;
 -- Name: FUNCTION cancel(id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.cancel(id bigint) IS 'take a job out of the queue, running or not; its worker kills a running attempt. False: nothing to cancel';
+COMMENT ON FUNCTION deferred.cancel(id bigint) IS 'take a job out of the queue, running or not; its worker asks a running attempt to stop, and kills it soon after. False: nothing to cancel';
 
 --
 -- Name: check_ledger(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -2319,6 +2367,81 @@ ALTER FUNCTION deferred.defer_many(jobs json) OWNER TO deferred_owner;
 --
 
 COMMENT ON FUNCTION deferred.defer_many(jobs json) IS 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
+
+--
+-- Name: extend(bigint, bigint, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.extend(id bigint, receipt bigint, lease_ms bigint) RETURNS timestamp with time zone
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_end timestamptz;
+begin
+    if $3 is null or $3 not between 1 and 604800000 then
+        raise exception using errcode = '22003', message = format('lease of %s ms is out of range', coalesce($3::text, 'NULL')),
+            hint = 'use 1 to 604800000 (7 days)';
+    end if;
+    -- To the tail of its lane, as a renewal does: see job_renew.sql. A message that a consumer holds is hidden by due_at too.
+    update deferred.__deferred_hot x
+    set visible_at = greatest(x.visible_at, clock_timestamp() + $3 * interval '1 millisecond'), xid = pg_current_xact_id(),
+        due_at = case when x.due_at is not null then greatest(x.visible_at, clock_timestamp() + $3 * interval '1 millisecond') end
+    where x.id = $1 and x.receipt = $2 and x.visible_at > clock_timestamp()
+    returning x.visible_at into v_end;
+    if not found then
+        perform deferred.__refuse_receipt($1, $2);
+    end if;
+    return v_end;
+end
+$_$;
+
+ALTER FUNCTION deferred.extend(id bigint, receipt bigint, lease_ms bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION extend(id bigint, receipt bigint, lease_ms bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.extend(id bigint, receipt bigint, lease_ms bigint) IS 'have the lease of the claim with this receipt last so long from now at least; returns its end. Raises 55000 where the receipt is not valid any more';
+
+--
+-- Name: finish(bigint, bigint, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.finish(id bigint, receipt bigint, result text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    h deferred.__deferred_hot;
+begin
+    if octet_length($3) > 8192 then
+        raise exception using errcode = '22001',
+            message = format('the result of job %s has %s bytes, at most 8192 are kept', $1, octet_length($3)),
+            hint = 'store it elsewhere and hand in a reference';
+    end if;
+    delete from deferred.__deferred_hot x
+    where x.id = $1 and x.receipt = $2 and x.visible_at > clock_timestamp()
+    returning * into h;
+    if not found then
+        perform deferred.__refuse_receipt($1, $2);
+    end if;
+    delete from deferred.__deferred_progress p where p.job_id = $1;
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, run_us, result)
+    values (h.id, h.attempt, 'ok', true, h.started_at, h.worker, h.receipt,
+            (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
+end
+$_$;
+
+ALTER FUNCTION deferred.finish(id bigint, receipt bigint, result text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION finish(id bigint, receipt bigint, result text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.finish(id bigint, receipt bigint, result text) IS 'record the attempt that holds this receipt as ok, in the transaction of the caller: what else it writes and the success commit together. Raises 55000 where the receipt is not valid any more';
 
 --
 -- Name: maintain(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -3188,6 +3311,64 @@ COMMENT ON COLUMN deferred.__deferred_migration.applied_at IS 'when it was appli
 COMMENT ON COLUMN deferred.__deferred_migration.applied_by IS 'role that applied it';
 
 --
+-- Name: __deferred_progress; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_progress (
+    job_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    done bigint,
+    total bigint,
+    text text,
+    reported_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE deferred.__deferred_progress OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_progress; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_progress IS 'how far attempts in progress are, for those functions that say so; of use only while a hot row with that attempt is claimed';
+
+--
+-- Name: COLUMN __deferred_progress.job_id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.job_id IS 'id of the job';
+
+--
+-- Name: COLUMN __deferred_progress.attempt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.attempt IS 'number of the attempt that reported';
+
+--
+-- Name: COLUMN __deferred_progress.done; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.done IS 'so much is done, in units of the function; NULL: not told';
+
+--
+-- Name: COLUMN __deferred_progress.total; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.total IS 'so much is to be done in all; NULL: not known';
+
+--
+-- Name: COLUMN __deferred_progress.text; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.text IS 'what it is at, for people';
+
+--
+-- Name: COLUMN __deferred_progress.reported_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_progress.reported_at IS 'when the function said so (database clock)';
+
+--
 -- Name: __deferred_queue; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -3648,6 +3829,13 @@ ALTER TABLE ONLY deferred.__deferred_migration
     ADD CONSTRAINT __deferred_migration_pkey PRIMARY KEY (version);
 
 --
+-- Name: __deferred_progress __deferred_progress_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_progress
+    ADD CONSTRAINT __deferred_progress_pkey PRIMARY KEY (job_id);
+
+--
 -- Name: __deferred_queue __deferred_queue_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
 --
 
@@ -3930,6 +4118,12 @@ REVOKE ALL ON FUNCTION deferred.__queue_set(name text, settings json, add boolea
 GRANT ALL ON FUNCTION deferred.__queue_set(name text, settings json, add boolean) TO deferred_worker;
 
 --
+-- Name: FUNCTION __refuse_receipt(id bigint, receipt bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__refuse_receipt(id bigint, receipt bigint) FROM PUBLIC;
+
+--
 -- Name: FUNCTION __rule_add(name text, query text, fn text, params json, key_column text, queue text, priority integer, opts json, statement_timeout_ms bigint, search_path text); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -4091,6 +4285,20 @@ GRANT ALL ON FUNCTION deferred.defer(fn text, params json, opts json) TO deferre
 
 REVOKE ALL ON FUNCTION deferred.defer_many(jobs json) FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.defer_many(jobs json) TO deferred_producer;
+
+--
+-- Name: FUNCTION extend(id bigint, receipt bigint, lease_ms bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.extend(id bigint, receipt bigint, lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.extend(id bigint, receipt bigint, lease_ms bigint) TO deferred_producer;
+
+--
+-- Name: FUNCTION finish(id bigint, receipt bigint, result text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.finish(id bigint, receipt bigint, result text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.finish(id bigint, receipt bigint, result text) TO deferred_producer;
 
 --
 -- Name: FUNCTION maintain(); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -4334,6 +4542,13 @@ GRANT SELECT(max_rss_kb) ON TABLE deferred.__deferred_log TO deferred_viewer;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_producer;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_worker;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_progress; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE deferred.__deferred_progress TO deferred_worker;
+GRANT SELECT ON TABLE deferred.__deferred_progress TO deferred_viewer;
 
 --
 -- Name: TABLE __deferred_queue; Type: ACL; Schema: deferred; Owner: deferred_owner

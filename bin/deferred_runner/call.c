@@ -68,10 +68,21 @@ static void host_retry_after(const struct deferred_call *call, int64_t delay_ms)
 	state.board->slot[current.slot].retry_after_ms = delay_ms < 0 ? 0 : delay_ms;
 }
 
-static int host_stop_asked(const struct deferred_call *call)
+static int host_cancelled(const struct deferred_call *call)
 {
 	(void)call;
-	return atomic_load_explicit(&state.board->stop, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&state.board->slot[current.slot % BOARD_SLOTS].cancelled, memory_order_relaxed) != 0;
+}
+
+static int host_stop_asked(const struct deferred_call *call)
+{
+	return atomic_load_explicit(&state.board->stop, memory_order_relaxed) != 0 || host_cancelled(call);
+}
+
+static void host_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len)
+{
+	(void)call;
+	board_report(&state.board->progress, current.slot, done, total, text, text ? len : 0, clock_ns());
 }
 
 static void host_log(const struct deferred_call *call, int level, const char *text, size_t len)
@@ -134,6 +145,8 @@ static const struct deferred_host host = {
 	.setting = host_setting,
 	.defer = host_defer,
 	.remove_after = host_remove_after,
+	.cancelled = host_cancelled,
+	.progress = host_progress,
 };
 
 /* ---- one call --------------------------------------------------------------------------------- */
@@ -357,6 +370,8 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		return;
 	}
 	atomic_store_explicit(&state.board->crashing, 0, memory_order_relaxed);
+	if (state.board->progress.slot == slot_no)
+		atomic_store_explicit(&state.board->progress.seq, 0, memory_order_relaxed); /* of a call long ago */
 	current.slot = slot_no;
 	current.result.set = current.error.set = false;
 	memcpy(&fixed, payload, sizeof(fixed));
@@ -371,6 +386,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.params = frame_text(payload, len, &at);
 	call.params_len = fixed.params_len;
 	call.host = &host;
+	call.receipt = fixed.receipt;
 
 	command = find_command(call.fn);
 	fn = command || !state.plugins ? NULL : plugin_find(state.plugins, call.fn);

@@ -3,6 +3,7 @@
 
 #include "job.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +17,8 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
 
 /* What a command wrote: the first bytes of its output, the last of its complaints. */
 struct output {
@@ -48,7 +51,7 @@ static bool read_output(struct output *out)
 	return true;
 }
 
-static void exec_command(const struct command *command, const struct deferred_call *call, int in, int out, int err)
+static void exec_command(const struct command *command, const struct deferred_call *call, int in, int out, int err, int progress)
 {
 	char number[32];
 	sigset_t none;
@@ -61,11 +64,16 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	setenv("DEFERRED_JOB_ID", number, 1);
 	snprintf(number, sizeof(number), "%d", call->attempt);
 	setenv("DEFERRED_JOB_ATTEMPT", number, 1);
+	snprintf(number, sizeof(number), "%lld", (long long)call->receipt);
+	setenv("DEFERRED_JOB_RECEIPT", number, 1);
+	snprintf(number, sizeof(number), "%d", PROGRESS_FD);
+	setenv("DEFERRED_PROGRESS_FD", number, 1);
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
 	setenv("DEFERRED_JOB_LABEL", call->label, 1);
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
+	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 || dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);
-	syscall(SYS_close_range, 3u, ~0u, 0u);
+	syscall(SYS_close_range, PROGRESS_FD + 1u, ~0u, 0u);
 	execv(command->argv[0], command->argv);
 	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
 	_exit(127);
@@ -89,6 +97,67 @@ static int params_file(const struct deferred_call *call)
 	if (fd >= 0)
 		lseek(fd, 0, SEEK_SET);
 	return fd;
+}
+
+/* A line of progress: DONE[/TOTAL][ TEXT], or text alone. */
+static void report_line(const struct deferred_call *call, char *line)
+{
+	int64_t done = -1, total = -1;
+	char *text = line, *end;
+
+	if (isdigit((unsigned char)line[0])) {
+		done = strtoll(line, &end, 10);
+		if (*end == '/' && isdigit((unsigned char)end[1]))
+			total = strtoll(end + 1, &end, 10);
+		if (*end == '\0' || isspace((unsigned char)*end))
+			text = end;
+		else
+			done = total = -1; /* "3d model" is no number */
+	}
+	while (isspace((unsigned char)*text))
+		text++;
+	call->host->progress(call, done, total, text, strlen(text));
+}
+
+/* Lines of progress, the end of the last one not there yet. What is longer than a line is cut. */
+struct progress {
+	int fd;
+	size_t len;
+	char line[256];
+};
+
+static bool read_progress(const struct deferred_call *call, struct progress *p)
+{
+	char buf[4096];
+	ssize_t n = read(p->fd, buf, sizeof(buf));
+
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	for (ssize_t i = 0; i < n; i++) {
+		if (buf[i] == '\n') {
+			p->line[p->len] = '\0';
+			report_line(call, p->line);
+			p->len = 0;
+		} else if (p->len < sizeof(p->line) - 1) {
+			p->line[p->len++] = buf[i];
+		}
+	}
+	return true;
+}
+
+/* The bell has rung: silence it. It may have been for an earlier call. Returns false when it is of no further use: the command
+ * has been asked to end, or some plugin has put something else into its place. */
+static bool hear_bell(const struct deferred_call *call, int pidfd)
+{
+	uint64_t rung;
+	ssize_t n = read(FRAME_STOP_FD, &rung, sizeof(rung));
+
+	if (n != sizeof(rung) && !(n < 0 && errno == EAGAIN))
+		return false;
+	if (!call->host->cancelled(call))
+		return true;
+	syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0);
+	return false;
 }
 
 static size_t trimmed(const struct output *out)
@@ -142,34 +211,44 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot)
 {
 	static struct output out, err; /* static: one call at a time, and large */
-	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 };
+	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 }, progress_pipe[2] = { -1, -1 };
 	int in = params_file(call), exited = -1, status = 0, rc;
+	struct progress progress = { 0 };
+	int bell = FRAME_STOP_FD;
 	pid_t pid = -1;
 
-	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
+	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || pipe2(progress_pipe, O_CLOEXEC) < 0 ||
+	    (pid = fork()) < 0) {
 		rc = failed(call, "cannot start the command");
 		goto done;
 	}
 	if (pid == 0)
-		exec_command(command, call, in, out_pipe[1], err_pipe[1]);
+		exec_command(command, call, in, out_pipe[1], err_pipe[1], progress_pipe[1]);
 	exited = (int)syscall(SYS_pidfd_open, pid, 0);
 	close(out_pipe[1]);
 	close(err_pipe[1]);
-	out_pipe[1] = err_pipe[1] = -1;
+	close(progress_pipe[1]);
+	out_pipe[1] = err_pipe[1] = progress_pipe[1] = -1;
 	out = (struct output){ .fd = out_pipe[0] };
 	err = (struct output){ .fd = err_pipe[0], .keep_last = true };
+	progress.fd = progress_pipe[0];
 
 	/* Until the command is gone; what its own children still write then is not waited for. */
 	for (;;) {
-		struct pollfd fds[] = { { out.fd, POLLIN, 0 }, { err.fd, POLLIN, 0 }, { exited, POLLIN, 0 } };
+		struct pollfd fds[] = { { out.fd, POLLIN, 0 }, { err.fd, POLLIN, 0 }, { exited, POLLIN, 0 }, { progress.fd, POLLIN, 0 },
+					{ bell, POLLIN, 0 } };
 
-		if (poll(fds, 3, -1) < 0)
+		if (poll(fds, 5, -1) < 0)
 			continue;
 		if (fds[0].revents && !read_output(&out))
 			out.fd = -1;
 		if (fds[1].revents && !read_output(&err))
 			err.fd = -1;
-		if ((fds[2].revents && !fds[0].revents && !fds[1].revents) || (out.fd < 0 && err.fd < 0))
+		if (fds[3].revents && !read_progress(call, &progress))
+			progress.fd = -1;
+		if (fds[4].revents && !hear_bell(call, exited))
+			bell = -1;
+		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) || (exited < 0 && out.fd < 0 && err.fd < 0))
 			break;
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -181,6 +260,8 @@ done:
 			close(out_pipe[i]);
 		if (err_pipe[i] >= 0)
 			close(err_pipe[i]);
+		if (progress_pipe[i] >= 0)
+			close(progress_pipe[i]);
 	}
 	if (in >= 0)
 		close(in);

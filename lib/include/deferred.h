@@ -60,7 +60,8 @@ struct pg_conn;
 	X(ETIMEOUT, -9, "time is up")                                                 \
 	X(ENOTFOUND, -10, "no such job or track")                                     \
 	X(EFAILED, -11, "the function failed")                                        \
-	X(ESYSTEM, -12, "system call failed")
+	X(ESYSTEM, -12, "system call failed")                                         \
+	X(ESTALE, -13, "the claim is not valid any more")
 
 enum deferred_code {
 	DEFERRED_SUCCESS = 0,
@@ -178,11 +179,50 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
 					  int64_t *ids, struct deferred_error *err);
 
 /*
- * deferred_cancel - take a job out of the queue. An attempt in progress is killed by its worker soon
- * after, and cannot record another outcome. Returns 0, or DEFERRED_ENOTFOUND where the job is
- * unknown, belongs to somebody else or has finished. Source: sql/queries/job_cancel.sql.
+ * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a
+ * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed after the
+ * setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at most 5 s
+ * later. Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished.
+ * Source: sql/queries/job_cancel.sql.
  */
 DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
+
+/* ---- for functions: on a connection of their own, about the job they are run for ------------------- */
+
+/*
+ * deferred_finish_conn - record the attempt as ok in the caller's transaction: its work and the success commit together, or
+ * neither does.
+ *
+ * conn     connection of the caller's, idle, with the rights of deferred_producer. In a transaction the caller opened
+ *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
+ *          commit the lease cannot be renewed, so at most the lease less 5 s may pass.
+ * id       of the job, as in struct deferred_call.
+ * receipt  of the claim, as there.
+ * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
+ *
+ * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does, so
+ * return DEFERRED_FAILED unless the commit is known to have worked. Calls handed to host->defer are lost: defer them on
+ * `conn` instead. DEFERRED_ESTALE: the claim is not valid any more, because the job was cancelled, or
+ * the lease ended; a transaction the caller opened is aborted and can but be rolled back, and the job is done by another
+ * attempt, if at all. Else DEFERRED_EDB (with sqlstate 40001 where isolation is repeatable read and the lease was renewed
+ * since: repeat the transaction), DEFERRED_ELOST (as with any commit: it may have been stored), DEFERRED_EINVAL.
+ * Source: sql/queries/job_finish_self.sql.
+ */
+DEFERRED_API int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result,
+				      struct deferred_error *err);
+
+/*
+ * deferred_extend_conn - have the lease last longer. The worker renews it anyway while it has its server; a function that must
+ * not be interrupted by a server that is away for a while, or by a worker that is stopped, asks for more before.
+ *
+ * conn      as above; not inside a long transaction, which would keep the worker from renewing.
+ * lease_ms  milliseconds from now on, 1 to 604800000 (7 days); a lease that lasts longer already is left as it is. So long
+ *           nobody else takes the job, should the host die.
+ *
+ * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source: sql/queries/job_extend.sql.
+ */
+DEFERRED_API int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms,
+				      struct deferred_error *err);
 
 /* How a job ended. */
 struct deferred_outcome {

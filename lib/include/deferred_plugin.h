@@ -34,8 +34,17 @@
  * - The file and its folder must belong to root or to the user of check_deferred, and be writable
  *   by nobody else. Replace a plugin by rename, never in place.
  *
- * Compatibility. Members are only added at the end, and the size tells which are there. This header
- * includes no other header of the project.
+ * A function that works on a database of its own may have its claim last longer, or record its success in the very
+ * transaction of its work: deferred_extend_conn() and deferred_finish_conn() of <deferred.h>, with the id and the receipt of
+ * the call.
+ *
+ * Compatibility. Members are only added at the end, and the size tells which are there. A plugin that may be run by
+ * an older check_deferred asks first:
+ *
+ *             if (DEFERRED_HAS(call->host, progress))
+ *                     call->host->progress(call, done, total, "", 0);
+ *
+ * This header includes no other header of the project.
  */
 
 #include <stddef.h>
@@ -62,6 +71,10 @@ enum deferred_log_level {
 	DEFERRED_LOG_DEBUG = 4
 };
 
+/* Is that member of a struct deferred_call or deferred_host there? The argument is a pointer to it. */
+#define DEFERRED_HAS(thing, member) \
+	((size_t)((const char *)(&(thing)->member + 1) - (const char *)(thing)) <= (size_t)(thing)->size)
+
 struct deferred_host;
 
 /* The call, as a function sees it. Valid until the function returns. */
@@ -77,6 +90,7 @@ struct deferred_call {
 	const char *label;           /* "" if none */
 	const struct deferred_host *host; /* what the function may ask for */
 	void *host_data;             /* of the host; leave alone */
+	int64_t receipt;             /* of the claim this attempt is made under; 0 outside a queue */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */
@@ -92,7 +106,7 @@ struct deferred_host {
 	/* Delay to the next attempt after DEFERRED_LATER, milliseconds. */
 	void (*retry_after)(const struct deferred_call *call, int64_t delay_ms);
 
-	/* 1 when the function should come to an end soon: the worker stops, or the job was cancelled. */
+	/* 1 when the function should come to an end soon: the worker stops, or the job was cancelled. Cheap. */
 	int (*stop_asked)(const struct deferred_call *call);
 
 	/* Write a line to the worker's log. */
@@ -104,13 +118,23 @@ struct deferred_host {
 	const char *(*setting)(const struct deferred_call *call, const char *name);
 
 	/* Have another call deferred in the very transaction that records the success of this attempt.
-	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred.
+	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred; nor where the
+	 * function records its success itself, which should defer over its own connection then.
 	 * Returns 0, or -1 if the arguments cannot be taken. */
 	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
 
 	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
 	 * or -1 if path is not absolute or too long. */
 	int (*remove_after)(const struct deferred_call *call, const char *path);
+
+	/* 1 when the job was cancelled: whatever the function returns now, the job is recorded as cancelled. It is killed
+	 * after `kill_after` of the settings. stop_asked() says so too, and cannot tell why. */
+	int (*cancelled)(const struct deferred_call *call);
+
+	/* Say how far it is, for people: `deferred show` and `deferred ls --running` tell. done and total are in any unit, below
+	 * 0: not known; text, at most 200 bytes, may be empty. Costs no more than copying them, so it may be called
+	 * at each step; about one report a second goes to the database. */
+	void (*progress)(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len);
 };
 
 enum deferred_function_flags {

@@ -2,7 +2,7 @@
 --
 -- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in
 -- deferred.3 and drawn as a state machine in lib/job.h. Functions here call some of later migrations (limits in 0004,
--- waking in 0005): PostgreSQL looks for them at the call.
+-- waking in 0005, progress in 0006): PostgreSQL looks for them at the call.
 
 -- Roles are global to the cluster: another database may have made them already.
 do $roles$
@@ -731,6 +731,8 @@ as $$
 $$;
 comment on function deferred.__may_touch(name) is 'true for who deferred a job, for workers and administrators';
 
+-- The worker that runs it is told: by a notification, should it listen. What is sent is a hint only, on which the worker looks
+-- at its claims; so anybody may send it.
 create function deferred.cancel(id bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -745,10 +747,14 @@ begin
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
     values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true,
             format('cancelled by %s', deferred.__actor()), h.started_at, h.worker, h.receipt);
+    if h.receipt is not null then
+        delete from deferred.__deferred_progress p where p.job_id = $1;
+        if h.worker is not null then perform pg_notify('deferred', '!' || h.worker); end if;
+    end if;
     return true;
 end
 $$;
-comment on function deferred.cancel(bigint) is 'take a job out of the queue, running or not; its worker kills a running attempt. False: nothing to cancel';
+comment on function deferred.cancel(bigint) is 'take a job out of the queue, running or not; its worker asks a running attempt to stop, and kills it soon after. False: nothing to cancel';
 
 create function deferred.retry(id bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -506,6 +506,8 @@ create function deferred.__queue_clear(queue text, from_id bigint, to_id bigint,
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    v_workers bigint[];
 begin
     with seen as materialized (
         select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
@@ -517,7 +519,10 @@ begin
         select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
                format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
         from gone g)
-    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch) into cancelled, next_id;
+    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch),
+           array(select distinct g.worker from gone g where g.worker is not null)
+    into cancelled, next_id, v_workers;
+    perform pg_notify('deferred', '!' || w) from unnest(v_workers) w;
 end
 $$;
 comment on function deferred.__queue_clear is 'part of "deferred queue clear": cancels some jobs of a queue';

@@ -1,6 +1,9 @@
--- job_recorded: which of these claims have their row in the log? Asked after the answer to a commit was lost.
+-- job_recorded: what does the log say of these claims? Asked after the answer to a commit was lost, and of attempts whose
+-- recording was refused: the function may have finished its job itself, or somebody cancelled it.
 -- $1 id int8[], $2 receipt int8[]
--- returns one row for each recorded claim: id (int8)
+-- returns one row for each recorded claim: its position in the arrays from 1 (int8), outcome (text)
 -- locks: none. Index: __deferred_log_job
-select r.id from unnest($1::int8[], $2::int8[]) as r(id, receipt)
-where exists (select from deferred.__deferred_log l where l.job_id = r.id and l.receipt = r.receipt)
+select r.n, l.outcome
+from unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, n)
+cross join lateral (select x.outcome from deferred.__deferred_log x where x.job_id = r.id and x.receipt = r.receipt
+                    order by x.finished_at desc limit 1) l

@@ -58,6 +58,16 @@ static json_t *ids_json(const struct store_ids *ids)
 	return list;
 }
 
+static json_t *leases_json(const struct store_cycle *cycle, bool renewed)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < cycle->leases_len; i++)
+		if (cycle->leases[i].ours && (!renewed || cycle->leases[i].left_ms > 0))
+			json_array_append_new(list, json_integer(cycle->leases[i].id));
+	return list;
+}
+
 static void answer(json_t *out)
 {
 	json_dumpf(out, stdout, JSON_COMPACT);
@@ -267,8 +277,8 @@ static void do_cycle(char *line)
 		holes += cursor.lane[i].holes;
 	json_object_set_new(out, "claimed", claimed);
 	json_object_set_new(out, "recorded", ids_json(&cycle.recorded));
-	json_object_set_new(out, "ours", ids_json(&cycle.ours));
-	json_object_set_new(out, "renewed", ids_json(&cycle.renewed));
+	json_object_set_new(out, "ours", leases_json(&cycle, false));
+	json_object_set_new(out, "renewed", leases_json(&cycle, true));
 	json_object_set_new(out, "seen", json_integer(cycle.seen));
 	json_object_set_new(out, "lapsed", ids_json(&cycle.lapsed));
 	json_object_set_new(out, "promoted", json_integer(cycle.promoted));

@@ -77,6 +77,17 @@ static int on_remove_after(const struct deferred_call *call, const char *path)
 	return 0;
 }
 
+static int on_cancelled(const struct deferred_call *call)
+{
+	(void)call;
+	return getenv("CANCELLED") != NULL;
+}
+
+static void on_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *s, size_t len)
+{
+	json_object_set_new(call->host_data, "progress", json_pack("[IIo]", (json_int_t)done, (json_int_t)total, text(s, len)));
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = on_result,
@@ -87,6 +98,8 @@ static const struct deferred_host host = {
 	.setting = on_setting,
 	.defer = on_defer,
 	.remove_after = on_remove_after,
+	.cancelled = on_cancelled,
+	.progress = on_progress,
 };
 
 static void on_refused(void *data, const char *file, const char *why)

@@ -968,6 +968,83 @@ static void the_last_error_belongs_to_its_thread(void **state)
 
 /* ---- cancel, wait ----------------------------------------------------------------------------- */
 
+/* ---- a job about itself ----------------------------------------------------------------------- */
+
+/* A job that is claimed with this receipt. */
+static int64_t claimed(int64_t receipt)
+{
+	struct deferred_error err;
+	int64_t id = 0;
+
+	assert_ok(deferred_defer_conn(db, "f", NULL, NULL, &id, &err), &err);
+	value_on(db, "update deferred.__deferred_hot set receipt = %lld, worker = 1, attempt = 1, started_at = now(),"
+		     " visible_at = now() + interval '1 min' where id = %lld returning id", (long long)receipt, (long long)id);
+	return id;
+}
+
+static void a_job_finishes_in_the_callers_transaction(void **state)
+{
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	int64_t id = claimed(-5);
+
+	(void)state;
+	run_on(conn, "begin");
+	assert_ok(deferred_extend_conn(conn, id, -5, 1000, &err), &err);
+	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", &err), &err);
+	assert_int_equal(hot_jobs(), 1);
+	run_on(conn, "rollback");
+	assert_int_equal(hot_jobs(), 1);
+	assert_ok(deferred_extend_conn(conn, id, -5, INT64_C(604800000), NULL), &err);
+	assert_string_equal(value_on(db, "select visible_at > now() + interval '6 days' from deferred.__deferred_hot"), "t");
+	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", NULL), &err);
+	assert_int_equal(hot_jobs(), 0);
+	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"), "ok1d\xc3\xb6ne");
+	PQfinish(conn);
+}
+
+static void a_claim_that_is_not_valid_is_stale_and_spoils_the_transaction(void **state)
+{
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	int64_t id = claimed(5);
+
+	(void)state;
+	run_on(conn, "begin");
+	assert_int_equal(deferred_finish_conn(conn, id, 6, NULL, &err), DEFERRED_ESTALE);
+	assert_int_equal(err.code, DEFERRED_ESTALE);
+	assert_string_equal(err.sqlstate, "55000");
+	assert_non_null(strstr(err.message, "it was claimed again"));
+	assert_non_null(strstr(err.hint, "roll back"));
+	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
+	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "25P02");
+	run_on(conn, "rollback");
+	assert_int_equal(deferred_extend_conn(conn, id, 6, 1, &err), DEFERRED_ESTALE);
+	assert_int_equal(hot_jobs(), 1);
+	PQfinish(conn);
+	assert_string_equal(deferred_strerror(DEFERRED_ESTALE), "the claim is not valid any more");
+}
+
+static void what_is_no_claim_is_refused_before_anything_is_sent(void **state)
+{
+	static char big[8194];
+	struct deferred_error err;
+
+	(void)state;
+	memset(big, 'x', sizeof(big) - 1);
+	assert_int_equal(deferred_finish_conn(db, 0, 5, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_finish_conn(db, 5, 0, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.hint, "deferred run"));
+	assert_int_equal(deferred_finish_conn(db, 1, 1, big, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "8193 bytes"));
+	assert_int_equal(deferred_finish_conn(db, 1, 1, "\xff", &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_extend_conn(db, 1, 1, 0, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_extend_conn(db, 1, 1, INT64_C(604800001), &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_extend_conn(db, -1, 1, 5, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_extend_conn(NULL, 1, 1, 5, &err), DEFERRED_ECONNECT);
+}
+
 static void *finish_job(void *data)
 {
 	PGconn *conn = connect_to(conninfo);
@@ -1056,6 +1133,9 @@ int main(void)
 		TEST(defer_works_on_both_sides_of_a_fork),
 		TEST(threads_take_turns_on_defer),
 		TEST(the_last_error_belongs_to_its_thread),
+		TEST(a_job_finishes_in_the_callers_transaction),
+		TEST(a_claim_that_is_not_valid_is_stale_and_spoils_the_transaction),
+		TEST(what_is_no_claim_is_refused_before_anything_is_sent),
 		TEST(waiting_ends_with_the_job),
 		TEST(a_cancelled_job_is_gone_for_good),
 	};

@@ -92,7 +92,8 @@ class Worker:
         return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), self.id)}
 
     def renew(self, *jobs, lease_ms=MINUTE):
-        return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), [lease_ms] * len(jobs))}
+        """Those still ours."""
+        return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), [lease_ms] * len(jobs)) if r[2]}
 
     def release(self, *jobs):
         return self.ask("job_release", *ids_and_receipts(jobs))[0][0]
@@ -331,8 +332,9 @@ def test_a_job_that_becomes_ready_again_goes_to_the_tail(db, worker):
     w.commit()
     w.retry(claimed[jobs[1]])
     w.commit()
-    w.renew(claimed[jobs[2]], lease_ms=0)
+    w.renew(claimed[jobs[2]])
     w.commit()
+    lapse(db, claimed[jobs[2]])
     assert w.claim(0) == [] and db.log(jobs[2]) == []
     w.commit()  # its attempt is lost, and it is ready
     w.release(claimed[jobs[3]], claimed[jobs[4]])
@@ -565,7 +567,7 @@ def test_what_an_attempt_leaves_in_the_log(db, worker):
     assert db.sql(log, again) == [(1, "failed", False, "no", None, None, w.id, other.receipt, "p 1", 5, 2000, 6, 7, 8, None, True, True)]
     hot = row(db, again)
     assert hot["due_at"] == hot["visible_at"] and hot["receipt"] is hot["worker"] is hot["started_at"] is None and hot["attempt"] == 1
-    assert [r[0] for r in w.ask("job_recorded", [job, again, job], [first.receipt, other.receipt, 5])] == [job, again]
+    assert w.ask("job_recorded", [job, again, job], [first.receipt, other.receipt, 5]) == [(1, "crashed"), (2, "failed")]
 
 
 def test_renewing_extends_the_lease_from_now(db, worker):
@@ -588,7 +590,8 @@ def test_renewing_passes_over_a_row_that_another_has_locked(db, worker):
     w.commit()
     other = db.connect()
     other.cursor().execute("select deferred.cancel(%s)", (first.id,))
-    assert sorted(w.ask("job_renew", *ids_and_receipts([first, second]), [MINUTE, MINUTE])) == sorted([(first.id, False), (second.id, True)])
+    assert sorted(w.ask("job_renew", *ids_and_receipts([first, second]), [MINUTE, MINUTE])) == sorted(
+        [(first.id, first.receipt, True, None, None), (second.id, second.receipt, True, MINUTE, None)])
     w.commit()
     other.rollback()
     other.close()
