@@ -55,9 +55,10 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 	pg_args_init(&args);
 	pg_arg_text(&args, filter->queue);
 	pg_arg_text(&args, filter->fn);
-	pg_arg_text(&args, filter->state);
+	if (!filter->running)
+		pg_arg_text(&args, filter->state);
 	pg_arg_int4(&args, filter->limit);
-	return exec(pg, ls_statement(filter->state), &args, res, err);
+	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
 }
 
 int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)

@@ -18,10 +18,11 @@ int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err);
 struct store_admin_filter {
 	const char *queue, *fn;
 	const char *state; /* one of JOB_STATES; NULL: the hot ones */
+	bool running;      /* those that workers hold; state does not count then */
 	int limit;
 };
 
-/* Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql. */
+/* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql, admin_ls_running.sql. */
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err);
 
 /* *res has no row where there is no such job. Source: admin_show.sql. */

@@ -45,11 +45,33 @@ static void print_table(const struct pg_result *res)
 	table_end(&t);
 }
 
+static void print_running(const struct pg_result *res)
+{
+	static const char *const headers[] = { ">ID", "QUEUE", "FUNCTION", ">TRY", ">FOR", "LEASE", "WORKER", "PROGRESS", "LABEL" };
+	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE];
+	struct table t;
+
+	table_begin(&t, headers, 9);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
+		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
+		table_cell(&t, "%" PRId64, pg_int(res, i, 4));
+		table_cell(&t, "%s", table_age(age, pg_int(res, i, 5)));
+		table_cell(&t, "%s", table_age(age, pg_int(res, i, 6)));
+		table_cell(&t, "%s", pg_text(res, i, 7, NULL));
+		table_cell(&t, "%s", table_progress(progress, res, i, 8));
+		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
+	}
+	table_end(&t);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "state", required_argument, NULL, 's' }, { "queue", required_argument, NULL, 'q' },
-		{ "fn", required_argument, NULL, 'f' },    { "limit", required_argument, NULL, 'l' }, { 0 }
+		{ "fn", required_argument, NULL, 'f' },    { "limit", required_argument, NULL, 'l' },
+		{ "running", no_argument, NULL, 'r' },     { 0 }
 	};
 	struct store_admin_filter filter = { .limit = LIMIT_DEFAULT };
 	struct deferred_error err = { 0 };
@@ -71,6 +93,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		case 'f':
 			filter.fn = optarg;
 			break;
+		case 'r':
+			filter.running = true;
+			break;
 		case 'l':
 			if (!cli_int(cli, "--limit", optarg, 1, LIMIT_MAX, &limit))
 				return EX_USAGE;
@@ -82,6 +107,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+	if (filter.running && filter.state)
+		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%s\"", filter.state);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
@@ -90,15 +117,16 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc < 0)
 		return cli_fail(&err);
 	if (cli->json) {
-		cli_print_json_array(res, 10);
+		cli_print_json_array(res, filter.running ? 12 : 10);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
-		print_table(res);
+		(filter.running ? print_running : print_table)(res);
 	}
 	pg_result_free(res);
 	return EX_OK;
 }
 
 const struct cmd cmd_ls = {
-	"ls", "[--state STATE] [--queue Q] [--fn FN] [--limit N]", "list jobs: those still to be run, or those of one state", run,
+	"ls", "[--state STATE | --running] [--queue Q] [--fn FN] [--limit N]",
+	"list jobs: those still to be run, or those of one state", run,
 };

@@ -26,7 +26,7 @@ static void print_job(const struct pg_result *res)
 		{ "label", 4 }, { "key", 5 }, { "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 }
 	};
 	const char *state = pg_text(res, 0, 1, NULL);
-	char age[TABLE_AGE_SIZE];
+	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE];
 
 	printf("job         %" PRId64 "\n", pg_int(res, 0, 0));
 	print_line("state", state);
@@ -39,6 +39,7 @@ static void print_job(const struct pg_result *res)
 			   pg_text(res, 0, 13, NULL));
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		print_line(lines[i].name, pg_text(res, 0, lines[i].col, NULL));
+	print_line("progress", table_progress(progress, res, 0, 18));
 	print_line("params", pg_text(res, 0, 16, NULL));
 }
 

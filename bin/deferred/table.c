@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "table.h"
 
+#include "pg.h"
+
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,5 +152,25 @@ const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us)
 		snprintf(buf, TABLE_AGE_SIZE, "%.1fs", (double)us / 1e6);
 	else
 		table_age(buf, us / 1000000);
+	return buf;
+}
+
+const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result *res, size_t row, int col)
+{
+	int64_t done = pg_int(res, row, col), total = pg_int(res, row, col + 1);
+	const char *text = pg_text(res, row, col + 2, NULL);
+	char age[TABLE_AGE_SIZE];
+	int n = 0;
+
+	buf[0] = '\0';
+	if (pg_null(res, row, col + 3))
+		return buf;
+	if (!pg_null(res, row, col))
+		n = snprintf(buf, TABLE_PROGRESS_SIZE, "%" PRId64, done);
+	if (n > 0 && !pg_null(res, row, col + 1))
+		n += snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, " of %" PRId64 " (%.0f %%)", total,
+			      100.0 * (double)done / (double)total);
+	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text, n > 0 || text[0] ? ", " : "",
+		 table_age(age, pg_int(res, row, col + 3)));
 	return buf;
 }

@@ -27,6 +27,11 @@ void table_end(struct table *t);
 #define TABLE_AGE_SIZE 32
 const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds);
 
+/* How far a job is, from columns col.. of a result: done, total, text, seconds since it was said. "" where it is not said. */
+struct pg_result;
+#define TABLE_PROGRESS_SIZE 320
+const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result *res, size_t row, int col);
+
 /* A time in microseconds: 250us, 1.5ms, 12.3s. */
 const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);
 
