@@ -22,7 +22,7 @@ def test_the_c_examples_compile_without_a_warning(tmp_path):
         done = run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I" + os.path.join(pg.TOP, "lib", "include"),
                     "-I/usr/include/postgresql", path])
         assert done.returncode == 0, done.stderr
-    assert number == 2
+    assert number == 3
 
 
 def test_the_sql_examples_run(db):
