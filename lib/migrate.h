@@ -12,9 +12,9 @@
 #include "pg.h"
 
 /* Schema versions that the statements of this program work with. MAX is the newest embedded migration. */
-#define MIGRATE_VERSION_MIN 6
+#define MIGRATE_VERSION_MIN 7
 
-#define MIGRATE_VERSION_MAX 6
+#define MIGRATE_VERSION_MAX 7
 
 /*
  * migrate_version - version of the schema; 0: there is none.

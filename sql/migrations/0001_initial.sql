@@ -47,7 +47,7 @@ comment on column deferred.__deferred_migration.applied_by is 'role that applied
 
 create table deferred.__deferred_queue (
     name                  text collate "C" primary key
-                          check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
+                          check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
     paused                boolean not null default false,
     params_max_bytes      integer not null default 1048576 check (params_max_bytes > 0),
     created_at            timestamptz not null default clock_timestamp(),
@@ -404,10 +404,10 @@ begin
                 hint = 'an administrator grants it by a row in deferred.__deferred_grant';
         end if;
         if v_max_bytes is null then
-            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
                 raise exception using errcode = '22023',
                     message = format('invalid queue name %L', left(v_queue, 200)),
-                    hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+                    hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
             end if;
             insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
             v_max_bytes := 1048576;

@@ -34,7 +34,7 @@ set local role deferred_owner;
 
 create table deferred.__deferred_rule (
     id                   bigint generated always as identity primary key,
-    name                 text collate "C" not null unique check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'),
+    name                 text collate "C" not null unique check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
     query                text not null,
     fn                   text collate "C" not null,
     params               json not null default '{}',
@@ -112,17 +112,17 @@ declare
     v text;
     v_id bigint;
 begin
-    if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+    if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         raise exception using errcode = '22023', message = format('invalid rule name %L', left($1, 200)),
-            hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if $3 is null or length($3) > 127 or $3 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
         raise exception using errcode = '22023', message = format('invalid function name %L', left($3, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
-    if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+    if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         raise exception using errcode = '22023', message = format('invalid queue name %L', left(v_queue, 200)),
-            hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if coalesce(btrim($2, E' \t\r\n;'), '') = '' then
         raise exception using errcode = '22023', message = format('the query of rule %L is empty', $1),

@@ -382,9 +382,9 @@ begin
             hint = 'deferred(1) lists the settings';
     end if;
     if $3 then
-        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
             raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
-                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+                hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
         update deferred.__deferred_queue q set removed_at = null where q.name = $1 and q.removed_at is not null;

@@ -17,10 +17,10 @@ select p.ended, x.priority::int4, x.xid, x.id,
 from part p
 left join lateral (
     (select h.priority, h.xid, h.id from deferred.__deferred_hot h
-     where p.ended and h.queue = p.queue and h.priority = p.high and h.due_at is null and not h.limited
+     where p.ended and h.queue = p.queue and h.priority = p.high and h.due_at is null and not h.limited and h.fn is not null
        and (h.xid, h.id) >= (p.from_xid, p.from_id) and h.xid < p.until_xid
      order by h.xid, h.id limit 1)
     union all
     (select h.priority, h.xid, h.id from deferred.__deferred_hot h
-     where p.from_xid is null and h.queue = p.queue and h.priority between p.low and p.high and h.due_at is null and not h.limited
+     where p.from_xid is null and h.queue = p.queue and h.priority between p.low and p.high and h.due_at is null and not h.limited and h.fn is not null
      order by h.priority desc, h.xid, h.id limit 1)) x on true

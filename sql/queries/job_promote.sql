@@ -3,7 +3,7 @@
 -- returns one row: number of jobs (int8)
 -- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
 with due as materialized (
-    select h.id from deferred.__deferred_hot h where h.due_at <= now()
+    select h.id from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null
     order by h.due_at limit $1::int4 for update skip locked),
 ready as (
     update deferred.__deferred_hot h set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()

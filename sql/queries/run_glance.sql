@@ -3,7 +3,7 @@
 -- returns one row: schema version (int4), there is (bool)
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
 select (select max(m.version) from deferred.__deferred_migration m),
-       exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited)
+       exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited and h.fn is not null)
        or exists (select from deferred.__deferred_hot h where h.due_at is null and h.limited and h.concurrency_key is null)
        or exists (select from deferred.__deferred_hot h where h.concurrency_key is not null)
-       or exists (select from deferred.__deferred_hot h where h.due_at <= now())
+       or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * message - how ids and receipts of messages are written for consumers that speak the queue protocol.
+ *
+ * A message id is a GUID made from the job id, and back: a version 8 UUID that carries the id and 58 bits that follow from
+ * it, so that any other GUID is refused. Neither is a secret: a message is deleted by its receipt, and nobody is let in
+ * by it.
+ */
+#ifndef MESSAGE_H
+#define MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MESSAGE_GUID_SIZE 37    /* 36 characters and NUL */
+#define MESSAGE_RECEIPT_SIZE 12 /* 11 characters and NUL */
+
+/* The GUID of a job id, lower-case. */
+void message_guid(char guid[MESSAGE_GUID_SIZE], int64_t id);
+
+/* The id of a GUID of len characters, in either case. False: message_guid() makes no such GUID of an id above 0. */
+bool message_guid_read(const char *guid, size_t len, int64_t *id);
+
+/* A receipt as text of A-Z a-z 0-9 "_" and "-": base64url without padding. */
+void message_receipt(char text[MESSAGE_RECEIPT_SIZE], int64_t receipt);
+
+/* Its number. False: message_receipt() makes no such text. */
+bool message_receipt_read(const char *text, size_t len, int64_t *receipt);
+
+#endif

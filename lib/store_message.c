@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+#include "store_message.h"
+
+#include "clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE "message"
+#define EPOCH_2000_US 946684800000000ll   /* the server counts from 2000 */
+#define NEVER_TTL_S 250000000000ll        /* beyond what the server can add to its clock: 7,900 years */
+
+/* Send a statement; the arguments are cleared, *res is NULL on failure. */
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+		struct deferred_error *err)
+{
+	int rc = pg_exec(pg, stmt, args, PG_BINARY, res, err);
+
+	if (args)
+		pg_args_clear(args);
+	return rc;
+}
+
+/* A binary timestamptz; NULL and infinity are never. */
+static int64_t time_us(const struct pg_result *res, size_t row, int col)
+{
+	int64_t us = pg_int(res, row, col);
+
+	return pg_null(res, row, col) || us > INT64_MAX - EPOCH_2000_US ? MESSAGE_NEVER : us + EPOCH_2000_US;
+}
+
+/* Column 0 of a row is the number of the item from 1. */
+static size_t item_of(const struct pg_result *res, size_t row, size_t n)
+{
+	int64_t i = pg_int(res, row, 0) - 1;
+
+	return i >= 0 && (size_t)i < n ? (size_t)i : n;
+}
+
+static int copy_text(char **out, size_t *len, const struct pg_result *res, size_t row, int col, struct deferred_error *err)
+{
+	const char *text = pg_text(res, row, col, len);
+
+	*out = malloc(*len + 1);
+	if (!*out)
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	memcpy(*out, text, *len);
+	(*out)[*len] = '\0';
+	return 0;
+}
+
+int store_message_session(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_result *res;
+	int rc = exec(pg, &sql_message_session, NULL, &res, err);
+
+	pg_result_free(res);
+	return rc;
+}
+
+/* The columns of a batch on their way to the server. */
+struct columns {
+	const char **queue, **text;
+	size_t *text_len;
+	int64_t *a, *b, *c;
+	int32_t *d;
+};
+
+static void columns_clear(struct columns *c)
+{
+	free(c->queue);
+	free(c->text);
+	free(c->text_len);
+	free(c->a);
+	free(c->b);
+	free(c->c);
+	free(c->d);
+}
+
+static int columns_init(struct columns *c, size_t n, struct deferred_error *err)
+{
+	c->queue = calloc(n, sizeof(*c->queue));
+	c->text = calloc(n, sizeof(*c->text));
+	c->text_len = calloc(n, sizeof(*c->text_len));
+	c->a = calloc(n, sizeof(*c->a));
+	c->b = calloc(n, sizeof(*c->b));
+	c->c = calloc(n, sizeof(*c->c));
+	c->d = calloc(n, sizeof(*c->d));
+	if (c->queue && c->text && c->text_len && c->a && c->b && c->c && c->d)
+		return 0;
+	columns_clear(c);
+	return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+}
+
+/* ---- put -------------------------------------------------------------------------------------- */
+
+static void read_put(struct message_put *items, size_t n, const struct pg_result *res)
+{
+	for (size_t row = 0; row < pg_rows(res); row++) {
+		size_t i = item_of(res, row, n);
+		struct message *m;
+
+		if (i == n)
+			continue;
+		m = &items[i].message;
+		items[i].status = (enum message_status)pg_int(res, row, 1);
+		m->id = pg_int(res, row, 2);
+		m->receipt = pg_int(res, row, 3);
+		m->inserted_us = time_us(res, row, 4);
+		m->expires_us = time_us(res, row, 5);
+		m->visible_us = time_us(res, row, 6);
+	}
+}
+
+int store_message_put(struct pg *pg, struct message_put *items, size_t n, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct columns c;
+	struct pg_args args;
+	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	for (size_t i = 0; i < n; i++) {
+		memset(&items[i].message, 0, sizeof(items[i].message));
+		c.queue[i] = items[i].queue;
+		c.text[i] = items[i].text;
+		c.text_len[i] = items[i].text_len;
+		c.a[i] = items[i].visibility_s;
+		c.b[i] = items[i].ttl_s > NEVER_TTL_S ? -1 : items[i].ttl_s;
+	}
+	pg_args_init(&args);
+	pg_arg_text_array(&args, c.queue, NULL, n);
+	pg_arg_text_array(&args, c.text, c.text_len, n);
+	pg_arg_int8_array(&args, c.a, NULL, n);
+	pg_arg_int8_array(&args, c.b, NULL, n);
+	columns_clear(&c);
+	rc = exec(pg, &sql_message_put, &args, &res, err);
+	if (rc == 0)
+		read_put(items, n, res);
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- get and peek ----------------------------------------------------------------------------- */
+
+void message_get_clear(struct message_get *item)
+{
+	for (size_t i = 0; i < item->n; i++)
+		free(item->messages[i].text);
+	free(item->messages);
+	item->messages = NULL;
+	item->n = 0;
+}
+
+static int read_message(struct message_get *item, const struct pg_result *res, size_t row, struct deferred_error *err)
+{
+	struct message *m;
+
+	if (item->n == (size_t)item->max)
+		return error_set(err, DEFERRED_EDB, WHERE, "more than %d messages were returned", item->max);
+	if (!item->messages)
+		item->messages = calloc((size_t)item->max, sizeof(*item->messages));
+	if (!item->messages)
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	m = &item->messages[item->n];
+	m->id = pg_int(res, row, 2);
+	m->receipt = pg_int(res, row, 3);
+	m->attempt = (int32_t)pg_int(res, row, 4);
+	m->inserted_us = time_us(res, row, 5);
+	m->expires_us = time_us(res, row, 6);
+	m->visible_us = time_us(res, row, 7);
+	if (copy_text(&m->text, &m->text_len, res, row, 8, err) < 0)
+		return DEFERRED_ENOMEM;
+	item->n++;
+	return 0;
+}
+
+/* Only those items of the batch that are of this kind; `at` maps the numbers of the statement to ours. */
+static int get_some(struct pg *pg, struct message_get *items, size_t n, bool peek, struct columns *c, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	size_t some = 0;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		if (items[i].peek != peek)
+			continue;
+		c->queue[some] = items[i].queue;
+		c->d[some] = items[i].max;
+		c->a[some] = items[i].visibility_s;
+		c->b[some++] = (int64_t)i;
+	}
+	if (some == 0)
+		return 0;
+	pg_args_init(&args);
+	pg_arg_text_array(&args, c->queue, NULL, some);
+	pg_arg_int4_array(&args, c->d, NULL, some);
+	if (!peek)
+		pg_arg_int8_array(&args, c->a, NULL, some);
+	rc = exec(pg, peek ? &sql_message_peek : &sql_message_get, &args, &res, err);
+	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
+		size_t i = item_of(res, row, some);
+		struct message_get *item = &items[c->b[i < some ? i : 0]];
+
+		if (i == some)
+			continue;
+		item->status = (enum message_status)pg_int(res, row, 1);
+		if (!pg_null(res, row, 2))
+			rc = read_message(item, res, row, err);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_message_get(struct pg *pg, struct message_get *items, size_t n, struct deferred_error *err)
+{
+	struct columns c;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		items[i].messages = NULL;
+		items[i].n = 0;
+	}
+	rc = n == 0 ? 1 : columns_init(&c, n, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = get_some(pg, items, n, false, &c, err);
+	if (rc == 0)
+		rc = get_some(pg, items, n, true, &c, err);
+	columns_clear(&c);
+	return rc;
+}
+
+/* ---- with a receipt --------------------------------------------------------------------------- */
+
+int store_message_update(struct pg *pg, struct message_update *items, size_t n, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct columns c;
+	struct pg_args args;
+	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	for (size_t i = 0; i < n; i++) {
+		c.queue[i] = items[i].queue;
+		c.a[i] = items[i].id;
+		c.b[i] = items[i].receipt;
+		c.c[i] = items[i].visibility_s;
+		c.text[i] = items[i].text;
+		c.text_len[i] = items[i].text_len;
+	}
+	pg_args_init(&args);
+	pg_arg_text_array(&args, c.queue, NULL, n);
+	pg_arg_int8_array(&args, c.a, NULL, n);
+	pg_arg_int8_array(&args, c.b, NULL, n);
+	pg_arg_int8_array(&args, c.c, NULL, n);
+	pg_arg_text_array(&args, c.text, c.text_len, n);
+	columns_clear(&c);
+	rc = exec(pg, &sql_message_update, &args, &res, err);
+	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
+		size_t i = item_of(res, row, n);
+
+		if (i == n)
+			continue;
+		items[i].status = (enum message_status)pg_int(res, row, 1);
+		items[i].new_receipt = pg_int(res, row, 2);
+		items[i].visible_us = time_us(res, row, 3);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct columns c;
+	struct pg_args args;
+	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	for (size_t i = 0; i < n; i++) {
+		c.queue[i] = items[i].queue;
+		c.a[i] = items[i].id;
+		c.b[i] = items[i].receipt;
+	}
+	pg_args_init(&args);
+	pg_arg_text_array(&args, c.queue, NULL, n);
+	pg_arg_int8_array(&args, c.a, NULL, n);
+	pg_arg_int8_array(&args, c.b, NULL, n);
+	columns_clear(&c);
+	rc = exec(pg, &sql_message_delete, &args, &res, err);
+	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
+		size_t i = item_of(res, row, n);
+
+		if (i < n)
+			items[i].status = (enum message_status)pg_int(res, row, 1);
+	}
+	pg_result_free(res);
+	return rc;
+}

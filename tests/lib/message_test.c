@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* What message writes it reads, and nothing else. */
+#include "message.h"
+
+#include "random.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MANY 20000
+
+static bool guid_back(const char *guid, int64_t *id)
+{
+	return message_guid_read(guid, strlen(guid), id);
+}
+
+static bool receipt_back(const char *text, int64_t *receipt)
+{
+	return message_receipt_read(text, strlen(text), receipt);
+}
+
+static void a_guid_gives_its_id_back(void **state)
+{
+	static const int64_t ids[] = { 1, 2, 3, 1000000, INT32_MAX, INT64_MAX - 1, INT64_MAX };
+	uint64_t seed = 1;
+	int64_t id;
+	char guid[MESSAGE_GUID_SIZE];
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		int64_t want = i < 7 ? ids[i] : (int64_t)(random_next(&seed) >> (1 + i % 40));
+
+		want += want == 0;
+		message_guid(guid, want);
+		assert_int_equal(strlen(guid), 36);
+		assert_true(guid[14] == '8' && strchr("89ab", guid[19]));
+		id = 0;
+		assert_true(guid_back(guid, &id));
+		assert_true(id == want);
+		for (char *p = guid; *p; p++)
+			*p = (char)toupper((unsigned char)*p);
+		assert_true(guid_back(guid, &id) && id == want);
+	}
+}
+
+static void a_guid_stays_what_it_was(void **state)
+{
+	char guid[MESSAGE_GUID_SIZE];
+
+	(void)state;
+	message_guid(guid, 1);
+	assert_string_equal(guid, "498ce4d0-227b-894f-abc1-7d4cd17cffa6");
+	message_guid(guid, 123456789);
+	assert_string_equal(guid, "01ada664-352f-8045-a9c0-63a1991ba11d");
+}
+
+static void every_other_guid_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"", "1", "6012a834-f3cf-410f-bddd-dc29ee36de2a", "00000000-0000-8000-8000-000000000000",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff", "../../../../../../../../../etc/passwd",
+	};
+	char guid[MESSAGE_GUID_SIZE], other[MESSAGE_GUID_SIZE + 1];
+	uint64_t seed = 2;
+	int64_t id = -7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(guid_back(bad[i], &id));
+	/* any one digit changed, a character too many or too few, a dash elsewhere */
+	for (int n = 0; n < 200; n++) {
+		message_guid(guid, (int64_t)(random_next(&seed) >> 1));
+		for (int i = 0; i < 36; i++) {
+			memcpy(other, guid, sizeof(guid));
+			other[i] = guid[i] == '-' ? '0' : guid[i] == '0' ? '1' : '0';
+			assert_false(guid_back(other, &id));
+			other[i] = 'g';
+			assert_false(guid_back(other, &id));
+		}
+		assert_false(message_guid_read(guid, 35, &id));
+		memcpy(other, guid, sizeof(guid));
+		strcat(other, "0");
+		assert_false(guid_back(other, &id));
+	}
+	/* those of ids that are none */
+	message_guid(guid, 0);
+	assert_false(guid_back(guid, &id));
+	message_guid(guid, -5);
+	assert_false(guid_back(guid, &id));
+	message_guid(guid, INT64_MIN);
+	assert_false(guid_back(guid, &id));
+	assert_int_equal(id, -7);
+}
+
+static void a_receipt_gives_its_number_back(void **state)
+{
+	static const int64_t numbers[] = { 0, 1, -1, INT64_MAX, INT64_MIN, 42 };
+	char text[MESSAGE_RECEIPT_SIZE];
+	uint64_t seed = 3;
+	int64_t receipt;
+
+	(void)state;
+	for (size_t i = 0; i < MANY; i++) {
+		int64_t want = i < 6 ? numbers[i] : (int64_t)random_next(&seed);
+
+		message_receipt(text, want);
+		assert_int_equal(strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"), 11);
+		assert_int_equal(strlen(text), 11);
+		assert_true(receipt_back(text, &receipt) && receipt == want);
+	}
+}
+
+static void every_other_receipt_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"", "A", "AAAAAAAAAA", "AAAAAAAAAAAA", "AAAAAAAAAAB", "AAAAAAAAAAC", "AAAAAAAAAAD", "AAAAAAAAA+A", "AAAAAAAAA/A", "AAAAAAAAAA=",
+		"AAAAAAAAA A", "AAAAAAAAA\xff""A", "MjBOb3YyMDI2MTg6MTU6MzJiM2M3", "AgAAAAMAAAA+/w==",
+	};
+	int64_t receipt = -7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(receipt_back(bad[i], &receipt));
+	assert_false(message_receipt_read("AAAAA\0AAAAA", 11, &receipt));
+	assert_int_equal(receipt, -7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_guid_gives_its_id_back),
+		cmocka_unit_test(a_guid_stays_what_it_was),
+		cmocka_unit_test(every_other_guid_is_refused),
+		cmocka_unit_test(a_receipt_gives_its_number_back),
+		cmocka_unit_test(every_other_receipt_is_refused),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("message", tests, NULL, NULL);
+}
