@@ -76,7 +76,7 @@ static bool queue_valid(const char *s)
 		return false;
 	while (is_alpha(s[len]) || is_digit(s[len]) || s[len] == '.' || s[len] == '-')
 		len++;
-	return s[len] == '\0' && len <= 63;
+	return s[len] == '\0' && len <= 88;
 }
 
 static size_t utf8_chars(const char *s)
@@ -124,7 +124,7 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
 		error_set(err, DEFERRED_EINVAL, "opts", "invalid queue name '%.200s'", o->queue);
-		error_hint(err, "a name has 1 to 63 letters, digits, \"_\", \".\" and \"-\", and begins with none of the last two");
+		error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with none of the last two");
 		return DEFERRED_EINVAL;
 	}
 	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 || text_check("key", o->key, KEY_MAX_CHARS, err) < 0 ||

@@ -39,12 +39,12 @@ static void guid_halves(int64_t id, uint64_t half[2])
 	half[1] = 0x8000000000000000ull | (spread & 0xf) << 58 | check;
 }
 
-void message_guid(char guid[MESSAGE_GUID_SIZE], int64_t id)
+void message_id_format(int64_t id, char text[MESSAGE_GUID_SIZE])
 {
 	uint64_t half[2];
 
 	guid_halves(id, half);
-	snprintf(guid, MESSAGE_GUID_SIZE, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long)(half[0] >> 32),
+	snprintf(text, MESSAGE_GUID_SIZE, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long)(half[0] >> 32),
 		 (unsigned long long)(half[0] >> 16 & 0xffff), (unsigned long long)(half[0] & 0xffff),
 		 (unsigned long long)(half[1] >> 48), (unsigned long long)(half[1] & 0xffffffffffffull));
 }
@@ -57,19 +57,19 @@ static int hex(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool message_guid_read(const char *guid, size_t len, int64_t *id)
+bool message_id_parse(const char *text, int64_t *id)
 {
 	uint64_t half[2] = { 0, 0 }, again[2], spread;
 	int digits = 0;
 	int64_t found;
 
-	if (len != MESSAGE_GUID_SIZE - 1)
+	if (strlen(text) != MESSAGE_GUID_SIZE - 1)
 		return false;
-	for (size_t i = 0; i < len; i++) {
+	for (size_t i = 0; i < MESSAGE_GUID_SIZE - 1; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-		int d = hex(guid[i]);
+		int d = hex(text[i]);
 
-		if (dash ? guid[i] != '-' : d < 0)
+		if (dash ? text[i] != '-' : d < 0)
 			return false;
 		if (!dash) {
 			half[digits / 16] = half[digits / 16] << 4 | (uint64_t)d;
@@ -88,7 +88,7 @@ bool message_guid_read(const char *guid, size_t len, int64_t *id)
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /* 64 bits are ten letters of six bits and one of four. */
-void message_receipt(char text[MESSAGE_RECEIPT_SIZE], int64_t receipt)
+void receipt_format(int64_t receipt, char text[MESSAGE_RECEIPT_SIZE])
 {
 	uint64_t bits = (uint64_t)receipt;
 
@@ -98,14 +98,14 @@ void message_receipt(char text[MESSAGE_RECEIPT_SIZE], int64_t receipt)
 	text[11] = '\0';
 }
 
-bool message_receipt_read(const char *text, size_t len, int64_t *receipt)
+bool receipt_parse(const char *text, int64_t *receipt)
 {
 	uint64_t bits = 0;
 
-	if (len != MESSAGE_RECEIPT_SIZE - 1)
+	if (strlen(text) != MESSAGE_RECEIPT_SIZE - 1)
 		return false;
-	for (size_t i = 0; i < len; i++) {
-		const char *at = text[i] ? strchr(letters, text[i]) : NULL;
+	for (size_t i = 0; i < MESSAGE_RECEIPT_SIZE - 1; i++) {
+		const char *at = strchr(letters, text[i]);
 		uint64_t six;
 
 		if (!at)

@@ -17,15 +17,15 @@
 #define MESSAGE_RECEIPT_SIZE 12 /* 11 characters and NUL */
 
 /* The GUID of a job id, lower-case. */
-void message_guid(char guid[MESSAGE_GUID_SIZE], int64_t id);
+void message_id_format(int64_t id, char text[MESSAGE_GUID_SIZE]);
 
-/* The id of a GUID of len characters, in either case. False: message_guid() makes no such GUID of an id above 0. */
-bool message_guid_read(const char *guid, size_t len, int64_t *id);
+/* The id of a GUID, in either case. False: message_id_format() makes no such text of an id above 0. */
+bool message_id_parse(const char *text, int64_t *id);
 
 /* A receipt as text of A-Z a-z 0-9 "_" and "-": base64url without padding. */
-void message_receipt(char text[MESSAGE_RECEIPT_SIZE], int64_t receipt);
+void receipt_format(int64_t receipt, char text[MESSAGE_RECEIPT_SIZE]);
 
-/* Its number. False: message_receipt() makes no such text. */
-bool message_receipt_read(const char *text, size_t len, int64_t *receipt);
+/* Its number. False: receipt_format() makes no such text. */
+bool receipt_parse(const char *text, int64_t *receipt);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define WHERE "message"
 #define EPOCH_2000_US 946684800000000ll   /* the server counts from 2000 */
@@ -190,7 +191,7 @@ static int get_some(struct pg *pg, struct message_get *items, size_t n, bool pee
 			continue;
 		c->queue[some] = items[i].queue;
 		c->d[some] = items[i].max;
-		c->a[some] = items[i].visibility_s;
+		c->a[some] = items[i].visibility_s * 1000;
 		c->b[some++] = (int64_t)i;
 	}
 	if (some == 0)
@@ -301,5 +302,243 @@ int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, 
 			items[i].status = (enum message_status)pg_int(res, row, 1);
 	}
 	pg_result_free(res);
+	return rc;
+}
+
+/* ---- clearing and sweeping -------------------------------------------------------------------- */
+
+#define CLEAR_BATCH 5000
+#define SWEEP_BATCH 20000
+#define LOCKED_WAIT_MS 5
+
+static void nap(int ms)
+{
+	nanosleep(&(struct timespec){ 0, ms * (long)NS_PER_MS }, NULL);
+}
+
+/* One step from *upto on; below 0 it is not known yet. */
+static int clear_step(struct pg *pg, const char *queue, int64_t *upto, int64_t *cleared, bool *more, enum message_status *status,
+		      struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	if (*upto < 0)
+		pg_arg_null(&args);
+	else
+		pg_arg_int8(&args, *upto);
+	pg_arg_int4(&args, CLEAR_BATCH);
+	rc = exec(pg, &sql_message_clear, &args, &res, err);
+	if (rc == 0) {
+		*status = (enum message_status)pg_int(res, 0, 0);
+		*cleared = pg_int(res, 0, 1);
+		*upto = pg_int(res, 0, 2);
+		*more = pg_bool(res, 0, 3);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+static int clear_until(struct pg *pg, const char *queue, int64_t upto, int64_t budget_ms, bool *all, enum message_status *status,
+		       struct deferred_error *err)
+{
+	uint64_t end = clock_ns() + (uint64_t)budget_ms * NS_PER_MS;
+	int64_t cleared = 0;
+	bool more = true;
+	int rc = 0;
+
+	do {
+		rc = clear_step(pg, queue, &upto, &cleared, &more, status, err);
+		if (rc == 0 && more && cleared == 0)
+			nap(LOCKED_WAIT_MS); /* what is left is in the hands of others for a moment */
+	} while (rc == 0 && more && clock_ns() < end);
+	*all = !more;
+	return rc;
+}
+
+int store_message_clear(struct pg *pg, const char *queue, int64_t budget_ms, bool *all, enum message_status *status,
+			struct deferred_error *err)
+{
+	return clear_until(pg, queue, -1, budget_ms, all, status, err);
+}
+
+int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, *from_id);
+	pg_arg_int4(&args, SWEEP_BATCH);
+	rc = exec(pg, &sql_message_sweep, &args, &res, err);
+	if (rc == 0) {
+		*expired = pg_int(res, 0, 0);
+		*from_id = pg_int(res, 0, 1);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- queues ----------------------------------------------------------------------------------- */
+
+/* A statement of a queue and a JSON text whose answer is a status. */
+static int queue_json(struct pg *pg, const struct sql_statement *stmt, const char *queue, const char *json, enum message_status *status,
+		      struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_json(&args, json, json ? strlen(json) : 0);
+	rc = exec(pg, stmt, &args, &res, err);
+	if (rc == 0)
+		*status = (enum message_status)pg_int(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_message_queue_create(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
+			       struct deferred_error *err)
+{
+	return queue_json(pg, &sql_message_queue_create, queue, metadata, status, err);
+}
+
+int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
+				     struct deferred_error *err)
+{
+	return queue_json(pg, &sql_message_queue_set_metadata, queue, metadata, status, err);
+}
+
+int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status, struct deferred_error *err)
+{
+	return queue_json(pg, &sql_message_queue_set_acl, queue, acl, status, err);
+}
+
+int store_message_queue_rm(struct pg *pg, const char *queue, int64_t budget_ms, enum message_status *status,
+			   struct deferred_error *err)
+{
+	enum message_status ignored;
+	struct pg_result *res;
+	struct pg_args args;
+	int64_t upto = 0;
+	bool more = false;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_int4(&args, CLEAR_BATCH);
+	rc = exec(pg, &sql_message_queue_rm, &args, &res, err);
+	if (rc == 0) {
+		*status = (enum message_status)pg_int(res, 0, 0);
+		upto = pg_int(res, 0, 1);
+		more = pg_bool(res, 0, 2);
+	}
+	pg_result_free(res);
+	/* The queue is gone whatever becomes of this; what it leaves the sweep clears. */
+	if (rc == 0 && more)
+		clear_until(pg, queue, upto, budget_ms, &more, &ignored, NULL);
+	return rc;
+}
+
+/* A statement of a queue alone. */
+static int queue_look(struct pg *pg, const struct sql_statement *stmt, const char *queue, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	return exec(pg, stmt, &args, res, err);
+}
+
+void message_queue_clear(struct message_queue *queue)
+{
+	free(queue->name);
+	free(queue->metadata);
+	queue->name = queue->metadata = NULL;
+}
+
+int store_message_queue_get(struct pg *pg, const char *queue, struct message_queue *out, enum message_status *status,
+			    struct deferred_error *err)
+{
+	const char *dot = strchr(queue, '.');
+	struct pg_result *res;
+	size_t len;
+	int rc = queue_look(pg, &sql_message_queue_get, queue, &res, err);
+
+	*out = (struct message_queue){ NULL, NULL, 0 };
+	if (rc == 0)
+		*status = (enum message_status)pg_int(res, 0, 0);
+	if (rc == 0 && *status == MESSAGE_OK) {
+		out->messages = pg_int(res, 0, 2);
+		out->name = strdup(dot ? dot + 1 : queue);
+		rc = out->name ? copy_text(&out->metadata, &len, res, 0, 1, err) : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	}
+	pg_result_free(res);
+	if (rc < 0)
+		message_queue_clear(out);
+	return rc;
+}
+
+int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status, struct deferred_error *err)
+{
+	struct pg_result *res;
+	size_t len;
+	int rc = queue_look(pg, &sql_message_queue_acl, queue, &res, err);
+
+	*acl = NULL;
+	if (rc == 0)
+		*status = (enum message_status)pg_int(res, 0, 0);
+	if (rc == 0 && !pg_null(res, 0, 1))
+		rc = copy_text(acl, &len, res, 0, 1, err);
+	pg_result_free(res);
+	return rc;
+}
+
+void message_queues_free(struct message_queue *list, size_t n)
+{
+	for (size_t i = 0; list && i < n; i++)
+		message_queue_clear(&list[i]);
+	free(list);
+}
+
+int store_message_queues(struct pg *pg, const char *account, const char *prefix, const char *from_name, int max,
+			 struct message_queue **list, size_t *n, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	size_t len;
+	int rc;
+
+	*list = NULL;
+	*n = 0;
+	pg_args_init(&args);
+	pg_arg_text(&args, account);
+	pg_arg_text(&args, prefix);
+	pg_arg_text(&args, from_name);
+	pg_arg_int4(&args, max);
+	rc = exec(pg, &sql_message_queues, &args, &res, err);
+	if (rc == 0 && pg_rows(res) > 0) {
+		*list = calloc(pg_rows(res), sizeof(**list));
+		if (!*list)
+			rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	}
+	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
+		rc = copy_text(&(*list)[row].name, &len, res, row, 0, err);
+		if (rc == 0)
+			rc = copy_text(&(*list)[row].metadata, &len, res, row, 1, err);
+		*n = row + 1;
+	}
+	pg_result_free(res);
+	if (rc < 0) {
+		message_queues_free(*list, *n);
+		*list = NULL;
+		*n = 0;
+	}
 	return rc;
 }

@@ -194,7 +194,7 @@ static enum verb find_verb(const char *word)
 /* A name that could not be one is wrong usage; whether there is such a queue only the database knows. */
 static bool is_queue_name(const char *s)
 {
-	return s[0] && strlen(s) <= 63 && s[0] != '.' && s[0] != '-' &&
+	return s[0] && strlen(s) <= 88 && s[0] != '.' && s[0] != '-' &&
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
@@ -213,7 +213,7 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
 	for (int i = optind; i < argc; i++)
 		if (!is_queue_name(argv[i]))
-			return cli_usage(cli, "\"%.64s\" is no name of a queue: 1 to 63 letters, digits, \"_\", \".\" and \"-\"", argv[i]);
+			return cli_usage(cli, "\"%.64s\" is no name of a queue: 1 to 88 letters, digits, \"_\", \".\" and \"-\"", argv[i]);
 	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
 		return cli_usage(cli, "no setting given");
 	return 0;
@@ -263,6 +263,7 @@ const struct cmd cmd_queue = {
 	"                    [--max-running N] [--rate N/UNIT] [--burst N] [--max-length N] [--on-full error|drop]\n"
 	"                    [--function FN] [--weight W] [--max-attempts N] [--backoff-floor SPAN]\n"
 	"                    [--backoff-ceiling SPAN] [--backoff-exponent X] [--params-max-bytes N] [--metadata JSON]\n"
+	"                    [--max-dequeue N]\n"
 	"       deferred queue pause|resume QUEUE...\n"
 	"       deferred queue clear QUEUE [--yes]\n"
 	"       deferred queue rm QUEUE [--force]",

@@ -36,6 +36,7 @@ static const struct setting {
 	{ "function", "fn", SETTINGS_QUEUE, TEXT, 0, 0, NULL },
 	{ "metadata", "metadata", SETTINGS_QUEUE, JSON, 0, 0, NULL },
 	{ "weight", "weight", SETTINGS_QUEUE, REAL, 0.001, 1000, NULL },
+	{ "max-dequeue", "max_dequeue", SETTINGS_QUEUE, WHOLE, 1, 1000, NULL },
 	{ "params-max-bytes", "params_max_bytes", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
 };
 #define SETTINGS (sizeof(table) / sizeof(table[0]))

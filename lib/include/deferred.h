@@ -87,7 +87,7 @@ enum deferred_on_duplicate {
 
 /* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
 struct deferred_opts {
-	const char *queue;        /* 1 to 63 of [A-Za-z0-9_.-]; NULL: "default" */
+	const char *queue;        /* 1 to 88 of [A-Za-z0-9_.-]; NULL: "default" */
 	const char *label;        /* text for people; NULL: none */
 	int priority;             /* -32768 to 32767, larger is taken earlier */
 	int64_t delay_ms;         /* not before that long after now (database clock) */

@@ -218,8 +218,10 @@ begin
                v_now + (select q.ttl_ms from deferred.__deferred_queue q where q.name = g.queue) * interval '1 millisecond' as expires_at
         from gone g order by g.id),
     hot as (
-        insert into deferred.__deferred_hot (id, queue, priority, visible_at, expires_at)
-        select n.new_id, n.queue, n.priority, v_now, n.expires_at from new n),
+        insert into deferred.__deferred_hot (id, queue, priority, visible_at, expires_at, bounded)
+        select n.new_id, n.queue, n.priority, v_now, n.expires_at,
+               exists (select from deferred.__deferred_queue q where q.name = n.queue and q.max_length is not null)
+        from new n),
     call as (
         insert into deferred.__deferred (id, queue, params, label, priority, expires_at, created_at, created_by)
         select n.new_id, n.queue, d.params, format('job %s, taken %s times', n.id, n.attempt), n.priority, n.expires_at, v_now, d.created_by
@@ -234,8 +236,53 @@ comment on function deferred.__message_poison(bigint[]) is 'moves messages that 
 
 -- ---------------------------------------------------------------- taking
 
+-- max_running and rate of a queue count for consumers as they do for workers: see deferred.__claim_limited(). Its row of
+-- __deferred_limit stays locked, and is waited for, in the order of names.
+create function deferred.__message_room(queues text[]) returns json
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz;
+begin
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select 'queue', u.name, '' from unnest($1) as u(name)
+    where not exists (select from deferred.__deferred_limit l where l.kind = 'queue' and l.queue = u.name and l.name = '')
+    order by u.name on conflict do nothing;
+    perform from deferred.__deferred_limit l where l.kind = 'queue' and l.queue = any ($1) and l.name = '' order by l.queue for update;
+    v_now := clock_timestamp();  -- later than any holder before us looked at the clock
+    return (
+        select json_object_agg(l.queue, json_build_object('now', v_now, 'tokens', t.tokens, 'still', r.still,
+                   'room', greatest(0, least(1000000000, q.max_running - cardinality(r.still), floor(t.tokens)))::integer))
+        from deferred.__deferred_limit l
+        join deferred.__deferred_queue q on q.name = l.queue
+        cross join lateral (
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+                         where h.receipt is not null and h.visible_at > v_now) as still) r
+        cross join lateral (
+            select case when q.rate is not null then
+                least(coalesce(q.burst, 1),
+                      coalesce(l.tokens + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * q.rate, coalesce(q.burst, 1)))
+                end as tokens) t
+        where l.kind = 'queue' and l.queue = any ($1) and l.name = '');
+end
+$$;
+comment on function deferred.__message_room(text[]) is 'how many messages the limits of these queues let be taken now; locks their rows';
+
+create function deferred.__message_running(queues text[], room json, ids bigint[]) returns void
+language sql
+as $$
+    update deferred.__deferred_limit l
+    set running = array(select e.id::bigint from json_array_elements_text($2->l.queue->'still') e(id) union select t.id from unnest(t.ids) t(id)),
+        tokens = ($2->l.queue->>'tokens')::double precision - cardinality(t.ids), tokens_at = ($2->l.queue->>'now')::timestamptz,
+        used_at = ($2->l.queue->>'now')::timestamptz
+    from (select h.queue, array_agg(h.id) as ids from deferred.__deferred_hot h where h.id = any ($3) group by h.queue) t
+    where l.kind = 'queue' and l.queue = t.queue and l.queue = any ($1) and l.name = ''
+$$;
+comment on function deferred.__message_running(text[], json, bigint[]) is 'notes messages taken of queues with limits';
+
 -- One row a message and, with id NULL, one a request.
-create function deferred.__message_get(queues text[], counts integer[], visibility_s bigint[])
+create function deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[])
 returns table (item integer, status integer, id bigint, receipt bigint, attempt integer, inserted_at timestamptz, expires_at timestamptz,
     visible_at timestamptz, params json)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -256,11 +303,20 @@ declare
     v_expired  bigint[];
     v_poisoned bigint[];
     v_items    integer[] := '{}';
+    -- limits of queues that have one, as this statement found them
+    v_limit    text[];
+    v_still    json;
 begin
     select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue) into v_queue, v_wanted, v_given, v_max
     from (select i.queue, sum(i.count)::integer as wanted from unnest($1, $2) as i(queue, count) group by i.queue) w
     join deferred.__deferred_queue q on q.name = w.queue
     where q.removed_at is null and not q.paused;
+    v_limit := array(select q.name from deferred.__deferred_queue q where q.name = any (v_queue) and coalesce(q.max_running, q.rate) is not null order by 1);
+    if v_limit <> '{}' then
+        v_still := deferred.__message_room(v_limit);
+        v_wanted := array(select coalesce(least(w.wanted, (v_still->w.name->>'room')::integer), w.wanted)
+                          from unnest(v_queue, v_wanted) with ordinality as w(name, wanted, i) order by w.i);
+    end if;
     -- A round that only met messages to be ended is followed by another.
     for round in 1..20 loop
         exit when v_queue is null;
@@ -304,6 +360,8 @@ begin
         from turn t left join slot s on t.fate = 'free' and s.queue = t.name and t.turn > s.after and t.turn <= s.upto;
 
         if v_id is not null then
+            v_items := v_items || v_item;
+            if v_limit <> '{}' then perform deferred.__message_running(v_limit, v_still, v_id); end if;
             return query
             with pick as materialized (
                 select p.id, p.n, p.receipt, p.started_at, p.turn
@@ -311,7 +369,7 @@ begin
             taken as (
                 update deferred.__deferred_hot h
                 set attempt = h.attempt + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
-                    due_at = v_now + ($3)[p.n] * interval '1 second', visible_at = v_now + ($3)[p.n] * interval '1 second'
+                    due_at = v_now + ($3)[p.n] * interval '1 millisecond', visible_at = v_now + ($3)[p.n] * interval '1 millisecond'
                 from pick p where h.id = p.id
                 returning p.n, p.turn, h.id, h.receipt, h.attempt, h.expires_at, h.visible_at, p.receipt as old_receipt, p.started_at as old_started_at),
             lost as (
@@ -325,7 +383,6 @@ begin
         if v_expired is not null then perform deferred.__message_expire(v_expired); end if;
         if v_poisoned is not null then perform deferred.__message_poison(v_poisoned); end if;
         exit when v_expired is null and v_poisoned is null;
-        v_items := v_items || v_item;
         v_given := array(select (select count(*)::integer from unnest(v_items) n where ($1)[n] = k.name)
                          from unnest(v_queue) with ordinality as k(name, i) order by k.i);
     end loop;
@@ -374,7 +431,7 @@ comment on function deferred.__message_peek is 'visible messages, without taking
 create function deferred.__message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint) returns boolean
 language sql immutable
 as $$
-    select $5 is null and coalesce($1 = $2, $4 = 0 and $1 = $3, false)
+    select $5 is null and $1 <> 0 and coalesce($1 = $2, $4 = 0 and $1 = $3, false)
 $$;
 comment on function deferred.__message_holds is 'true if a receipt is the one of the last take or, where there was none, of the put';
 
@@ -478,12 +535,557 @@ end
 $$;
 comment on function deferred.__message_update is 'hides messages anew, each by its receipt, which is replaced, and may replace their texts';
 
+-- ---------------------------------------------------------------- clearing and sweeping
+
+-- One step; more is true while there is something left, or locked by somebody else just now.
+create function deferred.__message_clear_some(queue text, to_id bigint, batch integer, out cleared bigint, out more boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    with seen as materialized (
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited) and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.due_at is not null and h.fn is not null and h.concurrency_key is null and h.queue = $1 and h.id <= $2)
+        limit $3),
+    row as materialized (
+        select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),
+    gone as (
+        delete from deferred.__deferred_hot h using row r where h.id = r.id
+        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
+        from gone g)
+    select (select count(*) from gone), count(*) = $3 or count(*) > (select count(*) from gone) into cleared, more from seen;
+end
+$$;
+comment on function deferred.__message_clear_some is 'cancels some jobs of a queue up to an id';
+
+create function deferred.__message_last_id() returns bigint
+language sql
+as $$
+    select case when s.is_called then s.last_value else 0 end from deferred.__deferred_id_seq s
+$$;
+comment on function deferred.__message_last_id() is 'the last id given out';
+
+-- upto is where a clear began: handed in again, it leaves alone what came in since.
+create function deferred.__message_clear(queue text, to_id bigint, batch integer,
+    out status integer, out cleared bigint, out upto bigint, out more boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    upto := coalesce($2, deferred.__message_last_id());
+    if not exists (select from deferred.__deferred_queue q where q.name = $1 and (q.removed_at is null or q.clearing_to is not null)) then
+        status := 1;
+        more := false;
+        return;
+    end if;
+    status := 0;
+    select c.cleared, c.more into cleared, more from deferred.__message_clear_some($1, upto, $3) c;
+    if not more then
+        update deferred.__deferred_queue q set clearing_to = null where q.name = $1 and q.clearing_to <= upto;
+    end if;
+end
+$$;
+comment on function deferred.__message_clear is 'one step of clearing a queue; call it until more is false';
+
+create function deferred.__message_sweep(from_id bigint, batch integer, out expired bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint[];
+    v_queue record;
+begin
+    with seen as materialized (
+        select h.id, h.fn is null and h.expires_at <= v_now as over from deferred.__deferred_hot h where h.id >= $1 order by h.id limit $2),
+    row as materialized (
+        select h.id from seen s join deferred.__deferred_hot h on h.id = s.id where s.over and h.expires_at <= v_now
+        for update of h skip locked)
+    select (select array_agg(r.id) from row r), coalesce((select max(s.id) + 1 from seen s having count(*) = $2), 0) into v_ids, next_id;
+    expired := case when v_ids is null then 0 else deferred.__message_expire(v_ids) end;
+    for v_queue in select q.name, q.clearing_to from deferred.__deferred_queue q where q.clearing_to is not null limit 10 for update skip locked loop
+        if not (select c.more from deferred.__message_clear_some(v_queue.name, v_queue.clearing_to, 2000) c) then
+            update deferred.__deferred_queue q set clearing_to = null where q.name = v_queue.name;
+        end if;
+    end loop;
+end
+$$;
+comment on function deferred.__message_sweep is 'ends expired messages among the next some jobs, and clears what removed queues left behind; next_id 0: that was all';
+
+-- ---------------------------------------------------------------- queues
+
+-- What consumers see as metadata of a queue holds two settings too, so that they can be set from there.
+create function deferred.__message_metadata(metadata json, fn text, max_dequeue integer) returns json
+language sql stable
+as $$
+    select coalesce(json_object_agg(m.key, m.value order by m.n), '{}')
+    from (select e.key, e.value, e.n
+          from json_each_text(case when json_typeof($1) = 'object' then $1 else '{}' end) with ordinality as e(key, value, n)
+          where e.value is not null and lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')
+          union all select 'deferred_function', $2, 1e9 where $2 is not null
+          union all select 'deferred_max_dequeue', $3::text, 1e9 + 1 where $3 is not null) m
+$$;
+comment on function deferred.__message_metadata is 'metadata of a queue as consumers see them';
+
+create function deferred.__message_metadata_read(queue text, metadata json, out ok boolean, out fn text, out max_dequeue integer, out rest json)
+language plpgsql stable
+as $$
+declare
+    v_fn  text;
+    v_max text;
+begin
+    select max(e.value) filter (where lower(e.key) = 'deferred_function'), max(e.value) filter (where lower(e.key) = 'deferred_max_dequeue'),
+           coalesce(json_object_agg(e.key, e.value order by e.n) filter (where lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')), '{}')
+    into v_fn, v_max, rest
+    from json_each_text(coalesce($2, '{}')) with ordinality as e(key, value, n);
+    v_fn := nullif(v_fn, '');
+    v_max := nullif(v_max, '');
+    -- NAME-poison has to be a name too, within what the protocol allows.
+    ok := coalesce(v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$', true)
+        and coalesce(v_max ~ '^[0-9]{1,4}$' and v_max::integer between 1 and 1000 and length(substr($1, strpos($1, '.') + 1)) <= 56, true);
+    if ok then
+        fn := v_fn;
+        max_dequeue := v_max;
+    end if;
+exception when data_exception then
+    ok := false;
+end
+$$;
+comment on function deferred.__message_metadata_read is 'what metadata say of the two settings, and the rest of them';
+
+create function deferred.__message_may(queue text, fn text) returns boolean
+language sql stable
+as $$
+    select coalesce(bool_or((g.queue is null or g.queue = $1) and (g.fn is null or $2 is null or g.fn = $2)), true)
+    from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user)
+$$;
+comment on function deferred.__message_may(text, text) is 'true if the acting role may have messages of a queue become calls to fn';
+
+create function deferred.__message_queue_create(queue text, metadata json) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    m record;
+    q deferred.__deferred_queue;
+    v_last bigint;
+begin
+    select * into m from deferred.__message_metadata_read($1, $2);
+    if not m.ok then return 8; end if;
+    if not deferred.__message_may($1, m.fn) then return 10; end if;
+    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata) values ($1, m.fn, m.max_dequeue, m.rest) on conflict do nothing;
+    if found then return 0; end if;
+    select * into q from deferred.__deferred_queue x where x.name = $1 for update;
+    if q.removed_at is null then
+        return case when (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
+                          from json_each_text(deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)) e)
+                       = (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
+                          from json_each_text(deferred.__message_metadata(m.rest, m.fn, m.max_dequeue)) e) then 6 else 5 end;
+    end if;
+    -- A queue made again is empty: of what is left of the former one, some at least is cleared now.
+    v_last := deferred.__message_last_id();
+    if (select c.more from deferred.__message_clear_some($1, v_last, 2000) c) then
+        update deferred.__deferred_queue x set clearing_to = v_last where x.name = $1;
+        return 7;
+    end if;
+    update deferred.__deferred_queue x
+    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    where x.name = $1;
+    return 0;
+end
+$$;
+comment on function deferred.__message_queue_create(text, json) is 'makes a queue; its status';
+
+create function deferred.__message_queue_rm(queue text, batch integer, out status integer, out upto bigint, out more boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    if not found then
+        status := 1;
+        more := false;
+        return;
+    end if;
+    perform deferred.__queue_rm($1);
+    upto := deferred.__message_last_id();
+    select c.more into more from deferred.__message_clear_some($1, upto, $2) c;
+    if more then
+        update deferred.__deferred_queue q set clearing_to = upto where q.name = $1;
+    end if;
+    status := 0;
+end
+$$;
+comment on function deferred.__message_queue_rm(text, integer) is 'removes a queue and clears some of its jobs; deferred.__message_clear() goes on while there are more';
+
+create function deferred.__message_queue_get(queue text, out status integer, out metadata json, out messages bigint)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    q deferred.__deferred_queue;
+    v_exact constant integer := 10000;
+    v_now timestamptz := clock_timestamp();
+    v_plan json;
+begin
+    select * into q from deferred.__deferred_queue x where x.name = $1 and x.removed_at is null;
+    if not found then
+        status := 1;
+        return;
+    end if;
+    status := 0;
+    metadata := deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue);
+    select count(*) into messages
+    from (select from deferred.__deferred_hot h where h.queue = $1 and h.fn is null and (h.expires_at is null or h.expires_at > v_now)
+          union all
+          select from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited
+          union all
+          select from deferred.__deferred_hot h
+          where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null
+          union all
+          select from deferred.__deferred_hot h
+          where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited)
+          union all
+          -- Delayed calls are not kept by queue.
+          select from (select h.queue, h.concurrency_key from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit 10 * v_exact) x
+          where q.fn is not null and x.queue = $1 and x.concurrency_key is null
+          limit v_exact + 1) y;
+    if messages > v_exact then
+        execute 'explain (format json) select from deferred.__deferred_hot where queue = ' || quote_literal($1) into v_plan;
+        messages := greatest(messages, (v_plan->0->'Plan'->>'Plan Rows')::numeric::bigint);
+    end if;
+end
+$$;
+comment on function deferred.__message_queue_get(text) is 'metadata of a queue and how many jobs it holds: beyond 10000 an estimate';
+
+create function deferred.__message_queue_metadata(queue text, metadata json) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    m record;
+begin
+    select * into m from deferred.__message_metadata_read($1, $2);
+    if not m.ok then return 8; end if;
+    if not deferred.__message_may($1, m.fn) then return 10; end if;
+    update deferred.__deferred_queue q set fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    where q.name = $1 and q.removed_at is null;
+    return case when found then 0 else 1 end;
+end
+$$;
+comment on function deferred.__message_queue_metadata(text, json) is 'replaces the metadata of a queue';
+
+create function deferred.__message_queue_acl(queue text, acl json) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_queue q set acl = $2 where q.name = $1 and q.removed_at is null;
+    return case when found then 0 else 1 end;
+end
+$$;
+comment on function deferred.__message_queue_acl(text, json) is 'replaces the stored access policies of a queue; NULL: none';
+
+create function deferred.__message_queue_acl(queue text, out status integer, out acl json)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+    select case when q.name is null then 1 else 0 end, q.acl
+    from (select) x left join deferred.__deferred_queue q on q.name = $1 and q.removed_at is null
+$$;
+comment on function deferred.__message_queue_acl(text) is 'the stored access policies of a queue';
+
+create function deferred.__message_queues(account text, prefix text, from_name text, n integer) returns table (name text, metadata json)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+    select substr(q.name, length($1) + 2), deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)
+    from deferred.__deferred_queue q
+    where q.name >= $1 || '.' || greatest(coalesce($2, '') collate "C", coalesce($3, '') collate "C") and q.name < $1 || '/'
+      and starts_with(q.name, $1 || '.' || coalesce($2, '')) and q.removed_at is null
+      and substr(q.name, length($1) + 2) ~ '^[a-z0-9](-?[a-z0-9])*$' and length(q.name) - length($1) - 1 between 3 and 63
+    order by q.name limit $4
+$$;
+comment on function deferred.__message_queues is 'queues of an account, in the order of their names, without its name';
+
+-- As in 0004, and with max_dequeue.
+create or replace function deferred.__queue_set(name text, settings json, add boolean default false) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_old deferred.__deferred_queue;
+    v_new deferred.__deferred_queue;
+    v_unknown text;
+begin
+    if json_typeof(settings) is distinct from 'object' then
+        raise exception using errcode = '22023', message = format('settings are a JSON %s, not an object', coalesce(json_typeof(settings), 'null'));
+    end if;
+    select k into v_unknown from json_object_keys(settings) k
+    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
+        'max_dequeue')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
+            hint = 'deferred(1) lists the settings';
+    end if;
+    if $3 then
+        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
+            raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
+                hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+        end if;
+        insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
+        update deferred.__deferred_queue q set removed_at = null where q.name = $1 and q.removed_at is not null;
+    end if;
+    select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
+            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+    end if;
+    v_new := json_populate_record(v_old, settings);
+    v_new.paused := coalesce(v_new.paused, false);
+    v_new.params_max_bytes := coalesce(v_new.params_max_bytes, 1048576);
+    v_new.on_full := coalesce(v_new.on_full, 'error');
+    v_new.weight := coalesce(v_new.weight, 1);
+    if v_new.burst is not null and v_new.rate is null then
+        raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
+            hint = 'set the rate too, or unset the burst';
+    end if;
+    if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
+        raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,
+            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
+    end if;
+    if coalesce(v_new.max_running, v_new.rate) is not null then
+        v_new.limited_jobs := true;
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
+      = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
+         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
+         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
+    where q.name = $1;
+exception when check_violation then
+    raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
+        hint = 'deferred(1) lists the settings with their ranges';
+end
+$$;
+
+create or replace function deferred.__queue_rm(name text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if $1 = 'default' then
+        raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
+            hint = 'jobs that name no queue go there; "deferred queue clear default" empties it';
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
+      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
+    where q.name = $1 and q.removed_at is null;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
+    end if;
+end
+$$;
+
+-- ---------------------------------------------------------------- consumers in SQL
+
+-- With finish(), extend() and release() these are all a consumer needs.
+create function deferred.claim(queue text, n integer default 1, lease_ms bigint default 30000)
+returns table (id bigint, receipt bigint, attempt integer, params json, created_at timestamptz, expires_at timestamptz, visible_at timestamptz)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if $2 is null or $2 not between 1 and 1000 or $3 is null or $3 not between 1 and 604800000 then
+        raise exception using errcode = '22003', message = format('%s messages for %s ms are out of range', $2, $3),
+            hint = 'take 1 to 1000 messages for 1 to 604800000 ms (7 days)';
+    end if;
+    if not exists (select from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null) then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
+            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+    end if;
+    return query
+    select m.id, m.receipt, m.attempt, m.params, m.inserted_at, m.expires_at, m.visible_at
+    from deferred.__message_get(array[$1], array[$2], array[$3]) m where m.id is not null;
+end
+$$;
+comment on function deferred.claim(text, integer, bigint) is 'take visible messages of a queue, which nobody else is given for so long; each is finished, extended or released by its id and receipt';
+
+create function deferred.release(id bigint, receipt bigint) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_hot h
+    set receipt = null, put_receipt = null, started_at = null, attempt = h.attempt - 1, due_at = null, visible_at = clock_timestamp(),
+        xid = pg_current_xact_id()
+    where h.id = $1 and h.receipt = $2 and h.worker is null;
+    if not found then
+        raise exception using errcode = '55000', message = format('the receipt is not that of the present claim of job %s', $1),
+            hint = 'it was finished, cancelled, or taken by somebody else since';
+    end if;
+end
+$$;
+comment on function deferred.release(bigint, bigint) is 'give back a claimed message at once, as if it had not been taken. Raises 55000 where the receipt is not valid any more';
+
+-- ---------------------------------------------------------------- accounts
+
+create function deferred.__account_ls() returns setof deferred.__deferred_account
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+    select * from deferred.__deferred_account a order by a.name
+$$;
+comment on function deferred.__account_ls() is 'all accounts, with their encrypted keys';
+
+create function deferred.__account_properties(name text, properties json) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_account a set properties = $2 where a.name = $1;
+    return found;
+end
+$$;
+comment on function deferred.__account_properties(text, json) is 'replaces the service properties of an account; false: there is none';
+
+create function deferred.__account_add(name text, key1 bytea, key2 bytea) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if $1 is null or $1 !~ '^[a-z0-9]{3,24}$' then
+        raise exception using errcode = '22023', message = format('invalid account name %L', left($1, 200)),
+            hint = 'a name has 3 to 24 lower-case letters and digits';
+    end if;
+    insert into deferred.__deferred_account (name, key1, key2) values ($1, $2, $3);
+exception when unique_violation then
+    raise exception using errcode = '42710', message = format('there is an account %L already', $1),
+        hint = 'deferred account rotate makes it a new key';
+end
+$$;
+comment on function deferred.__account_add(text, bytea, bytea) is 'adds an account; the keys are encrypted already';
+
+-- What is NULL stays as it is.
+create function deferred.__account_set(name text, key1 bytea, key2 bytea, enabled boolean) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_account a
+    set key1 = coalesce($2, a.key1), key1_since = case when $2 is null then a.key1_since else clock_timestamp() end,
+        key2 = coalesce($3, a.key2), key2_since = case when $3 is null then a.key2_since else clock_timestamp() end,
+        enabled = coalesce($4, a.enabled)
+    where a.name = $1;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+end
+$$;
+comment on function deferred.__account_set(text, bytea, bytea, boolean) is 'replaces keys of an account, or has its requests refused';
+
+create function deferred.__account_rm(name text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    delete from deferred.__deferred_account a where a.name = $1;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+end
+$$;
+comment on function deferred.__account_rm(text) is 'removes an account; its queues stay';
+
+-- ---------------------------------------------------------------- what people see
+
+create or replace view deferred.job as
+    select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
+           case when h.id is null then deferred.state(l.outcome)
+                when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
+                when h.due_at > clock_timestamp() or (h.due_at is not null and h.fn is not null) then 'delayed'
+                else 'ready' end as state,
+           coalesce(h.attempt, l.attempts, 0) as attempt,
+           coalesce(h.due_at, h.visible_at) as visible_at,
+           h.worker, h.started_at,
+           case when h.id is null then l.finished_at end as finished_at,
+           l.outcome as last_outcome,
+           d.concurrency_key, coalesce(h.limited, false) as limited
+    from deferred.__deferred d
+    left join deferred.__deferred_hot h using (id)
+    left join lateral (
+        select last_value(x.outcome) over w as outcome, max(x.attempt) over w as attempts, last_value(x.finished_at) over w as finished_at
+        from deferred.__deferred_log x where x.job_id = d.id
+        window w as (order by x.finished_at, x.attempt rows between unbounded preceding and unbounded following) limit 1) l on true;
+
+create or replace function deferred.check_ledger() returns table (invariant text, job_id bigint, detail text)
+language sql stable
+as $$
+    select 'I1: a job is hot or has a final log row', d.id, 'neither hot nor finished'
+    from deferred.__deferred d
+    where not exists (select from deferred.__deferred_hot h where h.id = d.id)
+      and not exists (select from deferred.__deferred_log l where l.job_id = d.id and l.final)
+  union all
+    select 'I1: a hot row has its job', h.id, 'no row in __deferred'
+    from deferred.__deferred_hot h where not exists (select from deferred.__deferred d where d.id = h.id)
+  union all
+    select 'I2: at most one ok', l.job_id, format('%s ok rows', count(*))
+    from deferred.__deferred_log l where l.outcome = 'ok' group by l.job_id having count(*) > 1
+  union all
+    select 'I3: attempts are numbered 1..n', l.job_id, format('%s rows, numbers up to %s', count(*), max(l.attempt))
+    from deferred.__deferred_log l where l.attempt > 0
+    group by l.job_id having count(*) <> max(l.attempt) or count(distinct l.attempt) <> count(*)
+  union all
+    select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
+    from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
+    group by h.id, h.attempt, h.receipt
+    having count(l.attempt) <> h.attempt - (h.receipt is not null)::integer
+  union all
+    select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
+    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
+  union all
+    select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
+           h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
+    from deferred.__deferred_hot h
+    where h.attempt < h.attempt_base or h.attempt_base < 0
+       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and h.due_at is not null)
+               else h.worker is not null or h.due_at <> h.visible_at
+                    or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
+  union all
+    select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
+    from deferred.__deferred d
+    where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+       or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
+                                 d.backoff_exponent)
+$$;
+
 -- ---------------------------------------------------------------- rights
 
 revoke all on all functions in schema deferred from public;
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
 grant execute on function deferred.__message_put, deferred.__message_get, deferred.__message_peek, deferred.__message_update,
-    deferred.__message_delete, deferred.__message_text(json), deferred.__message_text_escaped(json) to deferred_http;
+    deferred.__message_delete, deferred.__message_clear, deferred.__message_sweep, deferred.__message_text(json),
+    deferred.__message_text_escaped(json), deferred.__message_queue_create(text, json), deferred.__message_queue_rm(text, integer),
+    deferred.__message_queue_get(text), deferred.__message_queue_metadata(text, json), deferred.__message_queue_acl(text),
+    deferred.__message_queue_acl(text, json), deferred.__message_queues, deferred.__account_ls(), deferred.__account_properties(text, json)
+    to deferred_http;
+grant execute on function deferred.claim(text, integer, bigint), deferred.release(bigint, bigint) to deferred_http, deferred_worker;
 
 reset role;

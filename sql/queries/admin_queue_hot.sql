@@ -1,16 +1,18 @@
 -- admin_queue_hot: does a queue exist, and how much lies in it?
 -- $1 queue (text), $2 where counting stops (int8)
 -- returns one row: it exists (bool), hot jobs of it (int8), largest id of a hot job of any queue (int8, NULL: none)
--- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
+-- locks: none. Index: __deferred_hot_message, __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
 select exists (select from deferred.__deferred_queue q where q.name = $1::text and q.removed_at is null),
        (select count(*) from (
-            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and not h.limited
+            select from deferred.__deferred_hot h where h.queue = $1 and h.fn is null
+            union all
+            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and not h.limited and h.fn is not null
             union all
             select from deferred.__deferred_hot h
-            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null
+            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null and h.fn is not null
             union all
-            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and h.concurrency_key is not null
+            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and h.concurrency_key is not null and h.fn is not null
             union all
-            select from deferred.__deferred_hot h where h.due_at is not null and h.queue = $1
+            select from deferred.__deferred_hot h where h.due_at is not null and h.queue = $1 and h.fn is not null
             limit $2::int8) x),
        (select max(h.id) from deferred.__deferred_hot h)

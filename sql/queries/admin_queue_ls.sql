@@ -9,13 +9,13 @@ select q.name, q.paused, r.running, q.max_running, q.rate, q.burst, q.max_length
        json_build_object('queue', q.name, 'paused', q.paused, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
            'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms, 'backoff_ceiling_ms', q.backoff_ceiling_ms,
            'backoff_exponent', q.backoff_exponent, 'max_running', q.max_running, 'running', r.running, 'rate', q.rate, 'burst', q.burst,
-           'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'metadata', q.metadata, 'weight', q.weight,
+           'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue', q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,
            'params_max_bytes', q.params_max_bytes, 'created_at', q.created_at)::text
 from deferred.__deferred_queue q
 left join lateral (
     select count(h.id) as running
     from deferred.__deferred_limit l cross join lateral unnest(l.running) i
-    join deferred.__deferred_hot h on h.id = i and h.worker is not null and h.visible_at > clock_timestamp()
+    join deferred.__deferred_hot h on h.id = i and h.started_at is not null and h.visible_at > clock_timestamp()
     where l.kind = 'queue' and l.queue = q.name and l.name = '') r on coalesce(q.max_running, q.rate) is not null
 where ($1::text is null or q.name = $1) and q.removed_at is null
 order by q.name

@@ -3,16 +3,18 @@
 -- returns queue (text), paused (bool), ready, claimed, delayed (int8), counting of ready and claimed stopped (bool),
 --   counting of delayed stopped (bool), seconds the longest waiting ready job among those counted has waited (int8, NULL: none),
 --   it has limits (bool), the same as a JSON object (text)
--- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues
+-- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues,
+--   __deferred_hot_message. A message is claimed while a consumer has it hidden
 with delayed as (
     select x.queue, count(*) as n
-    from (select h.queue from deferred.__deferred_hot h where h.due_at is not null limit $1::int8 + 1) x
+    from (select h.queue from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit $1::int8 + 1) x
     group by x.queue),
 stopped as (
     select coalesce(sum(n), 0) > $1 as yes from delayed),
 figures as (
-    select q.name as queue, q.paused, coalesce(q.max_running, q.rate) is not null as limited, r.ready, r.claimed, least(coalesce(d.n, 0), $1) as delayed, r.more as ready_more,
-           s.yes as delayed_more, r.oldest_ready_s
+    select q.name as queue, q.paused, coalesce(q.max_running, q.rate) is not null as limited, r.ready,
+           least(r.claimed + m.claimed, $1) as claimed, least(coalesce(d.n, 0) + m.delayed, $1) as delayed, r.more or m.more as ready_more,
+           s.yes or m.more as delayed_more, r.oldest_ready_s
     from deferred.__deferred_queue q
     cross join stopped s
     left join delayed d on d.queue = q.name
@@ -21,17 +23,27 @@ figures as (
                count(*) > $1 as more,
                extract(epoch from clock_timestamp() - min(x.visible_at) filter (where x.free))::int8 as oldest_ready_s
         from (select h.worker is null or h.visible_at <= clock_timestamp() as free, h.visible_at
-              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null and not h.limited
+              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null and not h.limited and h.fn is not null
               union all
               select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
               from deferred.__deferred_hot h
               where q.limited_jobs and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
+                and h.fn is not null
               union all
               select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
               from deferred.__deferred_hot h
               where q.limited_jobs and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
+                and h.fn is not null
+              union all
+              select true, h.visible_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at is null
+              union all
+              select true, h.due_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at <= now()
               limit $1 + 1) x) r
-    where q.removed_at is null or r.ready + r.claimed + coalesce(d.n, 0) > 0)
+    cross join lateral (
+        select count(*) filter (where x.started_at is not null) as claimed, count(*) filter (where x.started_at is null) as delayed,
+               count(*) > $1 as more
+        from (select h.started_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m
+    where q.removed_at is null or r.ready + r.claimed + m.claimed + m.delayed + coalesce(d.n, 0) > 0)
 select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, f.limited, row_to_json(f)::text
 from figures f
 order by f.queue

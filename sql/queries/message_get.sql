@@ -1,5 +1,5 @@
 -- message_get: take visible messages.
--- Arrays in step: $1 queue text[], $2 most messages int4[], $3 seconds they are hidden int8[]
+-- Arrays in step: $1 queue text[], $2 most messages int4[], $3 milliseconds they are hidden int8[]
 -- returns a row a message, those of one element together and in order: number of the element from 1 (int4), status (int4), id (int8),
 --   receipt (int8), attempt (int4), inserted, expires (NULL: never), visible (timestamptz), text; and one row an element with its
 --   status, id NULL
