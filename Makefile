@@ -42,7 +42,7 @@ docdir ?= $(prefix)/share/doc/deferred
 sysconfdir ?= /etc
 
 # What is needed, as Debian calls it.
-DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev
+DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	pgbouncer openssl
@@ -64,6 +64,7 @@ CFLAGS ?= -O2 -g
 PKGS := libpq jansson libconfuse
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
@@ -78,7 +79,10 @@ LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
 RUNNER_LIB := error log job params plugin frame
-LIB_SRC := $(wildcard lib/*.c)
+# What needs OpenSSL is in the static archive only, for the programs that use it.
+CRYPTO_SRC := lib/account_key.c
+CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
+LIB_SRC := $(filter-out $(CRYPTO_SRC),$(wildcard lib/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
 # What threads share, and so is tested under ThreadSanitizer, needs no more of the library than this.
 THREADS_LIB := coordinator error
@@ -129,7 +133,7 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -c $< -o $@
 
-$(B)/lib/libdeferred.a: $(LIB_OBJ)
+$(B)/lib/libdeferred.a: $(LIB_OBJ) $(CRYPTO_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 $(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
@@ -143,7 +147,7 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/lib/libdeferred.a
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/lib/libdeferred.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
 $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
@@ -176,7 +180,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 $(B)/tests/%: tests/%.c $(B)/lib/libdeferred.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/lib/libdeferred.a $(PKG_LIBS) \
-		$(if $(findstring tests/lib/,$<),-lcmocka) -ldl -lpthread
+		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<),$(CRYPTO_LIBS)) -ldl -lpthread
 
 .PHONY: tests
 tests: all $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
@@ -213,7 +217,7 @@ check-lint: deps-lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h
-	@for file in $(LIB_SRC) $(wildcard bin/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+	@for file in $(LIB_SRC) $(CRYPTO_SRC) $(wildcard bin/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
 		gcc -Werror $(OUR_CFLAGS) -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \

@@ -836,7 +836,7 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
-		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0)
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
 		rc = f(data, config->pairs[i].name, config->pairs[i].value);
@@ -847,6 +847,13 @@ const struct config_command *config_commands(const struct config *config, size_t
 {
 	*len = config->commands_len;
 	return config->commands;
+}
+
+const char *config_key_file(const struct config *config)
+{
+	const char *path = config_text(config, "http.key_file");
+
+	return path ? path : DEFERRED_SYSCONFDIR "/deferred/http.key";
 }
 
 const char *config_plugin_dir(const struct config *config)

@@ -76,13 +76,16 @@ bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.*, and the free-form ones. */
+/* Call f with every setting a runner may know: all of the table but database.* and http.*, and the free-form ones. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
 
 /* Setting plugin_dir, else the folder of the stock plugins. */
 const char *config_plugin_dir(const struct config *config);
+
+/* Setting http.key_file, else the file in the folder of the config file. */
+const char *config_key_file(const struct config *config);
 
 /* File that was read; NULL if none. */
 const char *config_path(const struct config *config);

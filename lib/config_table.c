@@ -74,6 +74,8 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
 	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
 
+	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: /etc/deferred/http.key"),
+
 	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: the current directory"),
 	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }
 };

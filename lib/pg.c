@@ -12,7 +12,7 @@
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
-	OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
+	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
 	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
 	OID_FLOAT8_ARRAY = 1022, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
 };
@@ -381,6 +381,11 @@ void pg_arg_text(struct pg_args *args, const char *s)
 void pg_arg_json(struct pg_args *args, const char *s, size_t len)
 {
 	borrow(args, OID_JSON, s, len);
+}
+
+void pg_arg_bytea(struct pg_args *args, const void *p, size_t len)
+{
+	borrow(args, OID_BYTEA, p, len);
 }
 
 void pg_arg_null(struct pg_args *args)

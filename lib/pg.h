@@ -81,6 +81,7 @@ void pg_arg_int8(struct pg_args *args, int64_t v);
 void pg_arg_float8(struct pg_args *args, double v);
 void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */
 void pg_arg_json(struct pg_args *args, const char *s, size_t len);   /* Borrowed */
+void pg_arg_bytea(struct pg_args *args, const void *p, size_t len);  /* NULL: SQL NULL. Borrowed */
 void pg_arg_null(struct pg_args *args);                              /* type is left to the server */
 /* Arrays are copied. v NULL: SQL NULL. nulls NULL: none; else nulls[i] makes element i NULL. */
 void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* Accounts of the HTTP front. Keys are shown when they are made, and never again. */
+#include "cmd.h"
+
+#include "account_key.h"
+#include "store_account.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct keys {
+	unsigned char key[2][ACCOUNT_KEY_MAX];
+	size_t len[2];
+};
+
+static bool is_account_name(const char *s)
+{
+	size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	return s[len] == '\0' && len >= 3 && len <= 24;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------- */
+
+/* Keys of another service, a line each: they are not to stand on a command line. */
+static int read_keys(struct keys *keys, FILE *fp, const char *path, struct deferred_error *err)
+{
+	char line[ACCOUNT_KEY_TEXT + 2];
+
+	for (int i = 0; i < 2 && fgets(line, sizeof(line), fp); i++) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (!account_key_parse(line, keys->key[i], &keys->len[i])) {
+			error_set(err, DEFERRED_EINVAL, "account", "line %d of '%s' is no key", i + 1, path);
+			error_hint(err, "a key is %d to %d bytes in base64", ACCOUNT_KEY_MIN, ACCOUNT_KEY_MAX);
+			return DEFERRED_EINVAL;
+		}
+	}
+	explicit_bzero(line, sizeof(line));
+	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "'%s' holds no key", path);
+}
+
+static int given_keys(struct keys *keys, const char *path, struct deferred_error *err)
+{
+	bool standard_input = strcmp(path, "-") == 0;
+	FILE *fp = standard_input ? stdin : fopen(path, "re");
+	int rc;
+
+	if (!fp)
+		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open '%s'", path);
+	rc = read_keys(keys, fp, standard_input ? "standard input" : path, err);
+	if (!standard_input)
+		fclose(fp);
+	return rc;
+}
+
+/* Keys that were not given are made. */
+static int complete_keys(struct keys *keys, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < 2; i++) {
+		if (keys->len[i] > 0)
+			continue;
+		rc = account_key_new(keys->key[i], err);
+		keys->len[i] = ACCOUNT_KEY_NEW;
+	}
+	return rc;
+}
+
+static int refuse_key_file(const char *path, const char *what, struct deferred_error *err)
+{
+	error_set(err, DEFERRED_ECONFIG, "account", "%s '%s', by which the keys of accounts are encrypted", what, path);
+	error_hint(err, "get it back from a copy, or from another machine that serves these accounts");
+	return DEFERRED_ECONFIG;
+}
+
+/* Does this master key open any key of these accounts? */
+static bool opens_any(const unsigned char *master, const struct account_row *rows, size_t n)
+{
+	unsigned char key[ACCOUNT_KEY_MAX];
+	bool opens = false;
+	size_t len;
+
+	for (size_t i = 0; i < 2 * n && !opens; i++)
+		opens = account_key_decrypt(master, rows[i / 2].name, 1 + (int)(i % 2), rows[i / 2].cipher[i % 2], rows[i / 2].cipher_len[i % 2],
+					    key, &len, NULL) == 0;
+	explicit_bzero(key, sizeof(key));
+	return opens;
+}
+
+/* The first account makes the key file. Later it must be there, and the same: nobody could serve the accounts of both. */
+static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTES], struct deferred_error *err)
+{
+	const char *path = config_key_file(cli->config);
+	struct deferred_error why = { 0 };
+	struct account_row *rows;
+	size_t n;
+	int rc = store_account_ls(cli->pg, &rows, &n, err);
+
+	if (rc < 0)
+		return rc;
+	rc = account_key_load(path, master, &why);
+	if (rc == DEFERRED_ENOTFOUND && n == 0) {
+		rc = account_key_make(path, err);
+		if (rc == 0)
+			rc = account_key_load(path, master, err);
+		if (rc == 0)
+			fprintf(stderr, "made key file %s: keep a copy, without it the keys of accounts are lost\n", path);
+	} else if (rc == DEFERRED_ENOTFOUND) {
+		rc = refuse_key_file(path, "there is no key file", err);
+	} else if (rc < 0) {
+		*err = why;
+	} else if (n > 0 && !opens_any(master, rows, n)) {
+		rc = refuse_key_file(path, "this is another key file than the one:", err);
+	}
+	store_account_free(rows, n);
+	return rc;
+}
+
+static int encrypt(const unsigned char *master, const char *name, int number, const struct keys *keys,
+		   unsigned char cipher[ACCOUNT_CIPHER_MAX], size_t *len, struct deferred_error *err)
+{
+	return account_key_encrypt(master, name, number, keys->key[number - 1], keys->len[number - 1], cipher, len, err);
+}
+
+/* "http://host:port" to what Azure client libraries take. */
+static void print_connection_string(const char *endpoint, const char *name, const char *key)
+{
+	size_t len = strlen(endpoint);
+
+	while (len > 0 && endpoint[len - 1] == '/')
+		len--;
+	printf("DefaultEndpointsProtocol=%s;AccountName=%s;AccountKey=%s;QueueEndpoint=%.*s/%s;",
+	       strncmp(endpoint, "https:", 6) == 0 ? "https" : "http", name, key, (int)len, endpoint, name);
+}
+
+/* number 0: both. */
+static void print_keys(const struct cli *cli, const char *name, const struct keys *keys, int number, const char *endpoint)
+{
+	int first = number ? number - 1 : 0, last = number ? number - 1 : 1;
+	char text[ACCOUNT_KEY_TEXT];
+
+	if (cli->json)
+		printf("{\"account\": \"%s\"", name);
+	else
+		printf("account: %s\n", name);
+	for (int i = first; i <= last; i++) {
+		account_key_text(text, keys->key[i], keys->len[i]);
+		printf(cli->json ? ", \"key%d\": \"%s\"" : "key %d:   %s\n", i + 1, text);
+	}
+	if (endpoint) {
+		account_key_text(text, keys->key[first], keys->len[first]);
+		fputs(cli->json ? ", \"connection_string\": \"" : "connection string: ", stdout);
+		print_connection_string(endpoint, name, text);
+		fputs(cli->json ? "\"" : "\n", stdout);
+	}
+	if (cli->json)
+		puts("}");
+	explicit_bzero(text, sizeof(text));
+}
+
+/* ---- verbs ------------------------------------------------------------------------------------ */
+
+static int add(struct cli *cli, const char *name, const char *keys_path, const char *endpoint)
+{
+	unsigned char master[ACCOUNT_MASTER_BYTES], cipher[2][ACCOUNT_CIPHER_MAX];
+	const unsigned char *const ciphers[2] = { cipher[0], cipher[1] };
+	struct deferred_error err = { 0 };
+	struct keys keys = { 0 };
+	size_t len[2];
+	int rc = keys_path ? given_keys(&keys, keys_path, &err) : 0;
+
+	if (rc == 0)
+		rc = complete_keys(&keys, &err);
+	if (rc == 0)
+		rc = load_master(cli, master, &err);
+	for (int i = 0; rc == 0 && i < 2; i++)
+		rc = encrypt(master, name, i + 1, &keys, cipher[i], &len[i], &err);
+	if (rc == 0)
+		rc = store_account_add(cli->pg, name, ciphers, len, &err);
+	if (rc == 0)
+		print_keys(cli, name, &keys, 0, endpoint);
+	explicit_bzero(&keys, sizeof(keys));
+	explicit_bzero(master, sizeof(master));
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}
+
+static int rotate(struct cli *cli, const char *name, int number, const char *endpoint)
+{
+	unsigned char master[ACCOUNT_MASTER_BYTES], cipher[ACCOUNT_CIPHER_MAX];
+	struct deferred_error err = { 0 };
+	struct keys keys = { 0 };
+	size_t len;
+	int rc = complete_keys(&keys, &err);
+
+	if (rc == 0)
+		rc = load_master(cli, master, &err);
+	if (rc == 0)
+		rc = encrypt(master, name, number, &keys, cipher, &len, &err);
+	if (rc == 0)
+		rc = store_account_rotate(cli->pg, name, number, cipher, len, &err);
+	if (rc == 0)
+		print_keys(cli, name, &keys, number, endpoint);
+	explicit_bzero(&keys, sizeof(keys));
+	explicit_bzero(master, sizeof(master));
+	return rc < 0 ? cli_fail(&err) : EX_OK;
+}
+
+static void print_accounts(const struct account_row *rows, size_t n)
+{
+	static const char *const headers[] = { "ACCOUNT", "STATE", "ADDED", "KEY 1 OF", "KEY 2 OF" };
+	struct table t;
+
+	table_begin(&t, headers, 5);
+	for (size_t i = 0; i < n; i++) {
+		table_cell(&t, "%s", rows[i].name);
+		table_cell(&t, "%s", rows[i].enabled ? "enabled" : "disabled");
+		table_cell(&t, "%s", rows[i].created);
+		table_cell(&t, "%s", rows[i].key_since[0]);
+		table_cell(&t, "%s", rows[i].key_since[1]);
+	}
+	table_end(&t);
+}
+
+static int ls(struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+	struct account_row *rows;
+	size_t n;
+
+	if (store_account_ls(cli->pg, &rows, &n, &err) < 0)
+		return cli_fail(&err);
+	if (cli->json) {
+		putchar('[');
+		for (size_t i = 0; i < n; i++)
+			printf("%s{\"account\": \"%s\", \"enabled\": %s, \"created_at\": \"%s\", \"key1_since\": \"%s\", \"key2_since\": \"%s\"}",
+			       i ? ",\n " : "", rows[i].name, rows[i].enabled ? "true" : "false", rows[i].created, rows[i].key_since[0],
+			       rows[i].key_since[1]);
+		puts("]");
+	} else if (n > 0) {
+		print_accounts(rows, n);
+	}
+	store_account_free(rows, n);
+	return EX_OK;
+}
+
+static int change(struct cli *cli, const char *verb, const char *name)
+{
+	struct deferred_error err = { 0 };
+	int rc = strcmp(verb, "rm") == 0 ? store_account_rm(cli->pg, name, &err)
+					 : store_account_enable(cli->pg, name, strcmp(verb, "enable") == 0, &err);
+
+	if (rc < 0)
+		return cli_fail(&err);
+	if (cli->json)
+		printf("{\"account\": \"%s\", \"%s\": true}\n", name, strcmp(verb, "rm") == 0 ? "removed" : verb[0] == 'e' ? "enabled" : "disabled");
+	return EX_OK;
+}
+
+static bool is_endpoint(const char *s)
+{
+	/* It becomes part of a connection string, which ";" would end, and of JSON. */
+	return (strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0) && strpbrk(s, ";\"\\ \t\r\n") == NULL &&
+	       strstr(s, "://")[3] != '\0';
+}
+
+enum { OPT_KEY = 1, OPT_KEYS, OPT_ENDPOINT };
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "key", required_argument, NULL, OPT_KEY }, { "keys", required_argument, NULL, OPT_KEYS },
+		{ "endpoint", required_argument, NULL, OPT_ENDPOINT }, { 0 }
+	};
+	const char *verb, *name, *keys = NULL, *endpoint = NULL;
+	int64_t number = 0;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (c == OPT_KEY && !cli_int(cli, "--key", optarg, 1, 2, &number))
+			return EX_USAGE;
+		if (c == OPT_KEYS)
+			keys = optarg;
+		if (c == OPT_ENDPOINT && !is_endpoint(endpoint = optarg))
+			return cli_usage(cli, "--endpoint \"%.64s\" is no address such as http://127.0.0.1:10001", optarg);
+	}
+	verb = optind < argc ? argv[optind++] : "";
+	name = optind < argc ? argv[optind++] : NULL;
+	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 && strcmp(verb, "enable") != 0 &&
+	    strcmp(verb, "disable") != 0 && strcmp(verb, "rm") != 0)
+		return cli_usage(cli, "\"%.64s\" is none of add, ls, rotate, enable, disable and rm", verb);
+	if (optind < argc || (name && strcmp(verb, "ls") == 0))
+		return cli_usage(cli, "unexpected argument \"%.64s\"", optind < argc ? argv[optind] : name);
+	if (!name && strcmp(verb, "ls") != 0)
+		return cli_usage(cli, "no account given");
+	if (name && !is_account_name(name))
+		return cli_usage(cli, "\"%.64s\" is no name of an account: 3 to 24 lower-case letters and digits", name);
+	if ((number != 0) != (strcmp(verb, "rotate") == 0))
+		return cli_usage(cli, number ? "--key goes with rotate" : "which key: --key 1 or --key 2");
+	if ((keys && strcmp(verb, "add") != 0) || (endpoint && strcmp(verb, "add") != 0 && strcmp(verb, "rotate") != 0))
+		return cli_usage(cli, "account %s does not take %s", verb, keys ? "--keys" : "--endpoint");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (strcmp(verb, "add") == 0)
+		return add(cli, name, keys, endpoint);
+	if (strcmp(verb, "rotate") == 0)
+		return rotate(cli, name, (int)number, endpoint);
+	return name ? change(cli, verb, name) : ls(cli);
+}
+
+const struct cmd cmd_account = {
+	"account",
+	"add NAME [--endpoint URL] [--keys FILE]\n"
+	"       deferred account ls\n"
+	"       deferred account rotate NAME --key 1|2 [--endpoint URL]\n"
+	"       deferred account enable|disable NAME\n"
+	"       deferred account rm NAME",
+	"accounts of the HTTP front and their keys", run,
+};
