@@ -321,10 +321,10 @@ begin
     for round in 1..20 loop
         exit when v_queue is null;
         with queue as materialized (
-            select k.name, k.wanted - k.given as wanted, k.given, k.dequeue_max
+            select k.name, k.wanted - k.given as wanted, k.wanted as in_all, k.given, k.dequeue_max
             from unnest(v_queue, v_wanted, v_given, v_max) as k(name, wanted, given, dequeue_max) where k.wanted > k.given),
         visible as materialized (
-            select q.name, q.given, q.dequeue_max, x.*
+            select q.name, q.in_all, q.given, q.dequeue_max, x.*
             from queue q
             cross join lateral (
                 select h.id, h.priority, h.xid, h.visible_at, h.expires_at, h.attempt, h.attempt_base, h.receipt, h.started_at
@@ -333,7 +333,7 @@ begin
                 order by h.queue, h.due_at nulls first, h.priority desc, h.xid, h.id
                 limit q.wanted for update of h skip locked) x),
         due as materialized (
-            select q.name, q.given, q.dequeue_max, x.*
+            select q.name, q.in_all, q.given, q.dequeue_max, x.*
             from queue q
             cross join lateral (
                 select h.id, h.priority, h.xid, h.due_at as visible_at, h.expires_at, h.attempt, h.attempt_base, h.receipt, h.started_at
@@ -357,7 +357,7 @@ begin
                array_agg(t.started_at order by s.n, t.turn) filter (where s.n is not null),
                array_agg(t.id) filter (where t.fate = 'expired'), array_agg(t.id) filter (where t.fate = 'poisoned')
         into v_id, v_item, v_receipt, v_started, v_expired, v_poisoned
-        from turn t left join slot s on t.fate = 'free' and s.queue = t.name and t.turn > s.after and t.turn <= s.upto;
+        from turn t left join slot s on t.fate = 'free' and s.queue = t.name and t.turn > s.after and t.turn <= least(s.upto, t.in_all);
 
         if v_id is not null then
             v_items := v_items || v_item;
@@ -655,8 +655,9 @@ begin
     v_fn := nullif(v_fn, '');
     v_max := nullif(v_max, '');
     -- NAME-poison has to be a name too, within what the protocol allows.
-    ok := coalesce(v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$', true)
-        and coalesce(v_max ~ '^[0-9]{1,4}$' and v_max::integer between 1 and 1000 and length(substr($1, strpos($1, '.') + 1)) <= 56, true);
+    ok := (v_fn is null or v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$')
+        and (v_max is null or (v_max ~ '^[0-9]{1,4}$' and length(substr($1, strpos($1, '.') + 1)) <= 56));
+    if ok and v_max is not null then ok := v_max::integer between 1 and 1000; end if;
     if ok then
         fn := v_fn;
         max_dequeue := v_max;
@@ -733,7 +734,7 @@ $$;
 comment on function deferred.__message_queue_rm(text, integer) is 'removes a queue and clears some of its jobs; deferred.__message_clear() goes on while there are more';
 
 create function deferred.__message_queue_get(queue text, out status integer, out metadata json, out messages bigint)
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -760,9 +761,9 @@ begin
           select from deferred.__deferred_hot h
           where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited)
           union all
-          -- Delayed calls are not kept by queue.
-          select from (select h.queue, h.concurrency_key from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit 10 * v_exact) x
-          where q.fn is not null and x.queue = $1 and x.concurrency_key is null
+          -- Delayed calls are not kept by queue: only some are looked at.
+          select from (select h.queue, h.concurrency_key from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit v_exact) x
+          where x.queue = $1 and x.concurrency_key is null
           limit v_exact + 1) y;
     if messages > v_exact then
         execute 'explain (format json) select from deferred.__deferred_hot where queue = ' || quote_literal($1) into v_plan;
