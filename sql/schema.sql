@@ -30,6 +30,207 @@ ALTER SCHEMA deferred OWNER TO deferred_owner;
 COMMENT ON SCHEMA deferred IS 'jobs deferred by applications and run by check_deferred';
 
 --
+-- Name: __account_add(text, bytea, bytea); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__account_add(name text, key1 bytea, key2 bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    if $1 is null or $1 !~ '^[a-z0-9]{3,24}$' then
+        raise exception using errcode = '22023', message = format('invalid account name %L', left($1, 200)),
+            hint = 'a name has 3 to 24 lower-case letters and digits';
+    end if;
+    insert into deferred.__deferred_account (name, key1, key2) values ($1, $2, $3);
+exception when unique_violation then
+    raise exception using errcode = '42710', message = format('there is an account %L already', $1),
+        hint = 'deferred account rotate makes it a new key';
+end
+$_$;
+
+ALTER FUNCTION deferred.__account_add(name text, key1 bytea, key2 bytea) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __account_add(name text, key1 bytea, key2 bytea); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__account_add(name text, key1 bytea, key2 bytea) IS 'adds an account; the keys are encrypted already';
+
+SET default_tablespace = '';
+
+SET default_table_access_method = heap;
+
+--
+-- Name: __deferred_account; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_account (
+    name text NOT NULL COLLATE pg_catalog."C",
+    enabled boolean DEFAULT true NOT NULL,
+    key1 bytea NOT NULL,
+    key2 bytea NOT NULL,
+    properties json,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    key1_since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    key2_since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT __deferred_account_name_check CHECK ((name ~ '^[a-z0-9]{3,24}$'::text))
+);
+
+ALTER TABLE deferred.__deferred_account OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_account; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_account IS 'accounts of the HTTP front; the queues of an account are those whose names begin with its name and a dot';
+
+--
+-- Name: COLUMN __deferred_account.name; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.name IS 'name of the account, 3 to 24 lower-case letters and digits';
+
+--
+-- Name: COLUMN __deferred_account.enabled; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.enabled IS 'false: every request is refused';
+
+--
+-- Name: COLUMN __deferred_account.key1; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.key1 IS 'first key, encrypted: lib/account_key.h';
+
+--
+-- Name: COLUMN __deferred_account.key2; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.key2 IS 'second key, encrypted';
+
+--
+-- Name: COLUMN __deferred_account.properties; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.properties IS 'service properties, as they were set';
+
+--
+-- Name: COLUMN __deferred_account.created_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.created_at IS 'when it was added (database clock)';
+
+--
+-- Name: COLUMN __deferred_account.key1_since; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.key1_since IS 'when the first key was made';
+
+--
+-- Name: COLUMN __deferred_account.key2_since; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_account.key2_since IS 'when the second key was made';
+
+--
+-- Name: __account_ls(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__account_ls() RETURNS SETOF deferred.__deferred_account
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    select * from deferred.__deferred_account a order by a.name
+$$;
+
+ALTER FUNCTION deferred.__account_ls() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __account_ls(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__account_ls() IS 'all accounts, with their encrypted keys';
+
+--
+-- Name: __account_properties(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__account_properties(name text, properties json) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_account a set properties = $2 where a.name = $1;
+    return found;
+end
+$_$;
+
+ALTER FUNCTION deferred.__account_properties(name text, properties json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __account_properties(name text, properties json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__account_properties(name text, properties json) IS 'replaces the service properties of an account; false: there is none';
+
+--
+-- Name: __account_rm(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__account_rm(name text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    delete from deferred.__deferred_account a where a.name = $1;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.__account_rm(name text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __account_rm(name text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__account_rm(name text) IS 'removes an account; its queues stay';
+
+--
+-- Name: __account_set(text, bytea, bytea, boolean); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__account_set(name text, key1 bytea, key2 bytea, enabled boolean) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_account a
+    set key1 = coalesce($2, a.key1), key1_since = case when $2 is null then a.key1_since else clock_timestamp() end,
+        key2 = coalesce($3, a.key2), key2_since = case when $3 is null then a.key2_since else clock_timestamp() end,
+        enabled = coalesce($4, a.enabled)
+    where a.name = $1;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.__account_set(name text, key1 bytea, key2 bytea, enabled boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __account_set(name text, key1 bytea, key2 bytea, enabled boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__account_set(name text, key1 bytea, key2 bytea, enabled boolean) IS 'replaces keys of an account, or has its requests refused';
+
+--
 -- Name: __actor(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -458,10 +659,10 @@ begin
                 hint = 'an administrator grants it by a row in deferred.__deferred_grant';
         end if;
         if v_max_bytes is null then
-            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+            if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
                 raise exception using errcode = '22023',
                     message = format('invalid queue name %L', left(v_queue, 200)),
-                    hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+                    hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
             end if;
             insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
             v_max_bytes := 1048576;
@@ -822,6 +1023,1043 @@ ALTER FUNCTION deferred.__may_touch(owner name) OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__may_touch(owner name) IS 'true for who deferred a job, for workers and administrators';
 
 --
+-- Name: __message_clear(text, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    upto := coalesce($2, deferred.__message_last_id());
+    if not exists (select from deferred.__deferred_queue q where q.name = $1 and (q.removed_at is null or q.clearing_to is not null)) then
+        status := 1;
+        more := false;
+        return;
+    end if;
+    status := 0;
+    select c.cleared, c.more into cleared, more from deferred.__message_clear_some($1, upto, $3) c;
+    if not more then
+        update deferred.__deferred_queue q set clearing_to = null where q.name = $1 and q.clearing_to <= upto;
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean) IS 'one step of clearing a queue; call it until more is false';
+
+--
+-- Name: __message_clear_some(text, bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+begin
+    with seen as materialized (
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited) and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.due_at is not null and h.fn is not null and h.concurrency_key is null and h.queue = $1 and h.id <= $2)
+        limit $3),
+    row as materialized (
+        select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),
+    gone as (
+        delete from deferred.__deferred_hot h using row r where h.id = r.id
+        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
+        from gone g)
+    select (select count(*) from gone), count(*) = $3 or count(*) > (select count(*) from gone) into cleared, more from seen;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean) IS 'cancels some jobs of a queue up to an id';
+
+--
+-- Name: __message_delete(text[], bigint[], bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) RETURNS TABLE(item integer, status integer)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now  timestamptz := clock_timestamp();
+    v_done integer[];
+begin
+    with ours as materialized (
+        select h.id, i.n
+        from unnest($1, $2, $3) with ordinality as i(queue, id, receipt, n)
+        join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
+        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
+          and (h.expires_at is null or h.expires_at > v_now)
+        order by h.id for update of h),
+    first as materialized (
+        select o.id, min(o.n) as n from ours o group by o.id),
+    gone as (
+        delete from deferred.__deferred_hot h using first f where h.id = f.id
+        returning h.id, case when h.receipt is null then 0 else h.attempt end as attempt, h.started_at,
+                  coalesce(h.receipt, h.put_receipt) as receipt, f.n),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, receipt, run_us)
+        select g.id, g.attempt, 'ok', true, g.started_at, v_now, g.receipt, extract(epoch from v_now - g.started_at) * 1000000 from gone g)
+    select array_agg(g.n::integer) into v_done from gone g;
+    return query select w.item, w.status from deferred.__message_why($1, $2, coalesce(v_done, '{}')) w;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_delete(queues text[], ids bigint[], receipts bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) IS 'ends messages that are done, each by the receipt of its last take or of its put';
+
+--
+-- Name: __message_expire(bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_expire(ids bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $_$
+declare
+    v_rows bigint;
+begin
+    with gone as (
+        delete from deferred.__deferred_hot h where h.id = any ($1)
+        returning h.id, h.attempt, h.receipt, h.started_at, h.expires_at)
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
+    select g.id, case when g.receipt is null then 0 else g.attempt end, 'expired', true, format('not done before %s', g.expires_at),
+           g.started_at, g.receipt
+    from gone g;
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_expire(ids bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_expire(ids bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_expire(ids bigint[]) IS 'ends messages that are past their expiry';
+
+--
+-- Name: __message_get(text[], integer[], bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[]) RETURNS TABLE(item integer, status integer, id bigint, receipt bigint, attempt integer, inserted_at timestamp with time zone, expires_at timestamp with time zone, visible_at timestamp with time zone, params json)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now      timestamptz := clock_timestamp();
+    -- queues that may be taken from; how many messages all requests together want of each, and have
+    v_queue    text[];
+    v_wanted   integer[];
+    v_given    integer[];
+    v_max      integer[];
+    -- what this round found: whom it goes to, what is to be logged
+    v_id       bigint[];
+    v_item     integer[];
+    v_receipt  bigint[];
+    v_started  timestamptz[];
+    v_expired  bigint[];
+    v_poisoned bigint[];
+    v_items    integer[] := '{}';
+    -- limits of queues that have one, as this statement found them
+    v_limit    text[];
+    v_still    json;
+begin
+    select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue) into v_queue, v_wanted, v_given, v_max
+    from (select i.queue, sum(i.count)::integer as wanted from unnest($1, $2) as i(queue, count) group by i.queue) w
+    join deferred.__deferred_queue q on q.name = w.queue
+    where q.removed_at is null and not q.paused;
+    v_limit := array(select q.name from deferred.__deferred_queue q where q.name = any (v_queue) and coalesce(q.max_running, q.rate) is not null order by 1);
+    if v_limit <> '{}' then
+        v_still := deferred.__message_room(v_limit);
+        v_wanted := array(select coalesce(least(w.wanted, (v_still->w.name->>'room')::integer), w.wanted)
+                          from unnest(v_queue, v_wanted) with ordinality as w(name, wanted, i) order by w.i);
+    end if;
+    -- A round that only met messages to be ended is followed by another.
+    for round in 1..20 loop
+        exit when v_queue is null;
+        with queue as materialized (
+            select k.name, k.wanted - k.given as wanted, k.wanted as in_all, k.given, k.dequeue_max
+            from unnest(v_queue, v_wanted, v_given, v_max) as k(name, wanted, given, dequeue_max) where k.wanted > k.given),
+        visible as materialized (
+            select q.name, q.in_all, q.given, q.dequeue_max, x.*
+            from queue q
+            cross join lateral (
+                select h.id, h.priority, h.xid, h.visible_at, h.expires_at, h.attempt, h.attempt_base, h.receipt, h.started_at
+                from deferred.__deferred_hot h
+                where h.queue = q.name and h.fn is null and h.due_at is null
+                order by h.queue, h.due_at nulls first, h.priority desc, h.xid, h.id
+                limit q.wanted for update of h skip locked) x),
+        due as materialized (
+            select q.name, q.in_all, q.given, q.dequeue_max, x.*
+            from queue q
+            cross join lateral (
+                select h.id, h.priority, h.xid, h.due_at as visible_at, h.expires_at, h.attempt, h.attempt_base, h.receipt, h.started_at
+                from deferred.__deferred_hot h
+                where h.queue = q.name and h.fn is null and h.due_at <= v_now
+                order by h.queue, h.due_at nulls first
+                limit q.wanted for update of h skip locked) x),
+        seen as (
+            select x.*, case when x.expires_at <= v_now then 'expired'
+                             when x.attempt - x.attempt_base >= x.dequeue_max then 'poisoned' else 'free' end as fate
+            from (select * from visible union all select * from due) x),
+        turn as materialized (
+            select s.*, s.given + row_number() over (partition by s.name, s.fate order by s.priority desc, s.visible_at, s.xid, s.id) as turn
+            from seen s),
+        slot as materialized (
+            select i.n, i.queue, sum(i.count) over w - i.count as after, sum(i.count) over w as upto
+            from unnest($1, $2) with ordinality as i(queue, count, n) window w as (partition by i.queue order by i.n))
+        select array_agg(t.id order by s.n, t.turn) filter (where s.n is not null),
+               array_agg(s.n order by s.n, t.turn) filter (where s.n is not null),
+               array_agg(t.receipt order by s.n, t.turn) filter (where s.n is not null),
+               array_agg(t.started_at order by s.n, t.turn) filter (where s.n is not null),
+               array_agg(t.id) filter (where t.fate = 'expired'), array_agg(t.id) filter (where t.fate = 'poisoned')
+        into v_id, v_item, v_receipt, v_started, v_expired, v_poisoned
+        from turn t left join slot s on t.fate = 'free' and s.queue = t.name and t.turn > s.after and t.turn <= least(s.upto, t.in_all);
+
+        if v_id is not null then
+            v_items := v_items || v_item;
+            if v_limit <> '{}' then perform deferred.__message_running(v_limit, v_still, v_id); end if;
+            return query
+            with pick as materialized (
+                select p.id, p.n, p.receipt, p.started_at, p.turn
+                from unnest(v_id, v_item, v_receipt, v_started) with ordinality as p(id, n, receipt, started_at, turn)),
+            taken as (
+                update deferred.__deferred_hot h
+                set attempt = h.attempt + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
+                    due_at = v_now + ($3)[p.n] * interval '1 millisecond', visible_at = v_now + ($3)[p.n] * interval '1 millisecond'
+                from pick p where h.id = p.id
+                returning p.n, p.turn, h.id, h.receipt, h.attempt, h.expires_at, h.visible_at, p.receipt as old_receipt, p.started_at as old_started_at),
+            lost as (
+                insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
+                select t.id, t.attempt - 1, 'lost', false, 'not finished before it was visible again', t.old_started_at, t.old_receipt
+                from taken t where t.old_receipt is not null)
+            select t.n, 0, t.id, t.receipt, t.attempt, d.created_at, t.expires_at, t.visible_at, d.params
+            from taken t cross join lateral (select d.created_at, d.params from deferred.__deferred d where d.id = t.id offset 0) d
+            order by t.turn;
+        end if;
+        if v_expired is not null then perform deferred.__message_expire(v_expired); end if;
+        if v_poisoned is not null then perform deferred.__message_poison(v_poisoned); end if;
+        exit when v_expired is null and v_poisoned is null;
+        v_given := array(select (select count(*)::integer from unnest(v_items) n where ($1)[n] = k.name)
+                         from unnest(v_queue) with ordinality as k(name, i) order by k.i);
+    end loop;
+    return query
+    select i.n::integer, case when q.name is null then 1 else 0 end, null::bigint, null::bigint, null::integer, null::timestamptz,
+           null::timestamptz, null::timestamptz, null::json
+    from unnest($1) with ordinality as i(queue, n)
+    left join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_get(queues text[], counts integer[], visibility_ms bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[]) IS 'takes visible messages for some requests; no message goes to two of them';
+
+--
+-- Name: __message_holds(bigint, bigint, bigint, integer, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    select $5 is null and $1 <> 0 and coalesce($1 = $2, $4 = 0 and $1 = $3, false)
+$_$;
+
+ALTER FUNCTION deferred.__message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint) IS 'true if a receipt is the one of the last take or, where there was none, of the put';
+
+--
+-- Name: __message_last_id(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_last_id() RETURNS bigint
+    LANGUAGE sql
+    AS $$
+    select case when s.is_called then s.last_value else 0 end from deferred.__deferred_id_seq s
+$$;
+
+ALTER FUNCTION deferred.__message_last_id() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_last_id(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_last_id() IS 'the last id given out';
+
+--
+-- Name: __message_may(text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_may(queue text, fn text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $_$
+    select coalesce(bool_or((g.queue is null or g.queue = $1) and (g.fn is null or $2 is null or g.fn = $2)), true)
+    from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user)
+$_$;
+
+ALTER FUNCTION deferred.__message_may(queue text, fn text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_may(queue text, fn text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_may(queue text, fn text) IS 'true if the acting role may have messages of a queue become calls to fn';
+
+--
+-- Name: __message_metadata(json, text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_metadata(metadata json, fn text, max_dequeue integer) RETURNS json
+    LANGUAGE sql STABLE
+    AS $_$
+    select coalesce(json_object_agg(m.key, m.value order by m.n), '{}')
+    from (select e.key, e.value, e.n
+          from json_each_text(case when json_typeof($1) = 'object' then $1 else '{}' end) with ordinality as e(key, value, n)
+          where e.value is not null and lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')
+          union all select 'deferred_function', $2, 1e9 where $2 is not null
+          union all select 'deferred_max_dequeue', $3::text, 1e9 + 1 where $3 is not null) m
+$_$;
+
+ALTER FUNCTION deferred.__message_metadata(metadata json, fn text, max_dequeue integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_metadata(metadata json, fn text, max_dequeue integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_metadata(metadata json, fn text, max_dequeue integer) IS 'metadata of a queue as consumers see them';
+
+--
+-- Name: __message_metadata_read(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $_$
+declare
+    v_fn  text;
+    v_max text;
+begin
+    select max(e.value) filter (where lower(e.key) = 'deferred_function'), max(e.value) filter (where lower(e.key) = 'deferred_max_dequeue'),
+           coalesce(json_object_agg(e.key, e.value order by e.n) filter (where lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')), '{}')
+    into v_fn, v_max, rest
+    from json_each_text(coalesce($2, '{}')) with ordinality as e(key, value, n);
+    v_fn := nullif(v_fn, '');
+    v_max := nullif(v_max, '');
+    -- NAME-poison has to be a name too, within what the protocol allows.
+    ok := (v_fn is null or v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$')
+        and (v_max is null or (v_max ~ '^[0-9]{1,4}$' and length(substr($1, strpos($1, '.') + 1)) <= 56));
+    if ok and v_max is not null then ok := v_max::integer between 1 and 1000; end if;
+    if ok then
+        fn := v_fn;
+        max_dequeue := v_max;
+    end if;
+exception when data_exception then
+    ok := false;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json) IS 'what metadata say of the two settings, and the rest of them';
+
+--
+-- Name: __message_params(text, boolean); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_params(text text, bound boolean) RETURNS json
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+declare
+    v_json json;
+begin
+    if bound and text ~ '^[ \t\n\r]*[[{]' then
+        begin
+            v_json := text::json;
+            if deferred.__depth_ok(v_json) then return v_json; end if;
+        exception when data_exception or program_limit_exceeded then
+            null;  -- a text like any other
+        end;
+    end if;
+    return to_json(text);
+end
+$$;
+
+ALTER FUNCTION deferred.__message_params(text text, bound boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_params(text text, bound boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_params(text text, bound boolean) IS 'text of a message as params';
+
+--
+-- Name: __message_peek(text[], integer[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_peek(queues text[], counts integer[]) RETURNS TABLE(item integer, status integer, id bigint, attempt integer, inserted_at timestamp with time zone, expires_at timestamp with time zone, visible_at timestamp with time zone, params json)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now timestamptz := clock_timestamp();
+begin
+    return query
+    select i.n::integer, case when q.name is null then 1 else 0 end, x.id, x.attempt, x.created_at, x.expires_at, x.visible_at, x.params
+    from unnest($1, $2) with ordinality as i(queue, count, n)
+    left join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
+    left join lateral (
+        select y.*, d.created_at, d.params
+        from (select v.*
+              from ((select h.id, h.attempt, h.expires_at, h.visible_at, h.priority, h.xid from deferred.__deferred_hot h
+                     where h.queue = q.name and h.fn is null and h.due_at is null and (h.expires_at is null or h.expires_at > v_now)
+                     order by h.queue, h.due_at nulls first, h.priority desc, h.xid, h.id limit i.count)
+                    union all
+                    (select h.id, h.attempt, h.expires_at, h.visible_at, h.priority, h.xid from deferred.__deferred_hot h
+                     where h.queue = q.name and h.fn is null and h.due_at <= v_now and (h.expires_at is null or h.expires_at > v_now)
+                     order by h.queue, h.due_at nulls first limit i.count)) v
+              order by v.priority desc, v.visible_at, v.xid, v.id limit i.count) y
+        cross join lateral (select d.created_at, d.params from deferred.__deferred d where d.id = y.id offset 0) d) x on true
+    order by i.n, x.priority desc, x.visible_at, x.xid, x.id;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_peek(queues text[], counts integer[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_peek(queues text[], counts integer[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_peek(queues text[], counts integer[]) IS 'visible messages, without taking them; one row a request at least';
+
+--
+-- Name: __message_poison(bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_poison(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+declare
+    v_now timestamptz := clock_timestamp();
+begin
+    insert into deferred.__deferred_queue (name)
+    select distinct h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1) order by 1
+    on conflict do nothing;
+    update deferred.__deferred_queue q set removed_at = null
+    where q.removed_at is not null and q.name in (select h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1));
+    with gone as (
+        delete from deferred.__deferred_hot h where h.id = any ($1)
+        returning h.id, h.queue || '-poison' as queue, h.attempt, h.priority, h.receipt, h.started_at),
+    new as materialized (
+        select g.*, nextval('deferred.__deferred_id_seq') as new_id,
+               v_now + (select q.ttl_ms from deferred.__deferred_queue q where q.name = g.queue) * interval '1 millisecond' as expires_at
+        from gone g order by g.id),
+    hot as (
+        insert into deferred.__deferred_hot (id, queue, priority, visible_at, expires_at, bounded)
+        select n.new_id, n.queue, n.priority, v_now, n.expires_at,
+               exists (select from deferred.__deferred_queue q where q.name = n.queue and q.max_length is not null)
+        from new n),
+    call as (
+        insert into deferred.__deferred (id, queue, params, label, priority, expires_at, created_at, created_by)
+        select n.new_id, n.queue, d.params, format('job %s, taken %s times', n.id, n.attempt), n.priority, n.expires_at, v_now, d.created_by
+        from new n join deferred.__deferred d on d.id = n.id)
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
+    select n.id, case when n.receipt is null then 0 else n.attempt end, case when n.receipt is null then 'failed' else 'lost' end, true,
+           format('taken %s times: moved to queue %s as job %s', n.attempt, n.queue, n.new_id), n.started_at, n.receipt
+    from new n;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_poison(ids bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_poison(ids bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_poison(ids bigint[]) IS 'moves messages that were taken too often to the queue NAME-poison';
+
+--
+-- Name: __message_put(text[], text[], bigint[], bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]) RETURNS TABLE(item integer, status integer, id bigint, receipt bigint, inserted_at timestamp with time zone, expires_at timestamp with time zone, visible_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now    timestamptz := clock_timestamp();
+    v_actor  name := deferred.__actor();
+    v_grants boolean := exists (select from deferred.__deferred_grant g where g.role in (v_actor, session_user));
+begin
+    return query
+    with queue as materialized (
+        select q.name, q.fn, q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' as drop, q.limited_jobs,
+               case when q.fn is not null then deferred.__is_limited(q.name, q.fn, null) else false end as limited,
+               case when q.max_length is not null then greatest(0, q.max_length - deferred.__queue_length(q.name, q.max_length)) end as room,
+               not v_grants or exists (
+                   select from deferred.__deferred_grant g
+                   where g.role in (v_actor, session_user) and (g.queue is null or g.queue = q.name) and (g.fn is null or g.fn = q.fn)) as allowed
+        from deferred.__deferred_queue q where q.name = any ($1) and q.removed_at is null),
+    sized as materialized (
+        select i.n::integer as n, q.name as queue, q.fn, q.limited, q.max_length is not null as bounded, q.drop, q.room, p.params,
+               case when i.visibility_s > 0 then v_now + i.visibility_s * interval '1 second' end as due_at,
+               case when i.ttl_s > 0 then v_now + i.ttl_s * interval '1 second'
+                    when q.ttl_ms is not null and i.ttl_s = 0 then v_now + q.ttl_ms * interval '1 millisecond'
+                    when i.ttl_s = 0 then v_now + interval '7 days' end as expires_at,
+               case when q.name is null then 1 when not q.allowed then 10 when octet_length(p.params::text) > q.params_max_bytes then 9
+                    else 0 end as status
+        from unnest($1, $2, $3, $4) with ordinality as i(queue, text, visibility_s, ttl_s, n)
+        left join queue q on q.name = i.queue
+        cross join lateral (
+            select case when q.fn is null then to_json(i.text) else deferred.__message_params(i.text, true) end as params offset 0) p),
+    place as materialized (
+        select s.*, case when s.room is not null and s.status = 0
+                         then count(*) filter (where s.status = 0) over (partition by s.queue order by s.n) > s.room else false end as full
+        from sized s),
+    job as materialized (
+        select p.*, case when p.status = 0 and (not p.full or p.drop) then nextval('deferred.__deferred_id_seq') end as id,
+               uuid_hash_extended(gen_random_uuid(), 0) as receipt
+        from place p),
+    hot as (
+        insert into deferred.__deferred_hot (id, queue, fn, due_at, visible_at, expires_at, limited, bounded, put_receipt)
+        select j.id, j.queue, j.fn, j.due_at, coalesce(j.due_at, v_now), j.expires_at, j.limited, j.bounded, j.receipt
+        from job j where j.id is not null and not j.full),
+    call as (
+        insert into deferred.__deferred (id, queue, fn, params, run_at, expires_at, created_at, created_by)
+        select j.id, j.queue, j.fn, j.params, j.due_at, j.expires_at, v_now, v_actor
+        from job j where j.id is not null and not j.full),
+    marked as (
+        update deferred.__deferred_queue q set limited_jobs = true
+        where not q.limited_jobs and q.name in (select k.name from queue k where k.limited and not k.limited_jobs))
+    select j.n, case when j.full and not j.drop then 4 else j.status end, j.id, j.receipt, v_now, j.expires_at, coalesce(j.due_at, v_now)
+    from job j;
+    perform deferred.__wake(q.name)
+    from deferred.__deferred_queue q
+    where q.name = any ($1) and q.fn is not null and exists (select from unnest($1, $3) i(queue, visibility_s) where i.queue = q.name and i.visibility_s < 60);
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]) IS 'puts messages, or calls where the queue has a function';
+
+--
+-- Name: __message_queue_acl(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_acl(queue text, OUT status integer, OUT acl json) RETURNS record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    select case when q.name is null then 1 else 0 end, q.acl
+    from (select) x left join deferred.__deferred_queue q on q.name = $1 and q.removed_at is null
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_acl(queue text, OUT status integer, OUT acl json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_acl(queue text, OUT status integer, OUT acl json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_acl(queue text, OUT status integer, OUT acl json) IS 'the stored access policies of a queue';
+
+--
+-- Name: __message_queue_acl(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_acl(queue text, acl json) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_queue q set acl = $2 where q.name = $1 and q.removed_at is null;
+    return case when found then 0 else 1 end;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_acl(queue text, acl json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_acl(queue text, acl json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_acl(queue text, acl json) IS 'replaces the stored access policies of a queue; NULL: none';
+
+--
+-- Name: __message_queue_create(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_create(queue text, metadata json) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    m record;
+    q deferred.__deferred_queue;
+    v_last bigint;
+begin
+    select * into m from deferred.__message_metadata_read($1, $2);
+    if not m.ok then return 8; end if;
+    if not deferred.__message_may($1, m.fn) then return 10; end if;
+    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata) values ($1, m.fn, m.max_dequeue, m.rest) on conflict do nothing;
+    if found then return 0; end if;
+    select * into q from deferred.__deferred_queue x where x.name = $1 for update;
+    if q.removed_at is null then
+        return case when (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
+                          from json_each_text(deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)) e)
+                       = (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
+                          from json_each_text(deferred.__message_metadata(m.rest, m.fn, m.max_dequeue)) e) then 6 else 5 end;
+    end if;
+    -- A queue made again is empty: of what is left of the former one, some at least is cleared now.
+    v_last := deferred.__message_last_id();
+    if (select c.more from deferred.__message_clear_some($1, v_last, 2000) c) then
+        update deferred.__deferred_queue x set clearing_to = v_last where x.name = $1;
+        return 7;
+    end if;
+    update deferred.__deferred_queue x
+    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    where x.name = $1;
+    return 0;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_create(queue text, metadata json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_create(queue text, metadata json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_create(queue text, metadata json) IS 'makes a queue; its status';
+
+--
+-- Name: __message_queue_get(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    q deferred.__deferred_queue;
+    v_exact constant integer := 10000;
+    v_now timestamptz := clock_timestamp();
+    v_plan json;
+begin
+    select * into q from deferred.__deferred_queue x where x.name = $1 and x.removed_at is null;
+    if not found then
+        status := 1;
+        return;
+    end if;
+    status := 0;
+    metadata := deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue);
+    select count(*) into messages
+    from (select from deferred.__deferred_hot h where h.queue = $1 and h.fn is null and (h.expires_at is null or h.expires_at > v_now)
+          union all
+          select from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited
+          union all
+          select from deferred.__deferred_hot h
+          where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null
+          union all
+          select from deferred.__deferred_hot h
+          where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited)
+          union all
+          -- Delayed calls are not kept by queue: only some are looked at.
+          select from (select h.queue, h.concurrency_key from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit v_exact) x
+          where x.queue = $1 and x.concurrency_key is null
+          limit v_exact + 1) y;
+    if messages > v_exact then
+        execute 'explain (format json) select from deferred.__deferred_hot where queue = ' || quote_literal($1) into v_plan;
+        messages := greatest(messages, (v_plan->0->'Plan'->>'Plan Rows')::numeric::bigint);
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint) IS 'metadata of a queue and how many jobs it holds: beyond 10000 an estimate';
+
+--
+-- Name: __message_queue_metadata(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_metadata(queue text, metadata json) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    m record;
+begin
+    select * into m from deferred.__message_metadata_read($1, $2);
+    if not m.ok then return 8; end if;
+    if not deferred.__message_may($1, m.fn) then return 10; end if;
+    update deferred.__deferred_queue q set fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    where q.name = $1 and q.removed_at is null;
+    return case when found then 0 else 1 end;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_metadata(queue text, metadata json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_metadata(queue text, metadata json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_metadata(queue text, metadata json) IS 'replaces the metadata of a queue';
+
+--
+-- Name: __message_queue_rm(text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    perform from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    if not found then
+        status := 1;
+        more := false;
+        return;
+    end if;
+    perform deferred.__queue_rm($1);
+    upto := deferred.__message_last_id();
+    select c.more into more from deferred.__message_clear_some($1, upto, $2) c;
+    if more then
+        update deferred.__deferred_queue q set clearing_to = upto where q.name = $1;
+    end if;
+    status := 0;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean) IS 'removes a queue and clears some of its jobs; deferred.__message_clear() goes on while there are more';
+
+--
+-- Name: __message_queues(text, text, text, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_queues(account text, prefix text, from_name text, n integer) RETURNS TABLE(name text, metadata json)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    select substr(q.name, length($1) + 2), deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)
+    from deferred.__deferred_queue q
+    where q.name >= $1 || '.' || greatest(coalesce($2, '') collate "C", coalesce($3, '') collate "C") and q.name < $1 || '/'
+      and starts_with(q.name, $1 || '.' || coalesce($2, '')) and q.removed_at is null
+      and substr(q.name, length($1) + 2) ~ '^[a-z0-9](-?[a-z0-9])*$' and length(q.name) - length($1) - 1 between 3 and 63
+    order by q.name limit $4
+$_$;
+
+ALTER FUNCTION deferred.__message_queues(account text, prefix text, from_name text, n integer) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_queues(account text, prefix text, from_name text, n integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_queues(account text, prefix text, from_name text, n integer) IS 'queues of an account, in the order of their names, without its name';
+
+--
+-- Name: __message_room(text[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_room(queues text[]) RETURNS json
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now timestamptz;
+begin
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select 'queue', u.name, '' from unnest($1) as u(name)
+    where not exists (select from deferred.__deferred_limit l where l.kind = 'queue' and l.queue = u.name and l.name = '')
+    order by u.name on conflict do nothing;
+    perform from deferred.__deferred_limit l where l.kind = 'queue' and l.queue = any ($1) and l.name = '' order by l.queue for update;
+    v_now := clock_timestamp();  -- later than any holder before us looked at the clock
+    return (
+        select json_object_agg(l.queue, json_build_object('now', v_now, 'tokens', t.tokens, 'still', r.still,
+                   'room', greatest(0, least(1000000000, q.max_running - cardinality(r.still), floor(t.tokens)))::integer))
+        from deferred.__deferred_limit l
+        join deferred.__deferred_queue q on q.name = l.queue
+        cross join lateral (
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+                         where h.receipt is not null and h.visible_at > v_now) as still) r
+        cross join lateral (
+            select case when q.rate is not null then
+                least(coalesce(q.burst, 1),
+                      coalesce(l.tokens + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * q.rate, coalesce(q.burst, 1)))
+                end as tokens) t
+        where l.kind = 'queue' and l.queue = any ($1) and l.name = '');
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_room(queues text[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_room(queues text[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_room(queues text[]) IS 'how many messages the limits of these queues let be taken now; locks their rows';
+
+--
+-- Name: __message_running(text[], json, bigint[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_running(queues text[], room json, ids bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    update deferred.__deferred_limit l
+    set running = array(select e.id::bigint from json_array_elements_text($2->l.queue->'still') e(id) union select t.id from unnest(t.ids) t(id)),
+        tokens = ($2->l.queue->>'tokens')::double precision - cardinality(t.ids), tokens_at = ($2->l.queue->>'now')::timestamptz,
+        used_at = ($2->l.queue->>'now')::timestamptz
+    from (select h.queue, array_agg(h.id) as ids from deferred.__deferred_hot h where h.id = any ($3) group by h.queue) t
+    where l.kind = 'queue' and l.queue = t.queue and l.queue = any ($1) and l.name = ''
+$_$;
+
+ALTER FUNCTION deferred.__message_running(queues text[], room json, ids bigint[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_running(queues text[], room json, ids bigint[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_running(queues text[], room json, ids bigint[]) IS 'notes messages taken of queues with limits';
+
+--
+-- Name: __message_sweep(bigint, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint[];
+    v_queue record;
+begin
+    with seen as materialized (
+        select h.id, h.fn is null and h.expires_at <= v_now as over from deferred.__deferred_hot h where h.id >= $1 order by h.id limit $2),
+    row as materialized (
+        select h.id from seen s join deferred.__deferred_hot h on h.id = s.id where s.over and h.expires_at <= v_now
+        for update of h skip locked)
+    select (select array_agg(r.id) from row r), coalesce((select max(s.id) + 1 from seen s having count(*) = $2), 0) into v_ids, next_id;
+    expired := case when v_ids is null then 0 else deferred.__message_expire(v_ids) end;
+    for v_queue in select q.name, q.clearing_to from deferred.__deferred_queue q where q.clearing_to is not null limit 10 for update skip locked loop
+        if not (select c.more from deferred.__message_clear_some(v_queue.name, v_queue.clearing_to, 2000) c) then
+            update deferred.__deferred_queue q set clearing_to = null where q.name = v_queue.name;
+        end if;
+    end loop;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint) IS 'ends expired messages among the next some jobs, and clears what removed queues left behind; next_id 0: that was all';
+
+--
+-- Name: __message_text(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_text(params json) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    select case when json_typeof($1) <> 'string' then $1::text
+                when strpos($1::text, '\u') = 0 then $1 #>> '{}'
+                else deferred.__message_text_escaped($1) end
+$_$;
+
+ALTER FUNCTION deferred.__message_text(params json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_text(params json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_text(params json) IS 'params of a message as its text: of a string what it says, else the JSON as it stands';
+
+--
+-- Name: __message_text_escaped(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_text_escaped(params json) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+begin
+    return params #>> '{}';
+exception when data_exception then
+    return params::text;  -- what PostgreSQL cannot hold as text: \u0000, half a surrogate pair
+end
+$$;
+
+ALTER FUNCTION deferred.__message_text_escaped(params json) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_text_escaped(params json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_text_escaped(params json) IS 'part of deferred.__message_text(): a string with \u in it';
+
+--
+-- Name: __message_update(text[], bigint[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]) RETURNS TABLE(item integer, status integer, receipt bigint, visible_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+declare
+    v_now     timestamptz := clock_timestamp();
+    v_done    integer[];
+    v_id      bigint[];
+    v_receipt bigint[];
+    v_visible timestamptz[];
+    v_large   integer[];
+begin
+    -- A queue's limit counts for what is stored; one look, for it is rarely met.
+    select array_agg(i.n::integer) into v_large
+    from unnest($1, $5) with ordinality as i(queue, text, n)
+    join deferred.__deferred_queue q on q.name = i.queue
+    where octet_length(i.text) * 6 > q.params_max_bytes and octet_length(to_json(i.text)::text) > q.params_max_bytes;
+    with ours as materialized (
+        select h.id, i.n
+        from unnest($1, $2, $3) with ordinality as i(queue, id, receipt, n)
+        join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
+        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
+          and (h.expires_at is null or h.expires_at > v_now) and i.n <> all (coalesce(v_large, '{}'))
+        order by h.id for update of h),
+    first as materialized (
+        select o.id, min(o.n)::integer as n, uuid_hash_extended(gen_random_uuid(), 0) as receipt from ours o group by o.id),
+    held as (
+        update deferred.__deferred_hot h
+        set receipt = case when h.receipt is not null then f.receipt end,
+            put_receipt = case when h.receipt is null then f.receipt end,
+            due_at = case when ($4)[f.n] > 0 then v_now + ($4)[f.n] * interval '1 second' end,
+            visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id()
+        from first f where h.id = f.id
+        returning h.id, f.n, f.receipt, h.visible_at, h.fn),
+    call as (
+        update deferred.__deferred d
+        set params = case when h.fn is null then to_json(($5)[h.n]) else deferred.__message_params(($5)[h.n], true) end
+        from held h where d.id = h.id and ($5)[h.n] is not null)
+    select array_agg(h.n), array_agg(h.receipt), array_agg(h.visible_at), array_agg(h.id) filter (where h.fn is not null)
+    into v_done, v_receipt, v_visible, v_id from held h;
+    if v_id is not null then
+        perform deferred.__wake(q.queue)
+        from (select distinct h.queue from deferred.__deferred_hot h where h.id = any (v_id) and h.visible_at < v_now + interval '1 minute') q;
+    end if;
+    return query
+    select w.item, case when w.item = any (v_large) and w.status = 3 then 9 else w.status end, d.receipt, d.visible_at
+    from deferred.__message_why($1, $2, coalesce(v_done, '{}')) w
+    left join unnest(v_done, v_receipt, v_visible) as d(n, receipt, visible_at) on d.n = w.item;
+end
+$_$;
+
+ALTER FUNCTION deferred.__message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]) IS 'hides messages anew, each by its receipt, which is replaced, and may replace their texts';
+
+--
+-- Name: __message_why(text[], bigint[], integer[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) RETURNS TABLE(item integer, status integer)
+    LANGUAGE sql
+    AS $_$
+    select i.n::integer,
+           case when i.n = any ($3) then 0
+                when not exists (select from deferred.__deferred_queue q where q.name = i.queue and q.removed_at is null) then 1
+                when exists (select from deferred.__deferred_hot h where h.id = i.id and h.queue = i.queue
+                             and (h.expires_at is null or h.expires_at > clock_timestamp())) then 3
+                else 2 end
+    from unnest($1, $2) with ordinality as i(queue, id, n)
+$_$;
+
+ALTER FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __message_why(queues text[], ids bigint[], done integer[]); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) IS 'status of each request; those in done are';
+
+--
 -- Name: __ms(text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -1095,8 +2333,8 @@ begin
     end if;
     update deferred.__deferred_queue q
     set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, removed_at)
-      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, clock_timestamp())
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
+      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
@@ -1131,16 +2369,17 @@ begin
     end if;
     select k into v_unknown from json_object_keys(settings) k
     where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
-        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight')
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
+        'max_dequeue')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
             hint = 'deferred(1) lists the settings';
     end if;
     if $3 then
-        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
             raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
-                hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+                hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
         update deferred.__deferred_queue q set removed_at = null where q.name = $1 and q.removed_at is not null;
@@ -1168,10 +2407,10 @@ begin
     end if;
     update deferred.__deferred_queue q
     set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs)
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
       = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
-         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs)
+         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
     where q.name = $1;
 exception when check_violation then
     raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
@@ -1243,17 +2482,17 @@ declare
     v text;
     v_id bigint;
 begin
-    if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+    if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         raise exception using errcode = '22023', message = format('invalid rule name %L', left($1, 200)),
-            hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if $3 is null or length($3) > 127 or $3 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
         raise exception using errcode = '22023', message = format('invalid function name %L', left($3, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
-    if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$' then
+    if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         raise exception using errcode = '22023', message = format('invalid queue name %L', left(v_queue, 200)),
-            hint = 'a name has 1 to 63 letters, digits, "_", "." and "-"';
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if coalesce(btrim($2, E' \t\r\n;'), '') = '' then
         raise exception using errcode = '22023', message = format('the query of rule %L is empty', $1),
@@ -1383,10 +2622,6 @@ ALTER FUNCTION deferred.__rule_fetch() OWNER TO deferred_owner;
 
 COMMENT ON FUNCTION deferred.__rule_fetch() IS 'the rows of a rule as key and params; part of __rule_run()';
 
-SET default_tablespace = '';
-
-SET default_table_access_method = heap;
-
 --
 -- Name: __deferred_rule; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
@@ -1412,7 +2647,7 @@ CREATE TABLE deferred.__deferred_rule (
     last_skipped bigint,
     last_failed bigint,
     last_error text,
-    CONSTRAINT __deferred_rule_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'::text)),
+    CONSTRAINT __deferred_rule_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'::text)),
     CONSTRAINT __deferred_rule_statement_timeout_ms_check CHECK ((statement_timeout_ms > 0))
 );
 
@@ -2235,8 +3470,10 @@ CREATE FUNCTION deferred.check_ledger() RETURNS TABLE(invariant text, job_id big
     select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
            h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
     from deferred.__deferred_hot h
-    where h.attempt < h.attempt_base or h.attempt_base < 0 or (h.receipt is null) <> (h.worker is null)
-       or (h.receipt is not null and h.due_at is not null)
+    where h.attempt < h.attempt_base or h.attempt_base < 0
+       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and h.due_at is not null)
+               else h.worker is not null or h.due_at <> h.visible_at
+                    or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
@@ -2252,6 +3489,38 @@ ALTER FUNCTION deferred.check_ledger() OWNER TO deferred_owner;
 --
 
 COMMENT ON FUNCTION deferred.check_ledger() IS 'violations of the promises kept between the tables: no rows when all is well. Reads everything; for tests and doubts';
+
+--
+-- Name: claim(text, integer, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.claim(queue text, n integer DEFAULT 1, lease_ms bigint DEFAULT 30000) RETURNS TABLE(id bigint, receipt bigint, attempt integer, params json, created_at timestamp with time zone, expires_at timestamp with time zone, visible_at timestamp with time zone)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    if $2 is null or $2 not between 1 and 1000 or $3 is null or $3 not between 1 and 604800000 then
+        raise exception using errcode = '22003', message = format('%s messages for %s ms are out of range', $2, $3),
+            hint = 'take 1 to 1000 messages for 1 to 604800000 ms (7 days)';
+    end if;
+    if not exists (select from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null) then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
+            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+    end if;
+    return query
+    select m.id, m.receipt, m.attempt, m.params, m.inserted_at, m.expires_at, m.visible_at
+    from deferred.__message_get(array[$1], array[$2], array[$3]) m where m.id is not null;
+end
+$_$;
+
+ALTER FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION claim(queue text, n integer, lease_ms bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) IS 'take visible messages of a queue, which nobody else is given for so long; each is finished, extended or released by its id and receipt';
 
 --
 -- Name: defer(text, json, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -2502,6 +3771,35 @@ ALTER FUNCTION deferred.maintain() OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.maintain() IS 'adds the partitions the next weeks need; returns how many; cheap to call often';
 
 --
+-- Name: release(bigint, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.release(id bigint, receipt bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+begin
+    update deferred.__deferred_hot h
+    set receipt = null, put_receipt = null, started_at = null, attempt = h.attempt - 1, due_at = null, visible_at = clock_timestamp(),
+        xid = pg_current_xact_id()
+    where h.id = $1 and h.receipt = $2 and h.worker is null;
+    if not found then
+        raise exception using errcode = '55000', message = format('the receipt is not that of the present claim of job %s', $1),
+            hint = 'it was finished, cancelled, or taken by somebody else since';
+    end if;
+end
+$_$;
+
+ALTER FUNCTION deferred.release(id bigint, receipt bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION release(id bigint, receipt bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.release(id bigint, receipt bigint) IS 'give back a claimed message at once, as if it had not been taken. Raises 55000 where the receipt is not valid any more';
+
+--
 -- Name: retry(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -2614,7 +3912,7 @@ ALTER TABLE deferred.__deferred OWNER TO deferred_owner;
 -- Name: TABLE __deferred; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON TABLE deferred.__deferred IS 'the calls as they were deferred; rows are added and, long after, purged, never changed';
+COMMENT ON TABLE deferred.__deferred IS 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces';
 
 --
 -- Name: COLUMN __deferred.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -2897,7 +4195,8 @@ CREATE TABLE deferred.__deferred_hot (
     limited boolean DEFAULT false NOT NULL,
     bounded boolean DEFAULT false NOT NULL,
     concurrency_key text COLLATE pg_catalog."C",
-    concurrency integer
+    concurrency integer,
+    put_receipt bigint
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
 
@@ -2943,7 +4242,7 @@ COMMENT ON COLUMN deferred.__deferred_hot.xid IS 'arrival position: the transact
 -- Name: COLUMN __deferred_hot.due_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred_hot.due_at IS 'delayed until; NULL: ready or claimed';
+COMMENT ON COLUMN deferred.__deferred_hot.due_at IS 'delayed until, for a message also hidden until; NULL: ready, or a call that is claimed';
 
 --
 -- Name: COLUMN __deferred_hot.visible_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -2973,7 +4272,7 @@ COMMENT ON COLUMN deferred.__deferred_hot.receipt IS 'token of the claim, random
 -- Name: COLUMN __deferred_hot.worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred_hot.worker IS 'worker that holds the claim';
+COMMENT ON COLUMN deferred.__deferred_hot.worker IS 'worker that holds the claim; NULL with a receipt: a consumer holds it';
 
 --
 -- Name: COLUMN __deferred_hot.started_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -3016,6 +4315,12 @@ COMMENT ON COLUMN deferred.__deferred_hot.concurrency_key IS 'copied from __defe
 --
 
 COMMENT ON COLUMN deferred.__deferred_hot.concurrency IS 'copied from __deferred';
+
+--
+-- Name: COLUMN __deferred_hot.put_receipt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_hot.put_receipt IS 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
 --
 -- Name: __deferred_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
@@ -3141,7 +4446,7 @@ COMMENT ON COLUMN deferred.__deferred_log.job_id IS 'id of the job';
 -- Name: COLUMN __deferred_log.attempt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred_log.attempt IS 'number of the attempt from 1; 0: the job was cancelled or expired while nobody ran it';
+COMMENT ON COLUMN deferred.__deferred_log.attempt IS 'number of the attempt from 1; 0: the job ended while nobody ran it';
 
 --
 -- Name: COLUMN __deferred_log.outcome; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -3189,7 +4494,7 @@ COMMENT ON COLUMN deferred.__deferred_log.finished_at IS 'end of the attempt (da
 -- Name: COLUMN __deferred_log.worker; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred_log.worker IS 'worker that made the attempt: __deferred_worker.id';
+COMMENT ON COLUMN deferred.__deferred_log.worker IS 'worker that made the attempt: __deferred_worker.id; NULL: a consumer';
 
 --
 -- Name: COLUMN __deferred_log.receipt; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -3393,15 +4698,19 @@ CREATE TABLE deferred.__deferred_queue (
     weight double precision DEFAULT 1 NOT NULL,
     limited_jobs boolean DEFAULT false NOT NULL,
     removed_at timestamp with time zone,
+    max_dequeue integer,
+    acl json,
+    clearing_to bigint,
     CONSTRAINT __deferred_queue_backoff_ceiling_ms_check CHECK ((backoff_ceiling_ms > 0)),
     CONSTRAINT __deferred_queue_backoff_exponent_check CHECK (((backoff_exponent >= (1)::double precision) AND (backoff_exponent <= (100)::double precision))),
     CONSTRAINT __deferred_queue_backoff_floor_ms_check CHECK ((backoff_floor_ms > 0)),
     CONSTRAINT __deferred_queue_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
     CONSTRAINT __deferred_queue_fn_check CHECK ((fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'::text)),
     CONSTRAINT __deferred_queue_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT __deferred_queue_max_dequeue_check CHECK (((max_dequeue >= 1) AND (max_dequeue <= 1000))),
     CONSTRAINT __deferred_queue_max_length_check CHECK ((max_length > 0)),
     CONSTRAINT __deferred_queue_max_running_check CHECK ((max_running > 0)),
-    CONSTRAINT __deferred_queue_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$'::text)),
+    CONSTRAINT __deferred_queue_name_check CHECK ((name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'::text)),
     CONSTRAINT __deferred_queue_on_full_check CHECK ((on_full = ANY (ARRAY['error'::text, 'drop'::text]))),
     CONSTRAINT __deferred_queue_params_max_bytes_check CHECK ((params_max_bytes > 0)),
     CONSTRAINT __deferred_queue_rate_check CHECK (((rate >= (0.0000001)::double precision) AND (rate <= ('1000000'::numeric)::double precision))),
@@ -3518,7 +4827,7 @@ COMMENT ON COLUMN deferred.__deferred_queue.fn IS 'function that a message defer
 -- Name: COLUMN __deferred_queue.metadata; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred_queue.metadata IS 'for applications, not looked at';
+COMMENT ON COLUMN deferred.__deferred_queue.metadata IS 'for applications; the HTTP front shows fn and max_dequeue with it';
 
 --
 -- Name: COLUMN __deferred_queue.weight; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -3537,6 +4846,24 @@ COMMENT ON COLUMN deferred.__deferred_queue.limited_jobs IS 'true: some hot job 
 --
 
 COMMENT ON COLUMN deferred.__deferred_queue.removed_at IS 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
+
+--
+-- Name: COLUMN __deferred_queue.max_dequeue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.max_dequeue IS 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
+
+--
+-- Name: COLUMN __deferred_queue.acl; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.acl IS 'stored access policies of the HTTP front, as they were set';
+
+--
+-- Name: COLUMN __deferred_queue.clearing_to; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.clearing_to IS 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
 
 --
 -- Name: __deferred_rule_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
@@ -3727,8 +5054,8 @@ CREATE VIEW deferred.job AS
     d.created_by,
         CASE
             WHEN (h.id IS NULL) THEN deferred.state(l.outcome)
-            WHEN (h.due_at IS NOT NULL) THEN 'delayed'::text
             WHEN ((h.receipt IS NOT NULL) AND (h.visible_at > clock_timestamp())) THEN 'claimed'::text
+            WHEN ((h.due_at > clock_timestamp()) OR ((h.due_at IS NOT NULL) AND (h.fn IS NOT NULL))) THEN 'delayed'::text
             ELSE 'ready'::text
         END AS state,
     COALESCE(h.attempt, l.attempts, 0) AS attempt,
@@ -3771,6 +5098,13 @@ ALTER TABLE ONLY deferred.__deferred ATTACH PARTITION deferred.__deferred_defaul
 --
 
 ALTER TABLE ONLY deferred.__deferred_log ATTACH PARTITION deferred.__deferred_log_default DEFAULT;
+
+--
+-- Name: __deferred_account __deferred_account_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_account
+    ADD CONSTRAINT __deferred_account_pkey PRIMARY KEY (name);
 
 --
 -- Name: __deferred __deferred_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
@@ -3886,7 +5220,7 @@ CREATE INDEX __deferred_hot_concurrency ON deferred.__deferred_hot USING btree (
 -- Name: __deferred_hot_delayed; Type: INDEX; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE INDEX __deferred_hot_delayed ON deferred.__deferred_hot USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX __deferred_hot_delayed ON deferred.__deferred_hot USING btree (due_at) WHERE ((due_at IS NOT NULL) AND (fn IS NOT NULL));
 
 --
 -- Name: __deferred_hot_key; Type: INDEX; Schema: deferred; Owner: deferred_owner
@@ -3901,10 +5235,16 @@ CREATE UNIQUE INDEX __deferred_hot_key ON deferred.__deferred_hot USING btree (q
 CREATE INDEX __deferred_hot_limited ON deferred.__deferred_hot USING btree (queue, fn, priority DESC, id) WHERE (limited AND (due_at IS NULL) AND (concurrency_key IS NULL));
 
 --
+-- Name: __deferred_hot_message; Type: INDEX; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE INDEX __deferred_hot_message ON deferred.__deferred_hot USING btree (queue, due_at NULLS FIRST, priority DESC, xid, id) WHERE (fn IS NULL);
+
+--
 -- Name: __deferred_hot_ready; Type: INDEX; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE INDEX __deferred_hot_ready ON deferred.__deferred_hot USING btree (queue, priority DESC, xid, id) WHERE ((due_at IS NULL) AND (NOT limited));
+CREATE INDEX __deferred_hot_ready ON deferred.__deferred_hot USING btree (queue, priority DESC, xid, id) WHERE ((due_at IS NULL) AND (NOT limited) AND (fn IS NOT NULL));
 
 --
 -- Name: __deferred_log_ended; Type: INDEX; Schema: deferred; Owner: deferred_owner
@@ -3967,6 +5307,39 @@ ALTER INDEX deferred.__deferred_log_job ATTACH PARTITION deferred.__deferred_log
 GRANT USAGE ON SCHEMA deferred TO deferred_producer;
 GRANT USAGE ON SCHEMA deferred TO deferred_worker;
 GRANT USAGE ON SCHEMA deferred TO deferred_viewer;
+GRANT USAGE ON SCHEMA deferred TO deferred_http;
+
+--
+-- Name: FUNCTION __account_add(name text, key1 bytea, key2 bytea); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__account_add(name text, key1 bytea, key2 bytea) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __account_ls(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__account_ls() FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__account_ls() TO deferred_http;
+
+--
+-- Name: FUNCTION __account_properties(name text, properties json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__account_properties(name text, properties json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__account_properties(name text, properties json) TO deferred_http;
+
+--
+-- Name: FUNCTION __account_rm(name text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__account_rm(name text) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __account_set(name text, key1 bytea, key2 bytea, enabled boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__account_set(name text, key1 bytea, key2 bytea, enabled boolean) FROM PUBLIC;
 
 --
 -- Name: FUNCTION __actor(); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -4046,6 +5419,190 @@ GRANT ALL ON FUNCTION deferred.__mark(from_id bigint, batch integer, OUT marked 
 
 REVOKE ALL ON FUNCTION deferred.__may_touch(owner name) FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.__may_touch(owner name) TO deferred_worker;
+
+--
+-- Name: FUNCTION __message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_clear(queue text, to_id bigint, batch integer, OUT status integer, OUT cleared bigint, OUT upto bigint, OUT more boolean) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_clear_some(queue text, to_id bigint, batch integer, OUT cleared bigint, OUT more boolean) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_delete(queues text[], ids bigint[], receipts bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_expire(ids bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_expire(ids bigint[]) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_get(queues text[], counts integer[], visibility_ms bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_get(queues text[], counts integer[], visibility_ms bigint[]) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_holds(receipt bigint, held bigint, put_receipt bigint, attempt integer, worker bigint) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_last_id(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_last_id() FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_may(queue text, fn text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_may(queue text, fn text) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_metadata(metadata json, fn text, max_dequeue integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_metadata(metadata json, fn text, max_dequeue integer) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_metadata_read(queue text, metadata json, OUT ok boolean, OUT fn text, OUT max_dequeue integer, OUT rest json) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_params(text text, bound boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_params(text text, bound boolean) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_peek(queues text[], counts integer[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_peek(queues text[], counts integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_peek(queues text[], counts integer[]) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_poison(ids bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_poison(ids bigint[]) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[]) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_acl(queue text, OUT status integer, OUT acl json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_acl(queue text, OUT status integer, OUT acl json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_acl(queue text, OUT status integer, OUT acl json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_acl(queue text, acl json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_acl(queue text, acl json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_acl(queue text, acl json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_create(queue text, metadata json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_create(queue text, metadata json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_create(queue text, metadata json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_get(queue text, OUT status integer, OUT metadata json, OUT messages bigint) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_metadata(queue text, metadata json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_metadata(queue text, metadata json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_metadata(queue text, metadata json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queue_rm(queue text, batch integer, OUT status integer, OUT upto bigint, OUT more boolean) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_queues(account text, prefix text, from_name text, n integer); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_queues(account text, prefix text, from_name text, n integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_queues(account text, prefix text, from_name text, n integer) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_room(queues text[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_room(queues text[]) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_running(queues text[], room json, ids bigint[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_running(queues text[], room json, ids bigint[]) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_sweep(from_id bigint, batch integer, OUT expired bigint, OUT next_id bigint) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_text(params json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_text(params json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_text(params json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_text_escaped(params json); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_text_escaped(params json) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_text_escaped(params json) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__message_update(queues text[], ids bigint[], receipts bigint[], visibility_s bigint[], texts text[]) TO deferred_http;
+
+--
+-- Name: FUNCTION __message_why(queues text[], ids bigint[], done integer[]); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) FROM PUBLIC;
 
 --
 -- Name: FUNCTION __ms(name text, span text); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -4273,6 +5830,14 @@ REVOKE ALL ON FUNCTION deferred.check_ledger() FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.check_ledger() TO deferred_worker;
 
 --
+-- Name: FUNCTION claim(queue text, n integer, lease_ms bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) TO deferred_http;
+GRANT ALL ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) TO deferred_worker;
+
+--
 -- Name: FUNCTION defer(fn text, params json, opts json); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -4306,6 +5871,14 @@ GRANT ALL ON FUNCTION deferred.finish(id bigint, receipt bigint, result text) TO
 
 REVOKE ALL ON FUNCTION deferred.maintain() FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.maintain() TO deferred_worker;
+
+--
+-- Name: FUNCTION release(id bigint, receipt bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.release(id bigint, receipt bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.release(id bigint, receipt bigint) TO deferred_http;
+GRANT ALL ON FUNCTION deferred.release(id bigint, receipt bigint) TO deferred_worker;
 
 --
 -- Name: FUNCTION retry(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -4542,6 +6115,7 @@ GRANT SELECT(max_rss_kb) ON TABLE deferred.__deferred_log TO deferred_viewer;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_producer;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_worker;
 GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_viewer;
+GRANT SELECT ON TABLE deferred.__deferred_migration TO deferred_http;
 
 --
 -- Name: TABLE __deferred_progress; Type: ACL; Schema: deferred; Owner: deferred_owner
