@@ -42,7 +42,8 @@ docdir ?= $(prefix)/share/doc/deferred
 sysconfdir ?= /etc
 
 # What is needed, as Debian calls it.
-DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libssl-dev
+DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
+	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	pgbouncer openssl
@@ -66,6 +67,7 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
@@ -91,13 +93,14 @@ LIB_OBJ := $(THREADS_LIB:%=$(B)/obj/lib/%.o)
 endif
 CHECK_DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/check_deferred/*.c))
 DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred/*.c))
+HTTP_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_http/*.c))
 RUNNER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_runner/*.c)) $(RUNNER_LIB:%=$(B)/obj/lib/%.o)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 SQL := $(sort $(wildcard sql/migrations/*.sql) $(wildcard sql/queries/*.sql))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_runner
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -148,6 +151,9 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/lib/libdeferred.a
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/lib/libdeferred.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/lib/libdeferred.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
 $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
@@ -181,6 +187,12 @@ $(B)/tests/%: tests/%.c $(B)/lib/libdeferred.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/lib/libdeferred.a $(PKG_LIBS) \
 		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<),$(CRYPTO_LIBS)) -ldl -lpthread
+
+# Those of the HTTP front are linked with all of it but main.c.
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/lib/libdeferred.a $(B)/flags
+	@mkdir -p $(@D) $(B)/obj/tests/lib
+	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
+		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
 .PHONY: tests
 tests: all $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
@@ -285,7 +297,7 @@ INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(libexecdir)/deferred_runner \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) $(datadir)/sql/schema.sql \
@@ -294,7 +306,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(libexecdir)/deferred_r
 .PHONY: install uninstall
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
-	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(DESTDIR)$(bindir)
+	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
 	$(INSTALL) $(B)/bin/deferred_runner $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)

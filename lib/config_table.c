@@ -74,7 +74,20 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
 	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
 
+	TEXT("http.listen", "127.0.0.1:10001", "where deferred_http serves HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
+	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("http.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
+	TEXT("http.tls_key", NULL, "key of that certificate, in PEM"),
 	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: /etc/deferred/http.key"),
+	TEXT("http.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),
+	NUMBER("http.db_connections", INT, "2", 1, 64, "database connections that put, get, update and delete messages"),
+	NUMBER("http.threads", INT, "1", 1, 64, "threads that serve the connections of one address listened on"),
+	NUMBER("http.connections_max", INT, "4096", 1, 1e6, "connections open at the same time"),
+	NUMBER("http.connections_per_address", INT, "2048", 0, 1e6, "those of one client address; 0: no limit"),
+	NUMBER("http.idle_timeout", MS, "75s", SECOND, DAY, "a connection without a request is closed after that"),
+	NUMBER("http.header_timeout", MS, "10s", SECOND, HOUR, "limit from the request line to the end of the headers"),
+	NUMBER("http.body_timeout", MS, "30s", SECOND, HOUR, "limit from there to the end of the body"),
+	NUMBER("http.send_timeout", MS, "1min", SECOND, HOUR, "limit for a client to take the answer"),
 
 	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: the current directory"),
 	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deferred_http - queues of the database for clients of the Azure Queue protocol.
+ *
+ * The way of a request through the code: on_request (server.c) -> exchange_step (exchange.c): request_end, route_find,
+ * auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit (fold.c) -> store_message_put
+ * (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
+ */
+#include "access_log.h"
+#include "clock.h"
+#include "config.h"
+#include "listen.h"
+#include "log.h"
+#include "migrate.h"
+#include "notify.h"
+#include "server.h"
+#include "tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define TICK_MS 500
+#define RESERVED_FILES 64 /* descriptors that are no connections */
+
+static const struct {
+	const char *option, *setting, *arg, *what;
+} options[] = {
+	{ "listen", "http.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, a list (127.0.0.1:10001)" },
+	{ "listen-tls", "http.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
+	{ "tls-certificate", "http.tls_certificate", "FILE", "certificate and its chain, PEM" },
+	{ "tls-key", "http.tls_key", "FILE", "its key, PEM" },
+	{ "key-file", "http.key_file", "FILE", "key that the accounts' keys are encrypted with" },
+	{ "access-log", "http.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
+	{ "db-connections", "http.db_connections", "N", "connections that run messages' statements (2)" },
+	{ "threads", "http.threads", "N", "threads that serve connections (1)" },
+	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+};
+#define OPTIONS_LEN (sizeof(options) / sizeof(options[0]))
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: deferred_http [options]\nServes the queues of the database over the Azure Queue protocol. Options (default):\n");
+	for (size_t i = 0; i < OPTIONS_LEN; i++)
+		fprintf(f, "  --%-16s %-9s %s\n", options[i].option, options[i].arg, options[i].what);
+	fprintf(f, "  --%-16s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
+	fprintf(f, "  --help, --version\nSee deferred_http(8).\n");
+}
+
+static int complain(const struct deferred_error *err, int exit_code)
+{
+	if (err->hint[0])
+		log_line(LOG_L_ERROR, "%s (%s)", err->message, err->hint);
+	else
+		log_line(LOG_L_ERROR, "%s", err->message);
+	return exit_code;
+}
+
+/* ---- settings --------------------------------------------------------------------------------- */
+
+struct settings {
+	const char *given[OPTIONS_LEN]; /* value of each option; NULL: not given */
+	const char *config_path;
+	struct config *config;
+};
+
+/* Returns -1 to go on, else an exit code. */
+static int read_options(struct settings *s, int argc, char **argv)
+{
+	struct option longs[OPTIONS_LEN + 4] = { 0 };
+	int opt;
+
+	for (size_t i = 0; i < OPTIONS_LEN; i++)
+		longs[i] = (struct option){ options[i].option, required_argument, NULL, (int)i };
+	longs[OPTIONS_LEN] = (struct option){ "config", required_argument, NULL, 1000 };
+	longs[OPTIONS_LEN + 1] = (struct option){ "help", no_argument, NULL, 1001 };
+	longs[OPTIONS_LEN + 2] = (struct option){ "version", no_argument, NULL, 1002 };
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (opt >= 0 && opt < (int)OPTIONS_LEN) {
+			s->given[opt] = optarg;
+		} else if (opt == 1000) {
+			s->config_path = optarg;
+		} else if (opt == 1001 || opt == 'h') {
+			usage(stdout);
+			return 0;
+		} else if (opt == 1002) {
+			printf("deferred_http %s, schema %d to %d\n", DEFERRED_VERSION, MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
+			return 0;
+		} else {
+			fprintf(stderr, "Try 'deferred_http --help'.\n");
+			return EX_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "deferred_http: unexpected argument '%s'\nTry 'deferred_http --help'.\n", argv[optind]);
+		return EX_USAGE;
+	}
+	return -1;
+}
+
+/* Returns 0, or an exit code with err. */
+static int read_settings(struct settings *s, struct deferred_error *err)
+{
+	const char *certificate, *key;
+
+	if (config_load(&s->config, s->config_path, err) < 0)
+		return EX_CONFIG;
+	for (size_t i = 0; i < OPTIONS_LEN; i++) {
+		char option[32];
+
+		snprintf(option, sizeof(option), "--%s", options[i].option);
+		if (s->given[i] && config_override(s->config, options[i].setting, s->given[i], option, err) < 0)
+			return EX_USAGE;
+	}
+	certificate = config_text(s->config, "http.tls_certificate");
+	key = config_text(s->config, "http.tls_key");
+	if (!certificate != !key || (config_text(s->config, "http.listen_tls") && !certificate)) {
+		error_set(err, DEFERRED_ECONFIG, "config", "setting \"%s\" is missing", certificate ? "http.tls_key" : "http.tls_certificate");
+		error_hint(err, "HTTPS needs http.listen_tls, http.tls_certificate and http.tls_key");
+		return EX_CONFIG;
+	}
+	return 0;
+}
+
+static void set_log_level(const struct config *config)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug" };
+	const char *level = config_text(config, "log_level");
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+		if (level && strcmp(level, levels[i]) == 0)
+			log_init("deferred_http", (enum log_level)(LOG_L_ERROR + i));
+}
+
+/* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
+static void open_standard_descriptors(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+struct run {
+	struct settings *settings;
+	struct front front;
+	struct access_log *log;
+	struct listen_sockets sockets;
+	struct server *servers[LISTEN_MAX];
+	int servers_len;
+	int signal_fd;
+};
+
+static int load_certificate(const struct config *config, struct deferred_error *err)
+{
+	const char *certificate = config_text(config, "http.tls_certificate");
+
+	return certificate ? tls_load(certificate, config_text(config, "http.tls_key"), err) : 0;
+}
+
+/* SIGHUP. What other settings decided cannot be taken back under way. */
+static void reload(struct run *run)
+{
+	struct settings fresh = *run->settings;
+	struct deferred_error err = { 0 };
+
+	fresh.config = NULL;
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
+	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->log && access_log_reopen(run->log, &err) < 0)) {
+		complain(&err, 0);
+		log_line(LOG_L_ERROR, "settings were not read anew: the old ones stay");
+		config_free(fresh.config);
+	} else {
+		for (const struct config_setting *s = config_settings; s->name; s++) {
+			static const char *const taken[] = { "http.tls_certificate", "http.tls_key", "log_level" };
+			const char *old = config_text(run->settings->config, s->name), *new = config_text(fresh.config, s->name);
+			bool is_ours = strncmp(s->name, "http.", 5) == 0 || strcmp(s->name, "database.conninfo") == 0;
+
+			for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+				is_ours = is_ours && strcmp(s->name, taken[i]) != 0;
+			if (is_ours && strcmp(old ? old : "", new ? new : "") != 0)
+				log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", s->name);
+		}
+		set_log_level(fresh.config);
+		config_free(fresh.config);
+		log_line(LOG_L_INFO, "settings were read anew");
+	}
+	notify_send("READY=1");
+}
+
+/* As many descriptors as connections need, or as many connections as there are descriptors. */
+static int fit_connections(const struct config *config)
+{
+	int wanted = (int)config_int(config, "http.connections_max");
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return wanted;
+	if (limit.rlim_cur < (rlim_t)wanted + RESERVED_FILES) {
+		limit.rlim_cur = limit.rlim_max < (rlim_t)wanted + RESERVED_FILES ? limit.rlim_max : (rlim_t)wanted + RESERVED_FILES;
+		setrlimit(RLIMIT_NOFILE, &limit);
+		getrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (limit.rlim_cur >= (rlim_t)wanted + RESERVED_FILES)
+		return wanted;
+	log_line(LOG_L_WARNING, "only %lld files may be open: http.connections_max is lowered", (long long)limit.rlim_cur);
+	return limit.rlim_cur > 2 * RESERVED_FILES ? (int)(limit.rlim_cur - RESERVED_FILES) : RESERVED_FILES;
+}
+
+static bool is_loopback(int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+		return false;
+	if (at.ss_family == AF_INET)
+		return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
+	if (at.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+	return at.ss_family == AF_UNIX;
+}
+
+static int start_servers(struct run *run, struct deferred_error *err)
+{
+	const struct config *config = run->settings->config;
+	struct server_setup setup = {
+		.front = &run->front, .log = run->log, .threads = (int)config_int(config, "http.threads"),
+		.connections_max = fit_connections(config),
+		.connections_per_address = (int)config_int(config, "http.connections_per_address"),
+		.idle_ms = config_int(config, "http.idle_timeout"), .header_ms = config_int(config, "http.header_timeout"),
+		.body_ms = config_int(config, "http.body_timeout"), .send_ms = config_int(config, "http.send_timeout"),
+	};
+
+	for (int i = 0; i < run->sockets.len; i++) {
+		struct listen_socket *s = &run->sockets.list[i];
+
+		if (s->tls && !config_text(config, "http.tls_certificate")) {
+			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate", s->name);
+			error_hint(err, "set http.tls_certificate and http.tls_key");
+			return DEFERRED_ECONFIG;
+		}
+		if (!s->tls && !is_loopback(s->fd))
+			log_line(LOG_L_WARNING, "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the way", s->name);
+		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
+		s->fd = -1;
+		if (!run->servers[run->servers_len])
+			return DEFERRED_ESYSTEM;
+		run->servers_len++;
+		log_line(LOG_L_INFO, "listening on %s, %s", s->name, s->tls ? "HTTPS" : "HTTP");
+	}
+	return 0;
+}
+
+/* Returns 0, or an exit code with err. */
+static int start(struct run *run, struct deferred_error *err)
+{
+	const struct config *config = run->settings->config;
+	const char *log = config_text(config, "http.access_log"), *conninfo = config_text(config, "database.conninfo");
+
+	if (load_certificate(config, err) < 0)
+		return EX_CONFIG;
+	if (log && !(run->log = access_log_open(log, err)))
+		return EX_CANTCREAT;
+	if (listen_inherited(&run->sockets, err) < 0)
+		return EX_CONFIG;
+	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "http.listen"), false, err) < 0 ||
+				      listen_open(&run->sockets, config_text(config, "http.listen_tls"), true, err) < 0))
+		return EX_CONFIG;
+	if (run->sockets.len == 0) {
+		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on");
+		error_hint(err, "set http.listen or http.listen_tls");
+		return EX_CONFIG;
+	}
+	snprintf(run->front.keep_alive, sizeof(run->front.keep_alive), "timeout=%lld", (long long)config_int(config, "http.idle_timeout") / 1000);
+	run->front.keeper = keeper_start(conninfo, config_key_file(config), err);
+	if (!run->front.keeper)
+		return EX_CONFIG;
+	run->front.fold = fold_start(conninfo, (int)config_int(config, "http.db_connections"), err);
+	if (!run->front.fold)
+		return EX_OSERR;
+	return start_servers(run, err) < 0 ? EX_OSERR : 0;
+}
+
+static int busy(struct run *run)
+{
+	int n = 0;
+
+	for (int i = 0; i < run->servers_len; i++)
+		n += server_busy(run->servers[i]);
+	return n;
+}
+
+static void tick(struct run *run)
+{
+	for (int i = 0; i < run->servers_len; i++)
+		server_tick(run->servers[i]);
+	fold_expire(run->front.fold);
+}
+
+/* What is in hand gets the setting grace. */
+static void stop(struct run *run)
+{
+	uint64_t end = clock_ns() + (uint64_t)config_int(run->settings->config, "grace") * NS_PER_MS;
+
+	notify_send("STOPPING=1\nSTATUS=finishing what is in hand");
+	for (int i = 0; i < run->servers_len; i++)
+		server_quiesce(run->servers[i]);
+	while (busy(run) > 0 && clock_ns() < end) {
+		poll(NULL, 0, 5);
+		tick(run);
+	}
+	if (busy(run) > 0) {
+		/* Threads may hang on a server that does not answer. None of these requests has been answered. */
+		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
+		_exit(0);
+	}
+}
+
+/* What was started, in the order that lets nothing wake what is gone. */
+static void release(struct run *run)
+{
+	for (int i = 0; i < run->servers_len; i++)
+		server_stop(run->servers[i]);
+	if (run->front.fold)
+		fold_stop(run->front.fold);
+	if (run->front.keeper)
+		keeper_stop(run->front.keeper);
+	listen_close(&run->sockets);
+	access_log_close(run->log);
+	tls_free();
+}
+
+static void serve(struct run *run)
+{
+	int64_t watchdog_ms = notify_watchdog_ms();
+	int wait_ms = watchdog_ms > 0 && watchdog_ms / 2 < TICK_MS ? (int)(watchdog_ms / 2) : TICK_MS;
+
+	for (;;) {
+		struct pollfd fd = { run->signal_fd, POLLIN, 0 };
+		struct signalfd_siginfo info;
+
+		poll(&fd, 1, wait_ms);
+		tick(run);
+		if (watchdog_ms > 0)
+			notify_send("WATCHDOG=1");
+		if (read(run->signal_fd, &info, sizeof(info)) != sizeof(info))
+			continue;
+		if (info.ssi_signo != SIGHUP)
+			return;
+		reload(run);
+	}
+}
+
+static int run_front(struct settings *settings)
+{
+	struct run run = { .settings = settings, .signal_fd = -1 };
+	struct deferred_error err = { 0 };
+	sigset_t signals;
+	int rc;
+
+	/* Before any thread is there, so that none of them takes one. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	run.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (run.signal_fd < 0) {
+		error_errno(&err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
+		return complain(&err, EX_OSERR);
+	}
+	notify_init();
+	rc = start(&run, &err);
+	if (rc == 0) {
+		notify_send("READY=1\nSTATUS=serving");
+		serve(&run);
+		stop(&run);
+	} else {
+		complain(&err, rc);
+	}
+	release(&run);
+	close(run.signal_fd);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = { 0 };
+	struct deferred_error err = { 0 };
+	int rc;
+
+	open_standard_descriptors();
+	signal(SIGPIPE, SIG_IGN);
+	log_init("deferred_http", LOG_L_INFO);
+	rc = read_options(&settings, argc, argv);
+	if (rc < 0) {
+		rc = read_settings(&settings, &err);
+		if (rc != 0) {
+			complain(&err, rc);
+		} else {
+			set_log_level(settings.config);
+			rc = run_front(&settings);
+		}
+	}
+	config_free(settings.config);
+	return rc;
+}
