@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
 #   bench-rules  the same for rules: rows queued a second, archived over the number of agents
@@ -194,8 +195,16 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
+# What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
+FUZZ_PARTS := arena auth cors crypto fault json queue_metadata reply request route sas service_xml sign text xml_in xml_out
+FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
+
 .PHONY: tests
-tests: all $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
+tests: all $(FUZZ_TARGETS) $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
 
 -include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d)
 
@@ -237,6 +246,36 @@ lint: $(B)/gen/sql.h
 		--suppress=invalidFunctionArgBool:lib/pg.c --suppress=arrayIndexThenCheck \
 		-Ilib/include -Ilib -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
+
+# FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
+# at random, with a seed that is said. What was found is left in build/fuzz.
+FUZZ_S ?= 60
+FUZZ_SEED ?= $(shell date +%s)
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+.PHONY: fuzz
+fuzz: deps-check
+	@tests/harness/deps.sh clang libclang-rt-14-dev || :
+	@mkdir -p build/fuzz
+	+@$(MAKE) --no-print-directory fuzz-$$(echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+		clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo clang || echo changes)
+.PHONY: fuzz-clang fuzz-changes
+fuzz-clang: $(FUZZ_NAMES:%=build/fuzz/%)
+	@cd build/fuzz && for name in $(FUZZ_NAMES); do \
+		mkdir -p found/$$name && echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
+		./$$name -max_total_time=$(FUZZ_S) -seed=$(FUZZ_SEED) -max_len=8192 -timeout=10 -print_final_stats=1 \
+			-artifact_prefix=crash-$$name- found/$$name ../../tests/fuzz/corpus/$$name > $$name.log 2>&1 || { cat $$name.log; exit 1; } && \
+		sed -n 's/^stat::number_of_executed_units: */  inputs: /p; s/^#.*DONE *cov: \([0-9]*\).*/  edges reached: \1/p' $$name.log; \
+	done
+fuzz-changes:
+	+@$(MAKE) --no-print-directory $(SAN) $(FUZZ_NAMES:%=build/san/tests/fuzz/%)
+	@cd build/fuzz && for name in $(FUZZ_NAMES); do \
+		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
+		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
+	done
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c $(wildcard bin/deferred_http/*.h)
+	@mkdir -p $(@D)
+	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
 
 BENCH_SCENARIOS := $(filter-out __init__,$(patsubst tests/bench/scenarios/%.py,%,$(wildcard tests/bench/scenarios/*.py)))
 .PHONY: bench-programs $(BENCH_SCENARIOS:%=bench-%)
