@@ -23,7 +23,7 @@ def man_options():
 
 
 def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
-    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred.3", "deferred.conf.5"}
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred.3", "deferred.conf.5"}
 
 
 @pytest.mark.parametrize("page", MAN_PAGES)
@@ -44,6 +44,14 @@ def test_each_option_of_check_deferred_is_a_setting():
     for option in man_options():
         name = {"db": "database.conninfo"}.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
+
+
+def test_each_option_of_deferred_http_is_in_its_man_page_and_help_and_a_setting():
+    offered = set(re.findall(r"--([a-z-]+)", run(["deferred_http", "--help"]).stdout))
+    assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", "deferred_http", "deferred_http.8"), re.M)) | {"version"}
+    table = read("lib", "config_table.c")
+    for option in offered - {"config", "help", "version", "db", "log-level"}:
+        assert f'("http.{option.replace("-", "_")}"' in table, option
 
 
 def test_exit_codes_of_readme_and_man_page_agree():
@@ -112,12 +120,15 @@ def test_the_changelog_begins_with_the_version_of_the_programs():
 
 
 def test_one_door_per_dependency():
-    doors = {"libpq-fe.h": "lib/pg.c", "confuse.h": "lib/config.c", "dlfcn.h": "lib/plugin.c"}
+    """Of the library, and of each program that has one of its own."""
+    doors = {"libpq-fe.h": {"lib/pg.c"}, "confuse.h": {"lib/config.c"}, "dlfcn.h": {"lib/plugin.c"}, "microhttpd.h": {"bin/deferred_http/server.c"},
+             "expat.h": {"bin/deferred_http/xml_in.c"}, "gnutls/": {"bin/deferred_http/tls.c"},
+             "openssl/": {"lib/account_key.c", "bin/deferred_http/crypto.c"}, "jansson.h": {"lib/params.c", "bin/deferred_http/json.c"}}
     for d in ("lib", "bin/*"):
         for path in glob.glob(os.path.join(pg.TOP, d, "*.[ch]")):
             name = os.path.relpath(path, pg.TOP)
             with open(path) as f:
-                included = re.findall(r"^\s*#\s*include\s+<([\w.-]+)>", f.read(), re.M)
-            for header, door in doors.items():
-                assert header not in included or name == door, (name, header)
-            assert "jansson.h" not in included or name == "lib/params.c" or name.startswith("bin/deferred_runner/"), name
+                included = re.findall(r"^\s*#\s*include\s+<([\w./-]+)>", f.read(), re.M)
+            for header, files in doors.items():
+                if header != "jansson.h" or not name.startswith("bin/deferred_runner/"):
+                    assert name in files or not [i for i in included if i.startswith(header)], (name, header)
