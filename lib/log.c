@@ -22,7 +22,7 @@ static const struct {
 };
 
 static const char *program = "deferred";
-static enum log_level threshold = LOG_L_INFO;
+static _Atomic enum log_level threshold = LOG_L_INFO;
 static bool to_journal;
 
 /* JOURNAL_STREAM is DEVICE:INODE of the stream systemd made; it is ours only if fd 2 still is that. */
@@ -41,6 +41,11 @@ void log_init(const char *name, enum log_level level)
 	program = name;
 	threshold = level;
 	to_journal = stderr_is_journal();
+}
+
+void log_set_level(enum log_level level)
+{
+	threshold = level;
 }
 
 bool log_enabled(enum log_level level)

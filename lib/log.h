@@ -16,8 +16,9 @@
 
 enum log_level { LOG_L_ERROR = 1, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
 
-/* program: name in the lines. */
+/* program: name in the lines. Before there are threads. */
 void log_init(const char *program, enum log_level level);
+void log_set_level(enum log_level level); /* at any time */
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -140,7 +140,7 @@ static void set_log_level(const struct config *config)
 
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		if (level && strcmp(level, levels[i]) == 0)
-			log_init("deferred_http", (enum log_level)(LOG_L_ERROR + i));
+			log_set_level((enum log_level)(LOG_L_ERROR + i));
 }
 
 /* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
