@@ -346,7 +346,8 @@ void fold_expire(struct fold *fold)
 		for (struct fold_job **at = &fold->waiting[k].first; *at;) {
 			struct fold_job *job = *at;
 
-			if (now - job->since_ns < FOLD_WAIT_MS * NS_PER_MS) {
+			/* It may be younger than `now`. */
+			if (job->since_ns + FOLD_WAIT_MS * NS_PER_MS > now) {
 				at = &job->next;
 				continue;
 			}

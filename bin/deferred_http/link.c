@@ -38,6 +38,8 @@ struct pg *link_get(struct link *link, struct deferred_error *err)
 		return NULL;
 	rc = pg_open(&link->pg, link->conninfo, "deferred_http", &why);
 	if (rc == 0)
+		pg_on_notice(link->pg, NULL, NULL); /* or libpq would print them */
+	if (rc == 0)
 		rc = migrate_check(link->pg, &why);
 	if (rc == 0)
 		rc = store_message_session(link->pg, &why);
