@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import hashlib
 import os
+import random
 import re
 import signal
 import socket
@@ -23,7 +24,11 @@ WEEK = 604800
 
 @pytest.fixture
 def f(db):
-    return front.Front(db)
+    """It has to end well too: under the sanitizers an exit code of 0 means that nothing was found, and nothing leaked."""
+    started = front.Front(db)
+    yield started
+    if started.program.process.returncode is None:
+        assert started.stop() == 0, started.program.output()
 
 
 @pytest.fixture
@@ -402,6 +407,49 @@ def test_what_c_and_sql_deferred_is_read_and_what_is_put_here_is_a_job(f, c, db)
     assert [m["MessageText"] for m in c.get("mail", 32)][1:] == ["a\ufffdb\ufffd", "plain"]
     c.put("mail", 'say "hi"')
     assert db.sql("select fn, params::text from deferred.__deferred order by id desc limit 1") == [(None, '"say \\"hi\\""')]
+
+
+def test_messages_of_a_queue_with_a_function_are_calls_of_it(c, db):
+    """Deferred in any language, run by a plugin written in C."""
+    c.create("calls", deferred_function="echo")
+    assert c.call("GET", "/calls?comp=metadata").header("x-ms-meta-deferred_function") == "echo"
+    c.put("calls", '{"to": "a@example.org"}')
+    c.put("calls", "plain words")
+    done = db.run(["check_deferred", "--cnt", "0"])
+    assert done.returncode == 0, done.stderr
+    assert db.sql("select fn, params::text, outcome, result::text from deferred.__deferred join deferred.__deferred_log on job_id = id order by id") == [
+        ("echo", '{"to": "a@example.org"}', "ok", '{"to": "a@example.org"}'), ("echo", '"plain words"', "ok", '"plain words"')]
+    assert c.count("calls") == 0
+    code(c.call("PUT", "/calls?comp=metadata", headers=[("x-ms-meta-deferred_function", "no name!")]), 400, "InvalidMetadata")
+
+
+def test_a_message_that_was_taken_too_often_goes_to_the_poison_queue(c):
+    c.create("work", deferred_max_dequeue="2")
+    c.put("work", "bad")
+    for _ in range(2):
+        m = harness.wait_for(lambda: c.get("work", query="&visibilitytimeout=1"), 10)[0]
+    harness.wait_for(lambda: c.get("work") == [] and c.count("work") == 0, 10, "the third get to move it")
+    m = c.get("work-poison")[0]
+    assert m["MessageText"] == "bad" and c.delete("work-poison", m).status == 204
+
+
+def test_a_role_that_is_a_member_of_deferred_http_is_enough(db):
+    db.sql(f"drop role if exists front_{os.getpid()}")
+    db.sql(f"create role front_{os.getpid()} login in role deferred_http")
+    try:
+        f = front.Front(db, "--db", f"{db.conninfo} user=front_{os.getpid()}")
+        c = f.client()
+        c.create("mail")
+        c.put("mail")
+        assert c.call("PUT", "/?restype=service&comp=properties", PROPERTIES).status == 202
+        assert c.delete("mail", c.get("mail")[0]).status == 204
+        c.put("mail", query="?messagettl=1")
+        harness.wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'expired'") == 1, 20, "the sweep")
+        assert f.stop() == 0 and "error" not in f.program.output(), f.program.output()
+    finally:
+        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", f"front_{os.getpid()}")
+        db.sql(f"drop owned by front_{os.getpid()}")
+        db.sql(f"drop role front_{os.getpid()}")
 
 
 # ---- who may
@@ -1053,6 +1101,63 @@ def test_a_database_without_the_schema_is_not_ready_and_becomes_so(cluster, db):
 
 
 # ---- many
+
+
+def test_everything_at_once_for_a_while(db):
+    """Each kind of request by several clients, while settings are read anew, keys exchanged and connections to the database cut."""
+    f = front.Front(db, "--threads", "2", "--db-connections", "3")
+    f.add_account("turner")
+    f.client().create("mail")
+    f.client().create("other")
+    end, seen = time.monotonic() + 6, []
+
+    def one(seed):
+        draw, client = random.Random(seed), f.client()
+        while time.monotonic() < end:
+            kind = draw.choice(["put", "put", "put", "get", "get", "peek", "list", "properties", "wrong", "clear", "large", "close", "leave", "ready", "metadata"])
+            if kind == "put":
+                seen.append(client.call("POST", "/mail/messages", XML.format("x" * draw.randrange(3000))).status)
+            elif kind == "get":
+                got = client.call("GET", f"/mail/messages?numofmessages={draw.randint(1, 32)}")
+                seen.append(got.status)
+                for m in got.messages() if got.status == 200 else []:
+                    rest = f"/mail/messages/{m['MessageId']}?popreceipt={m['PopReceipt']}"
+                    seen.append(client.call("DELETE", rest).status if draw.random() < 0.8 else client.call("PUT", rest + "&visibilitytimeout=0", XML.format("y")).status)
+            elif kind == "peek":
+                seen.append(client.call("GET", "/mail/messages?peekonly=true&numofmessages=32").status)
+            elif kind == "list":
+                seen.append(client.call("GET", "/?comp=list&include=metadata").status)
+            elif kind == "properties":
+                seen.append(client.call("PUT", "/?restype=service&comp=properties", PROPERTIES).status)
+            elif kind == "wrong":
+                assert client.call("GET", "/mail/messages", key="d3Jvbmc=").status == 403
+            elif kind == "clear":
+                seen.append(client.call("DELETE", "/other/messages").status)
+            elif kind == "large":
+                seen.append(client.call("POST", "/mail/messages", b"x" * 600000).status)
+            elif kind == "close":
+                client.close()
+            elif kind == "leave":
+                with contextlib.closing(f.connect()) as raw:
+                    raw.send(client.bytes("GET", "/mail/messages"))
+            elif kind == "ready":
+                f.plain("GET", "/readyz")
+            else:
+                seen.append(client.call("PUT", "/mail?comp=metadata", headers=[("x-ms-meta-a", str(draw.random()))]).status)
+
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        running = [pool.submit(one, seed) for seed in range(10)]
+        for i in range(4):
+            time.sleep(1)
+            f.program.signal(signal.SIGHUP)
+            assert db.run(["deferred", "account", "rotate", "turner", "--key", "1"]).returncode == 0
+        before = set(seen)
+        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred_http'")
+        for r in running:
+            r.result()
+    assert before <= {200, 201, 202, 204, 413, 400, 404}, before
+    assert set(seen) <= before | {503, 404, 400} and len(seen) > 200
+    assert f.stop() == 0, f.program.output()
 
 
 def rss(pid):
