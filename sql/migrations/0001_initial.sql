@@ -66,7 +66,10 @@ create table deferred.__deferred_queue (
     metadata              json,
     weight                double precision not null default 1 check (weight between 0.001 and 1000),
     limited_jobs          boolean not null default false,
-    removed_at            timestamptz
+    removed_at            timestamptz,
+    max_dequeue           integer check (max_dequeue between 1 and 1000),
+    acl                   json,
+    clearing_to           bigint
 );
 comment on table  deferred.__deferred_queue is 'queues and their settings; a queue is added by the first job deferred to it';
 comment on column deferred.__deferred_queue.name is 'name of the queue';
@@ -85,10 +88,13 @@ comment on column deferred.__deferred_queue.burst is 'attempts that may start at
 comment on column deferred.__deferred_queue.max_length is 'hot jobs it holds, each deferral counts that far; NULL: no limit';
 comment on column deferred.__deferred_queue.on_full is 'what a deferral to a full queue does: error, or drop the new job without a word';
 comment on column deferred.__deferred_queue.fn is 'function that a message deferred without one becomes a call of; NULL: it stays a message';
-comment on column deferred.__deferred_queue.metadata is 'for applications, not looked at';
+comment on column deferred.__deferred_queue.metadata is 'for applications; the HTTP front shows fn and max_dequeue with it';
 comment on column deferred.__deferred_queue.weight is 'share of the claims of a worker that serves several queues';
 comment on column deferred.__deferred_queue.limited_jobs is 'true: some hot job of it may be marked as limited; once true it stays so';
 comment on column deferred.__deferred_queue.removed_at is 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
+comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
+comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
+comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
 
 insert into deferred.__deferred_queue (name) values ('default');
 
@@ -133,7 +139,7 @@ create table deferred.__deferred (
     concurrency         integer,
     primary key (id)
 ) partition by range (id);
-comment on table  deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed';
+comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces';
 comment on column deferred.__deferred.id is 'job id';
 comment on column deferred.__deferred.queue is 'queue it was deferred to';
 comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
@@ -174,7 +180,8 @@ create table deferred.__deferred_hot (
     limited         boolean not null default false,
     bounded         boolean not null default false,
     concurrency_key text collate "C",
-    concurrency     integer
+    concurrency     integer,
+    put_receipt     bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
@@ -183,12 +190,12 @@ comment on column deferred.__deferred_hot.queue is 'copied from __deferred';
 comment on column deferred.__deferred_hot.fn is 'copied from __deferred';
 comment on column deferred.__deferred_hot.priority is 'copied from __deferred';
 comment on column deferred.__deferred_hot.xid is 'arrival position: the transaction that made the row ready';
-comment on column deferred.__deferred_hot.due_at is 'delayed until; NULL: ready or claimed';
+comment on column deferred.__deferred_hot.due_at is 'delayed until, for a message also hidden until; NULL: ready, or a call that is claimed';
 comment on column deferred.__deferred_hot.visible_at is 'ready since, or while claimed the end of the lease, or while delayed = due_at';
 comment on column deferred.__deferred_hot.attempt is 'attempts made so far, the one in progress included';
 comment on column deferred.__deferred_hot.attempt_base is 'attempts made before the last retry by hand; they do not count against the limit';
 comment on column deferred.__deferred_hot.receipt is 'token of the claim, random; NULL: not claimed';
-comment on column deferred.__deferred_hot.worker is 'worker that holds the claim';
+comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
 comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
 comment on column deferred.__deferred_hot.key is 'copied from __deferred';
@@ -196,10 +203,12 @@ comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
 comment on column deferred.__deferred_hot.concurrency_key is 'copied from __deferred';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
+comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
 -- A claim changes none of the columns these indexes hold, so it is a HOT update.
-create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id) where due_at is null and not limited;
-create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null;
+create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id)
+    where due_at is null and not limited and fn is not null;
+create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null and fn is not null;
 create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null;
 -- One lane for each queue and function: no claim walks over jobs of a function that is at its limit.
 create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, priority desc, id)
@@ -209,6 +218,7 @@ create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, prior
 create index __deferred_hot_concurrency on deferred.__deferred_hot (queue, hashtextextended(concurrency_key, 0), id)
     where concurrency_key is not null;
 create index __deferred_hot_bounded on deferred.__deferred_hot (queue) where bounded;
+create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nulls first, priority desc, xid, id) where fn is null;
 
 create table deferred.__deferred_log (
     job_id      bigint not null,
@@ -233,7 +243,7 @@ create table deferred.__deferred_log (
 ) partition by range (finished_at);
 comment on table  deferred.__deferred_log is 'one row an attempt; rows are added and, long after, purged, never changed';
 comment on column deferred.__deferred_log.job_id is 'id of the job';
-comment on column deferred.__deferred_log.attempt is 'number of the attempt from 1; 0: the job was cancelled or expired while nobody ran it';
+comment on column deferred.__deferred_log.attempt is 'number of the attempt from 1; 0: the job ended while nobody ran it';
 comment on column deferred.__deferred_log.outcome is 'how the attempt ended';
 comment on column deferred.__deferred_log.final is 'true: the job left __deferred_hot with this row';
 comment on column deferred.__deferred_log.error is 'what went wrong, for people';
@@ -241,7 +251,7 @@ comment on column deferred.__deferred_log.exit_code is 'exit status, where a pro
 comment on column deferred.__deferred_log.signal is 'signal that ended the process';
 comment on column deferred.__deferred_log.started_at is 'start of the attempt (database clock)';
 comment on column deferred.__deferred_log.finished_at is 'end of the attempt (database clock)';
-comment on column deferred.__deferred_log.worker is 'worker that made the attempt: __deferred_worker.id';
+comment on column deferred.__deferred_log.worker is 'worker that made the attempt: __deferred_worker.id; NULL: a consumer';
 comment on column deferred.__deferred_log.receipt is 'receipt of the claim, by which a worker that lost the answer finds its own row';
 comment on column deferred.__deferred_log.plugin is 'plugin, version and build that ran it';
 comment on column deferred.__deferred_log.wait_us is 'from ready to started, microseconds';
@@ -703,8 +713,8 @@ comment on function deferred.state(text) is 'state of a job whose last attempt e
 create view deferred.job as
     select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
            case when h.id is null then deferred.state(l.outcome)
-                when h.due_at is not null then 'delayed'
                 when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
+                when h.due_at > clock_timestamp() or (h.due_at is not null and h.fn is not null) then 'delayed'
                 else 'ready' end as state,
            coalesce(h.attempt, l.attempts, 0) as attempt,
            coalesce(h.due_at, h.visible_at) as visible_at,
@@ -995,8 +1005,10 @@ as $$
     select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
            h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
     from deferred.__deferred_hot h
-    where h.attempt < h.attempt_base or h.attempt_base < 0 or (h.receipt is null) <> (h.worker is null)
-       or (h.receipt is not null and h.due_at is not null)
+    where h.attempt < h.attempt_base or h.attempt_base < 0
+       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and h.due_at is not null)
+               else h.worker is not null or h.due_at <> h.visible_at
+                    or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d

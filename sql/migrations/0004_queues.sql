@@ -375,7 +375,8 @@ begin
     end if;
     select k into v_unknown from json_object_keys(settings) k
     where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
-        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight')
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
+        'max_dequeue')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
@@ -412,10 +413,10 @@ begin
     end if;
     update deferred.__deferred_queue q
     set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs)
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
       = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
-         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs)
+         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
     where q.name = $1;
 exception when check_violation then
     raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
@@ -538,8 +539,8 @@ begin
     end if;
     update deferred.__deferred_queue q
     set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, removed_at)
-      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, clock_timestamp())
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
+      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
