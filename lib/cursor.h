@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cursor - where in the index of ready jobs a worker starts to look, so that a claim does not walk over what
- * is dead. No database in here: store_worker.c asks the questions, this file draws the conclusions.
+ * is dead. No database in here: store_cycle.c asks the questions, this file draws the conclusions.
  *
  * A lane is one priority of one queue. Within a lane, index and claim go by (xid, id): xid is the transaction
  * that made the row ready, and whatever makes a row ready again gives it the current one. Rows therefore

@@ -16,6 +16,7 @@
 
 #include "pool.h"
 #include "retry.h"
+#include "store_cycle.h"
 #include "store_worker.h"
 #include "worker.h"
 

@@ -17,6 +17,7 @@
  * "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
+#include "store_cycle.h"
 #include "store_worker.h"
 
 #include "clock.h"
