@@ -90,10 +90,11 @@ begin
         raise exception using errcode = '22003', message = format('lease of %s ms is out of range', coalesce($3::text, 'NULL')),
             hint = 'use 1 to 604800000 (7 days)';
     end if;
+    v_end := clock_timestamp() + $3 * interval '1 millisecond';
     -- To the tail of its lane, as a renewal does: see job_renew.sql. A message that a consumer holds is hidden by due_at too.
     update deferred.__deferred_hot x
-    set visible_at = greatest(x.visible_at, clock_timestamp() + $3 * interval '1 millisecond'), xid = pg_current_xact_id(),
-        due_at = case when x.due_at is not null then greatest(x.visible_at, clock_timestamp() + $3 * interval '1 millisecond') end
+    set visible_at = greatest(x.visible_at, v_end), xid = pg_current_xact_id(),
+        due_at = case when x.due_at is not null then greatest(x.visible_at, v_end) end
     where x.id = $1 and x.receipt = $2 and x.visible_at > clock_timestamp()
     returning x.visible_at into v_end;
     if not found then

@@ -918,5 +918,6 @@ grant execute on function deferred.__message_put, deferred.__message_get, deferr
     deferred.__message_queue_acl(text, json), deferred.__message_queues, deferred.__account_ls(), deferred.__account_properties(text, json)
     to deferred_http;
 grant execute on function deferred.claim(text, integer, bigint), deferred.release(bigint, bigint) to deferred_http, deferred_worker;
+grant execute on function deferred.finish(bigint, bigint, text), deferred.extend(bigint, bigint, bigint) to deferred_http;
 
 reset role;

@@ -729,6 +729,22 @@ def test_a_consumer_in_sql_claims_and_gives_back(db, c):
             db.sql("select * from deferred.claim(%s, %s, %s)", Q, *args)
 
 
+def test_a_consumer_in_sql_extends_and_finishes_what_it_claimed_or_took_over_http(db, c):
+    c.puts((Q, "a", 0, 60), (Q, "b", 0, 60))
+    (a, receipt), = db.sql("select id, receipt from deferred.claim(%s, 1, 1000)", Q)
+    b, = c.get(visibility_s=2)
+    for id, r in ((a, receipt), (b["id"], b["receipt"])):
+        end = db.one("select deferred.extend(%s, %s, 30000)", id, r)
+        assert db.sql("select due_at, visible_at from deferred.__deferred_hot where id = %s", id) == [(end, end)]
+    pass_time(db, 10)
+    assert c.peek() == []
+    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState):
+        db.sql("select deferred.finish(%s, %s)", b["id"], receipt)
+    db.sql("select deferred.finish(%s, %s, 'done by hand')", a, receipt)
+    db.sql("select deferred.finish(%s, %s)", b["id"], b["receipt"])
+    assert db.log(a) == db.log(b["id"]) == [(1, "ok")] and c.count() == 0 and c.delete(b) == NO_MESSAGE
+
+
 def test_a_worker_cannot_be_fooled_with_release(db, c):
     job = db.defer("noop")
     db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 h'")
