@@ -1196,6 +1196,7 @@ declare
     v_expired  bigint[];
     v_poisoned bigint[];
     v_items    integer[] := '{}';
+    v_more     integer := 0;  -- rows looked at beyond those wanted
     -- limits of queues that have one, as this statement found them
     v_limit    text[];
     v_still    json;
@@ -1224,7 +1225,7 @@ begin
                 from deferred.__deferred_hot h
                 where h.queue = q.name and h.fn is null and h.due_at is null
                 order by h.queue, h.due_at nulls first, h.priority desc, h.xid, h.id
-                limit q.wanted for update of h skip locked) x),
+                limit q.wanted + v_more for update of h skip locked) x),
         due as materialized (
             select q.name, q.in_all, q.given, q.dequeue_max, x.*
             from queue q
@@ -1233,7 +1234,7 @@ begin
                 from deferred.__deferred_hot h
                 where h.queue = q.name and h.fn is null and h.due_at <= v_now
                 order by h.queue, h.due_at nulls first
-                limit q.wanted for update of h skip locked) x),
+                limit q.wanted + v_more for update of h skip locked) x),
         seen as (
             select x.*, case when x.expires_at <= v_now then 'expired'
                              when x.attempt - x.attempt_base >= x.dequeue_max then 'poisoned' else 'free' end as fate
@@ -1276,6 +1277,7 @@ begin
         if v_expired is not null then perform deferred.__message_expire(v_expired); end if;
         if v_poisoned is not null then perform deferred.__message_poison(v_poisoned); end if;
         exit when v_expired is null and v_poisoned is null;
+        v_more := 500;  -- where there are some to be ended there are often many
         v_given := array(select (select count(*)::integer from unnest(v_items) n where ($1)[n] = k.name)
                          from unnest(v_queue) with ordinality as k(name, i) order by k.i);
     end loop;

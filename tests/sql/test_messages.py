@@ -330,6 +330,10 @@ def test_a_get_passes_over_any_number_of_expired_messages(db, c):
     c.put("new")
     assert [m["text"] for m in c.get(2)] == ["new"]
     assert db.one("select count(*) from deferred.__deferred_log where outcome = 'expired' and attempt = 0 and final") >= 20
+    c.puts(*[(Q, "old", 0, 5)] * 1500)
+    pass_time(db, 6, "queue = 'acct.q' and expires_at < now() + interval '10 s'")
+    c.put("newer")
+    assert [m["text"] for m in c.get(1)] == ["newer"] and c.count() == 2
 
 
 def test_the_sweep_goes_on_where_it_ended(db, c):
