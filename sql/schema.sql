@@ -1201,12 +1201,13 @@ declare
     v_limit    text[];
     v_still    json;
 begin
-    select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue) into v_queue, v_wanted, v_given, v_max
+    select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue),
+           array_agg(q.name order by q.name) filter (where coalesce(q.max_running, q.rate) is not null)
+    into v_queue, v_wanted, v_given, v_max, v_limit
     from (select i.queue, sum(i.count)::integer as wanted from unnest($1, $2) as i(queue, count) group by i.queue) w
     join deferred.__deferred_queue q on q.name = w.queue
     where q.removed_at is null and not q.paused;
-    v_limit := array(select q.name from deferred.__deferred_queue q where q.name = any (v_queue) and coalesce(q.max_running, q.rate) is not null order by 1);
-    if v_limit <> '{}' then
+    if v_limit is not null then
         v_still := deferred.__message_room(v_limit);
         v_wanted := array(select coalesce(least(w.wanted, (v_still->w.name->>'room')::integer), w.wanted)
                           from unnest(v_queue, v_wanted) with ordinality as w(name, wanted, i) order by w.i);
@@ -1255,7 +1256,7 @@ begin
 
         if v_id is not null then
             v_items := v_items || v_item;
-            if v_limit <> '{}' then perform deferred.__message_running(v_limit, v_still, v_id); end if;
+            if v_limit is not null then perform deferred.__message_running(v_limit, v_still, v_id); end if;
             return query
             with pick as materialized (
                 select p.id, p.n, p.receipt, p.started_at, p.turn
@@ -2042,15 +2043,22 @@ COMMENT ON FUNCTION deferred.__message_update(queues text[], ids bigint[], recei
 --
 
 CREATE FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) RETURNS TABLE(item integer, status integer)
-    LANGUAGE sql
+    LANGUAGE plpgsql
     AS $_$
+begin
+    if cardinality($3) = cardinality($1) then
+        return query select n, 0 from generate_series(1, cardinality($1)) n;
+        return;
+    end if;
+    return query
     select i.n::integer,
            case when i.n = any ($3) then 0
                 when not exists (select from deferred.__deferred_queue q where q.name = i.queue and q.removed_at is null) then 1
                 when exists (select from deferred.__deferred_hot h where h.id = i.id and h.queue = i.queue
                              and (h.expires_at is null or h.expires_at > clock_timestamp())) then 3
                 else 2 end
-    from unnest($1, $2) with ordinality as i(queue, id, n)
+    from unnest($1, $2) with ordinality as i(queue, id, n);
+end
 $_$;
 
 ALTER FUNCTION deferred.__message_why(queues text[], ids bigint[], done integer[]) OWNER TO deferred_owner;
