@@ -9,7 +9,7 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_http'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;

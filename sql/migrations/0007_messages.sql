@@ -15,14 +15,6 @@
 -- asked for at the same moment is one statement and one commit. They never wait for a row while they hold another but in the
 -- order of ids, or skip what is locked, so no two of them block each other for good.
 
-do $roles$
-begin
-    if not exists (select from pg_catalog.pg_roles where rolname = 'deferred_http') then
-        create role deferred_http nologin;
-    end if;
-end
-$roles$;
-
 set local role deferred_owner;
 
 -- ---------------------------------------------------------------- tables
