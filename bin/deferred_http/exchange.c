@@ -178,6 +178,7 @@ void exchange_clear(struct exchange *x)
 {
 	if (x->job.kind == FOLD_GET)
 		message_get_clear(&x->job.get);
+	message_queues_free(x->list, x->list_len);
 	accounts_release(x->accounts);
 	reply_clear(&x->reply);
 	arena_clear(&x->arena);
