@@ -8,6 +8,9 @@
 
 static const struct deferred_backoff reconnect = { 50, 2000, 2, 0, 0 };
 
+/* Counts the connections that the process has made. Where one link has reached the server the others try at once. */
+static atomic_uint made;
+
 void link_init(struct link *link, const char *conninfo, const char *name)
 {
 	*link = (struct link){ .conninfo = conninfo, .name = name, .backoff = reconnect };
@@ -34,8 +37,9 @@ struct pg *link_get(struct link *link, struct deferred_error *err)
 		link_drop(link, NULL);
 	if (link->pg)
 		return link->pg;
-	if (clock_ns() < link->retry_ns)
+	if (clock_ns() < link->retry_ns && link->seen == atomic_load(&made))
 		return NULL;
+	link->seen = atomic_load(&made); /* before the try, so that one made meanwhile counts */
 	rc = pg_open(&link->pg, link->conninfo, "deferred_http", &why);
 	if (rc == 0)
 		pg_on_notice(link->pg, NULL, NULL); /* or libpq would print them */
@@ -53,6 +57,7 @@ struct pg *link_get(struct link *link, struct deferred_error *err)
 	}
 	if (link->told)
 		log_line(LOG_L_INFO, "%s: connected again", link->name);
+	atomic_fetch_add(&made, 1);
 	link->told = false;
 	link->backoff = reconnect;
 	link->retry_ns = 0;

@@ -16,6 +16,7 @@ struct link {
 	struct pg *pg;
 	struct deferred_backoff backoff;
 	uint64_t retry_ns;
+	unsigned seen;        /* of link.c's count of connections made */
 	bool told;            /* that it is away */
 	atomic_bool ready;
 };
