@@ -294,7 +294,9 @@ static int start(struct run *run, struct deferred_error *err)
 	run->front.fold = fold_start(conninfo, (int)config_int(config, "http.db_connections"), err);
 	if (!run->front.fold)
 		return EX_OSERR;
-	return start_servers(run, err) < 0 ? EX_OSERR : 0;
+	if (start_servers(run, err) < 0)
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
+	return 0;
 }
 
 static int busy(struct run *run)
