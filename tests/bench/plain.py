@@ -76,12 +76,12 @@ class Plain:
             window += batch * (clients - 1)  # as many as others may have locked
         before = self.ready()
         turns = 10**9 if seconds else max(1, jobs // (batch * clients)) + (way == "one")
-        limit = ["-T", seconds] if seconds else ["-t", turns]
-        start = time.monotonic()
         # Tried again after a deadlock: in way "one" a claim may lock, for the moment it takes to see that it is too late, a row
         # whose claimer is about to delete it.
+        limit = ["-T", seconds] if seconds else ["-t", turns, "--max-tries=10"]
+        start = time.monotonic()
         self.db.pgbench(os.path.join(HERE, f"plain_{way}.sql"), clients, *limit, "-D", f"batch={batch}", "-D", f"window={window}",
-                        "-D", f"turns={turns}", "-D", "tids={}", "--max-tries=10", options=PLANNER)
+                        "-D", f"turns={turns}", "-D", "tids={}", options=PLANNER)
         took = time.monotonic() - start
         rows, done = self.db.sql("select count(*), count(distinct job_id) from plain.log")[0]
         if rows != done or done + self.ready() != before or done == 0:

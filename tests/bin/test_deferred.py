@@ -251,7 +251,7 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
         db.defer("noop", queue="a")
     db.defer("append", queue="a")
     db.defer("noop", queue="b", delay="1h")
-    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = 2")
+    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 minute' where id = 2")
 
     def ids(*args):
         return [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--json", *args])))]
@@ -495,7 +495,7 @@ def test_the_man_page_names_each_command_and_exit_code(run):
     with open(os.path.join(top, "bin", "deferred", "deferred.1")) as f:
         page = f.read()
     commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
-    assert len(commands) == 12
+    assert len(commands) == 13
     for command in commands:
         assert re.search(rf"^\.It Cm {command}\b", page, re.M), command
         for option in re.findall(r"--([a-z-]+)", ok(run(["deferred", command, "--help"]))):

@@ -364,7 +364,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
     ["queue"], ["queue", "frobnicate"], ["queue", "set"], ["queue", "set", "q"], ["queue", "set", "q", "r", "--weight", "2"], ["queue", "pause"],
     ["queue", "ls", "a", "b"], ["queue", "rm"], ["queue", "clear"], ["queue", "set", "no such", "--weight", "2"], ["queue", "pause", "ok", "-x"],
     ["queue", "pause", ""], ["queue", "clear", "q", "--force"], ["queue", "ls", "--yes"], ["queue", "pause", "q", "--create"],
-    ["queue", "pause", "q", "--rate", "1/s"], ["queue", "set", "q", "--unset", "colour"], ["queue", "set", "a" * 64, "--weight", "2"],
+    ["queue", "pause", "q", "--rate", "1/s"], ["queue", "set", "q", "--unset", "colour"], ["queue", "set", "a" * 89, "--weight", "2"],
     ["function"], ["function", "set"], ["function", "set", "f"], ["function", "ls", "--rate", "1/s"], ["function", "rm"],
     ["function", "set", "f", "--weight", "1"], ["function", "set", "f", "--unset", "weight"], ["function", "pause", "f"],
     ["add", "noop", "--concurrency", "0"], ["add", "noop", "--concurrency", "x"], ["add", "noop", "--concurrency", "10001"],
