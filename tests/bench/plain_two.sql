@@ -6,7 +6,7 @@
 begin;
 with seen as materialized (
     select h.ctid as tid, h.id from plain.hot h
-    where h.queue = 'default' and h.due_at is null and not h.limited and h.visible_at <= now()
+    where h.queue = 'default' and h.due_at is null and not h.limited and h.fn is not null and h.visible_at <= now()
     order by h.priority desc, h.xid, h.id limit :window::int),
 row as materialized (
     select h.ctid as tid from (select s.tid from seen s order by hashint8extended(s.id, :seed::bigint)) pick
