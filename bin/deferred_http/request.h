@@ -94,7 +94,4 @@ size_t request_param_times(const struct request *r, const char *name);
 enum fault request_check_queue(const char *name);
 bool request_is_account(const char *name);
 
-/* "acct.mail": the queue as the database knows it. */
-#define REQUEST_QUEUE_SIZE (REQUEST_ACCOUNT_MAX + REQUEST_QUEUE_MAX + 2)
-
 #endif

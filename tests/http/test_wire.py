@@ -519,6 +519,28 @@ def test_keys_are_rotated_and_accounts_disabled_while_it_runs(f, c, db):
     harness.wait_for(lambda: two.call("GET", "/mail/messages").status == 403, 5, "the account to be gone within 5 s")
 
 
+def test_without_the_key_of_the_keys_nobody_is_let_in_and_the_log_says_why(db):
+    f = front.Front(db)
+    f.client().create("mail")
+    assert f.stop() == 0
+    os.rename(f.key_file, f.key_file + ".away")
+    f.start(wait=False)
+    code(f.client().call("GET", "/mail/messages"), 503, "ServerBusy")
+    harness.wait_for(lambda: f.key_file in f.program.output())
+    assert f.plain("GET", "/readyz").status == 503
+    with open(f.key_file + ".away") as key, open(f.key_file, "w") as other:
+        os.fchmod(other.fileno(), 0o600)
+        text = key.read()
+        other.write(text.translate(str.maketrans("ABCDabcd", "BCDAbcda")))
+    # Another key: what it makes of the keys is none.
+    code(harness.wait_for(lambda: [g for g in [f.client().call("GET", "/mail/messages")] if g.status != 503], 10)[0], 403, "AuthenticationFailed")
+    harness.wait_for(lambda: "another key file" in f.program.output() or "decrypt" in f.program.output(), what="a reason in the log: " + f.program.output())
+    os.rename(f.key_file + ".away", f.key_file)
+    harness.wait_for(lambda: f.client().call("GET", "/mail/messages").status == 200, 10, "the right key to be taken without a restart")
+    assert f.program.output().count("accounts: ") <= 3, "each reason is said once"
+    assert f.stop() == 0
+
+
 def sas(client, **fields):
     """The query of an account SAS."""
     q = {"sv": "2021-12-02", "ss": "q", "srt": "sco", "sp": "rwdlacup", "se": "2099-01-01T00:00:00Z", **fields}
