@@ -187,7 +187,7 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 $(B)/tests/%: tests/%.c $(B)/lib/libdeferred.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/lib/libdeferred.a $(PKG_LIBS) \
-		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<),$(CRYPTO_LIBS)) -ldl -lpthread
+		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<),$(CRYPTO_LIBS)) -ldl -lpthread
 
 # Those of the HTTP front are linked with all of it but main.c.
 $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/lib/libdeferred.a $(B)/flags
