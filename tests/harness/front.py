@@ -14,6 +14,8 @@ import urllib.parse
 import xml.etree.ElementTree
 
 import harness
+import node
+import pg
 
 VERSION = "2021-12-02"
 XML = '<?xml version="1.0" encoding="utf-8"?><QueueMessage><MessageText>{}</MessageText></QueueMessage>'
@@ -261,3 +263,36 @@ class Front:
     def stop(self, timeout=30):
         self.program.signal(signal.SIGTERM)
         return self.program.wait(timeout)
+
+
+class Node:
+    """Runs the scripts of tests/http, which use the stock client, against a server (which has a port)."""
+
+    HERE = os.path.join(pg.TOP, "tests", "http")
+
+    def __init__(self, db):
+        self.db = db
+        self.folder = node.install("node", os.path.join(self.HERE, "node"))
+        node.scripts(self.folder, self.HERE)
+
+    def env(self, server, **more):
+        return {"ENDPOINT": f"http://127.0.0.1:{server.port}/{Front.ACCOUNT}", "ACCOUNT": Front.ACCOUNT, "KEY": Front.KEY, **more}
+
+    def command(self, name, *args):
+        return [node.NODE, *(["--test-reporter=tap"] if name == "operations.mjs" else []), os.path.join(self.folder, name), *args]
+
+    def run(self, server, name, *args, timeout=150, **more):
+        return self.db.run(self.command(name, *args), env=self.env(server, **more), timeout=timeout)
+
+    def say(self, server, name, *args):
+        """What a script printed that has to succeed."""
+        done = self.run(server, name, *args)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def worker(self, server, *args):
+        """What worker.mjs said."""
+        return [json.loads(line) for line in self.say(server, "worker.mjs", *args).splitlines()]
+
+    def start(self, server, *args):
+        return self.db.spawn(self.command("worker.mjs", *args), env=self.env(server))

@@ -45,40 +45,9 @@ def server(db):
     return Azurite(db) if os.environ.get("AZURITE") else front.Front(db)
 
 
-class Scripts:
-    """Runs the scripts beside this file against a server."""
-
-    def __init__(self, db):
-        self.db = db
-        self.folder = node.install("node", os.path.join(HERE, "node"))
-        node.scripts(self.folder, HERE)
-
-    def env(self, server, **more):
-        return {"ENDPOINT": f"http://127.0.0.1:{server.port}/{front.Front.ACCOUNT}", "ACCOUNT": front.Front.ACCOUNT, "KEY": front.Front.KEY, **more}
-
-    def command(self, name, *args):
-        return [node.NODE, *(["--test-reporter=tap"] if name == "operations.mjs" else []), os.path.join(self.folder, name), *args]
-
-    def run(self, server, name, *args, timeout=150, **more):
-        return self.db.run(self.command(name, *args), env=self.env(server, **more), timeout=timeout)
-
-    def say(self, server, name, *args):
-        """What a script printed that has to succeed."""
-        done = self.run(server, name, *args)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def worker(self, server, *args):
-        """What worker.mjs said."""
-        return [json.loads(line) for line in self.say(server, "worker.mjs", *args).splitlines()]
-
-    def start(self, server, *args):
-        return self.db.spawn(self.command("worker.mjs", *args), env=self.env(server))
-
-
 @pytest.fixture
 def scripts(db):
-    return Scripts(db)
+    return front.Node(db)
 
 
 # Section 1.3 of the protocol, as the access log calls the operations, without the key for bearer tokens, which are refused.

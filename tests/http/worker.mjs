@@ -6,7 +6,8 @@
 //     get QUEUE SECONDS        one message, hidden for so long; null where there is none
 //     delete QUEUE ID RECEIPT  "deleted", or the code of the error
 //     consume QUEUE SECONDS    takes and holds messages, some for longer than they are hidden, deletes them, until none have come for a while
-//     produce QUEUE            puts one message after the other until it is killed; each line is the text of one that was answered
+//     produce QUEUE            puts one message after the other, and deletes each third, until it is killed: what was answered and,
+//                              before it is asked for, what is to be deleted
 import { once, service, sleep } from "./common.mjs";
 
 const [verb, name, ...args] = process.argv.slice(2);
@@ -57,10 +58,15 @@ const verbs = {
 			for (let n = 0; ; n++) {
 				const text = `${process.pid}-${lane}-${n}`;
 				try {
-					await queue.sendMessage(text);
-					say(text);
-				} catch {
-					await sleep(50); // nobody knows whether that one is there
+					const { messageId, popReceipt } = await queue.sendMessage(text);
+					say({ put: text });
+					if (n % 3) continue;
+					say({ delete: text });
+					await queue.deleteMessage(messageId, popReceipt);
+					say({ deleted: text });
+				} catch (e) {
+					if (![undefined, "ECONNREFUSED", "ECONNRESET", "ServerBusy", "REQUEST_SEND_ERROR", "EPIPE"].includes(e.code)) say({ error: String(e), code: e.code });
+					await sleep(50); // nobody knows whether it was done
 				}
 			}
 		};
