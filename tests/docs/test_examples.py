@@ -1,10 +1,12 @@
-"""The examples of deferred.3 compile and run."""
+"""The examples of deferred.3, and those of the README for clients over HTTP, compile and run."""
 
 import os
 import re
+import textwrap
 
+import front
 import pg
-from harness import run
+from harness import BUILD, SAN, run
 
 
 def examples():
@@ -32,3 +34,53 @@ def test_the_sql_examples_run(db):
     db.sql("insert into orders (mail) values ('b@example.org')")
     assert db.sql("select fn, queue, params->>'to' from deferred.__deferred order by id") == [
         ("send_mail", "mail", "a@example.org"), ("rebuild_index", "default", None), ("send_mail", "default", "b@example.org")]
+
+
+def over_http():
+    """The indented blocks of the README's section."""
+    with open(os.path.join(pg.TOP, "README.md"), encoding="utf-8") as f:
+        text = f.read()
+    text = text[text.index("### Over HTTP\n"):]
+    text = text[:text.index("\n##", 5)]
+    return [textwrap.dedent(b) for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
+
+
+def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferred(db, tmp_path):
+    shell, put, deferred, consume = over_http()
+    sql, c = deferred.split(";\n", 1)
+    f = front.Front(db)
+    command = re.search(r"(?m)^deferred account add .*?(?=\s+#)", shell)[0].replace("10001", str(f.port)).split()
+    said = db.run(command).stdout
+    env = {"QUEUES": re.search(r"connection string: (.*)", said)[1]}
+    scripts = front.Node(db)
+
+    def node(text):
+        path = os.path.join(scripts.folder, f"{os.path.basename(db.dir)}.mjs")
+        try:
+            with open(path, "w", encoding="utf-8") as script:
+                script.write(text)
+            done = db.run([scripts.NODE, path], env=env)
+        finally:
+            os.unlink(path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    node(put)
+    assert db.run(["check_deferred"]).returncode == 0
+    assert db.sql("select d.queue, d.fn, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id") == [
+        ("acme.greetings", "echo", "ok", '{"hello":"from Node"}')]
+
+    assert node(consume) == ""
+    db.sql(sql)
+    path = tmp_path / "defer.c"
+    path.write_text("#include <deferred.h>\n#include <libpq-fe.h>\nint main(int argc, char **argv)\n{\nPGconn *conn = PQconnectdb(argv[argc - 1]);\n"
+                    "struct deferred_error err = { 0 };\nint64_t id = 0;\n" + c + "PQfinish(conn);\nreturn id > 0 ? 0 : 1;\n}\n")
+    sanitize = ["-fsanitize=address,undefined"] if SAN else []
+    done = run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *sanitize, "-I" + os.path.join(pg.TOP, "lib", "include"), "-I/usr/include/postgresql",
+                path, "-o", tmp_path / "defer", os.path.join(BUILD, "lib", "libdeferred.a"), "-lpq", "-ljansson", "-lconfuse", "-ldl", "-lpthread"])
+    assert done.returncode == 0, done.stderr
+    done = db.run([tmp_path / "defer", db.conninfo])
+    assert done.returncode == 0, done.stderr
+    assert node(consume).splitlines() == ['{"order": 17} 1', '{"order": 18} 1']
+    assert node(consume) == "" and db.hot() == 0
+    assert {outcome for _, _, outcome in db.log()} == {"ok"} and len(db.log()) == 3

@@ -269,6 +269,7 @@ class Node:
     """Runs the scripts of tests/http, which use the stock client, against a server (which has a port)."""
 
     HERE = os.path.join(pg.TOP, "tests", "http")
+    NODE = node.NODE
 
     def __init__(self, db):
         self.db = db
