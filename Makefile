@@ -15,6 +15,7 @@
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
 #                that follows the queue
+#   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
 #   schema       write sql/schema.sql, where the migrations end

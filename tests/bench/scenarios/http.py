@@ -20,6 +20,7 @@ CONNECTIONS = (1, 16, 64)
 IDLE = 1000
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+TICKS = os.sysconf("SC_CLK_TCK")
 ENV = {**base_env(), "ACCOUNT": ACCOUNT, "KEY": KEY}
 
 # What a put and a get with its delete are in SQL: rows of 100 bytes, one transaction for each request.
@@ -34,6 +35,22 @@ with gone as (delete from plain.hot where id = :job and receipt = :receipt retur
 insert into plain.log (job_id, attempt, outcome, final, started_at, finished_at, receipt)
 select id, attempt, 'ok', true, started_at, now(), receipt from gone;
 """
+
+
+def cpu_s(pid, with_children=False):
+    """Processor time of a process, and of the children it has waited for."""
+    with open(f"/proc/{pid}/stat") as f:
+        words = f.read().rpartition(")")[2].split()
+    return sum(int(w) for w in words[11:15 if with_children else 13]) / TICKS
+
+
+def postgresql_cpu_s(db):
+    """The server, all it started and those that live."""
+    master, total = db.stage.cluster.pid(), 0
+    for pid in pg.children_of(master):
+        with contextlib.suppress(OSError):
+            total += cpu_s(pid)
+    return total + cpu_s(master, True)
 
 
 class Server:
@@ -55,6 +72,9 @@ class Server:
         self.process.terminate()
         self.process.wait(30)
         self.process.stdout.close()
+
+    def cpu_s(self):
+        return cpu_s(self.process.pid)
 
     def fresh(self):
         self.queues += 1
@@ -110,6 +130,9 @@ class Front(Server):
         self.db.settle()
         super().fresh()
 
+    def cpu_s(self):
+        return cpu_s(self.process.pid) + postgresql_cpu_s(self.db)
+
     def check(self, put, taken):
         """The database holds what was answered, no more and no less."""
         queue = f"{ACCOUNT}.{self.queue}"
@@ -132,6 +155,9 @@ class Sql:
     def fresh(self):
         self.plain.clear()
         self.db.settle()
+
+    def cpu_s(self):
+        return postgresql_cpu_s(self.db)
 
     def load(self, _client, verb, connections, seconds, most):
         if verb == "put":
@@ -162,6 +188,12 @@ class Measured:
         return ordered[len(ordered) // 2]
 
 
+def with_cpu(server, client, verb, connections, seconds, most):
+    before = server.cpu_s()
+    got = server.load(client, verb, connections, seconds, most)
+    return {**got, "cpu_us": (server.cpu_s() - before) / max(got["done"], 1) * 1e6}
+
+
 def turns(b, servers, client, connections, seconds, measured):
     """Each server once a round: put for a while, then take and delete what was put."""
     names = list(servers)
@@ -169,8 +201,8 @@ def turns(b, servers, client, connections, seconds, measured):
         for name in names[i % len(names):] + names[:i % len(names)]:
             server = servers[name]
             server.fresh()
-            put = server.load(client, "put", connections, seconds, 10**9)
-            turn = server.load(client, "turn", connections, seconds, put["done"])
+            put = with_cpu(server, client, "put", connections, seconds, 10**9)
+            turn = with_cpu(server, client, "turn", connections, seconds, put["done"])
             if hasattr(server, "check"):
                 server.check(put["done"], turn["done"])
             kind = "C" if client == "c" else "Node"
@@ -223,6 +255,11 @@ def run(b):
                     for name in servers:
                         if (kind, connections, verb, name) in measured.rounds:
                             row(b.report, measured, kind, connections, verb, name)
+        for connections in CONNECTIONS:
+            for verb in ("put", "get+delete"):
+                for name in ("azurite", "deferred_http", "plain SQL"):
+                    b.report.row(f"processor time of the server, C, {connections}, {verb}: {name}", measured["C", connections, verb, name]["cpu_us"], "us",
+                                 measured["C", connections, verb, "azurite"]["cpu_us"] if name == "deferred_http" else None)
         beside_idle(b, servers["deferred_http"], seconds)
     b.report.fact("rounds_of", {", ".join(map(str, key)): rounds for key, rounds in measured.rounds.items()})
     for verb in ("put", "get+delete"):
