@@ -26,10 +26,6 @@ from stage import SETTINGS, Failed, Stage, pg  # noqa: E402
 from turns import in_turns  # noqa: E402
 
 
-class Skipped(Exception):
-    """This build does not have what the scenario measures."""
-
-
 class Bench:
     """What a scenario is given: the stage, its report, sizes."""
 
@@ -55,9 +51,6 @@ class Bench:
     def in_turns(self, ways, rounds=None):
         return in_turns(ways, rounds or self.rounds, self.say, self.report.facts.setdefault("rounds_of", []))
 
-    def skip(self, why):
-        raise Skipped(why)
-
 
 def run(bench, name, folder, about):
     """One scenario. Returns whether it was all right."""
@@ -69,9 +62,6 @@ def run(bench, name, folder, about):
     try:
         scenario.run(bench)
         bench.stage.check_log()
-    except Skipped as e:
-        print(f"\n{scenario.TITLE}\n  {e}", flush=True)
-        return True
     except Failed as e:
         print(f"\n{scenario.TITLE}\n  FAILED: {e}", flush=True)
         return False

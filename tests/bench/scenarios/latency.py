@@ -1,11 +1,10 @@
 """From ready to started, while jobs come one by one at a steady pace and a service waits for them."""
 
 import bisect
-import subprocess
 import time
 
 import svg
-from stage import Failed, Run, base_env
+from stage import Failed, Run
 from turns import quantile
 
 TITLE = "From ready to started, jobs at a steady pace"
@@ -28,14 +27,9 @@ def histogram(found):
 
 def run(b):
     with b.database() as db:
-        known = subprocess.run([db.command()[0], "--help"], capture_output=True, text=True, check=True, env=base_env()).stdout
-        if "--loop" not in known:
-            b.skip("not in this build: check_deferred has no --loop")
-            return
         seconds = 3 if b.quick else 15
-        ways = {"polling every 10 ms": {"DEFERRED_LOOP": "1", "DEFERRED_INTERVAL_FLOOR": "10ms", "DEFERRED_INTERVAL_CEILING": "10ms"}}
-        if "--listen" in known:
-            ways["woken by NOTIFY"] = {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}
+        ways = {"polling every 10 ms": {"DEFERRED_LOOP": "1", "DEFERRED_INTERVAL_FLOOR": "10ms", "DEFERRED_INTERVAL_CEILING": "10ms"},
+                "woken by NOTIFY": {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}}
         found = {name: measure(b, db, env, seconds) for name, env in ways.items()}
     for name, (pace, waits) in found.items():
         for share in (0.5, 0.9, 0.99, 1):
