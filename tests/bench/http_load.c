@@ -2,7 +2,7 @@
 /*
  * Load on a server of the queue protocol, by one thread. Every request is signed.
  *
- *     http_load create PORT QUEUE
+ *     http_load create|remove PORT QUEUE
  *     http_load put    PORT QUEUE CONNECTIONS SECONDS MOST
  *     http_load turn   PORT QUEUE CONNECTIONS SECONDS MOST
  *
@@ -280,20 +280,21 @@ int main(int argc, char **argv)
 
 	account = getenv("ACCOUNT");
 	if (argc < 4 || !account || !key_text || strlen(key_text) > 160)
-		die("http_load create|put|turn PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in the environment");
+		die("http_load create|remove|put|turn PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in the environment");
 	key_len = EVP_DecodeBlock(key, (const unsigned char *)key_text, (int)strlen(key_text));
 	for (size_t i = strlen(key_text); key_len > 0 && key_text[--i] == '=';)
 		key_len--;
 	port = atoi(argv[2]);
 	queue = argv[3];
 	memset(text, 'x', sizeof(text) - 1);
-	if (strcmp(argv[1], "create") == 0) {
+	if (strcmp(argv[1], "create") == 0 || strcmp(argv[1], "remove") == 0) {
 		struct connection c = { .fd = connect_one() };
+		bool creates = argv[1][0] == 'c';
 
-		request(c.fd, "PUT", "", "", "", "");
+		request(c.fd, creates ? "PUT" : "DELETE", "", "", "", "");
 		while (!answered(&c))
 			usleep(1000);
-		expect(&c, 201);
+		expect(&c, creates ? 201 : 204);
 		return 0;
 	}
 	if (argc != 7 || atoi(argv[4]) < 1 || atoi(argv[4]) > CONNECTIONS_MAX || (strcmp(argv[1], "put") != 0 && strcmp(argv[1], "turn") != 0))

@@ -18,6 +18,7 @@ from stage import HERE, PROGRAMS, Failed, base_env, pg
 TITLE = "Messages over HTTP"
 CONNECTIONS = (1, 16, 64)
 IDLE = 1000
+BACKLOG = 3000  # taken from
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -57,7 +58,7 @@ class Server:
     """A server that is driven by the clients. Each load has a queue of its own."""
 
     def __init__(self, command, port_pattern, env=None):
-        self.queues = 0
+        self.queues, self.queue = 0, None
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env or base_env())
         said = ""
         for line in self.process.stdout:
@@ -77,6 +78,9 @@ class Server:
         return cpu_s(self.process.pid)
 
     def fresh(self):
+        """An empty queue, and no other: some servers are slower with what is left over."""
+        if self.queue:
+            self.load("c", "remove")
         self.queues += 1
         self.queue = f"bench-{self.queues}"
         self.load("c", "create")
@@ -126,9 +130,9 @@ class Front(Server):
         super().__init__([os.path.join(pg.BUILD, "bin", "deferred_http"), "--listen", "127.0.0.1:0"], r"listening on \S+:(\d+), HTTP$", env)
 
     def fresh(self):
+        super().fresh()
         self.db.sql("truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log")
         self.db.settle()
-        super().fresh()
 
     def cpu_s(self):
         return cpu_s(self.process.pid) + postgresql_cpu_s(self.db)
@@ -161,10 +165,10 @@ class Sql:
 
     def load(self, _client, verb, connections, seconds, most):
         if verb == "put":
-            rate, done = self.db.pgbench(PUT, connections, "-T", max(1, round(seconds)))
+            rate, done = self.db.pgbench(PUT, connections, *(["-T", max(1, round(seconds))] if most == 10**9 else ["-t", -(-most // connections)]))
         else:
             # As many as there are but for those that others hold in the end: a client that finds none would fail.
-            rate, done = self.db.pgbench(TURN, connections, "-t", max(1, min(most, 3000 * round(seconds)) // connections - 2))
+            rate, done = self.db.pgbench(TURN, connections, "-t", max(1, most // connections - 2))
         return {"done": done, "seconds": done / rate, "p50_us": connections / rate * 1e6, "p99_us": None}
 
     def check(self, put, taken):
@@ -195,16 +199,20 @@ def with_cpu(server, client, verb, connections, seconds, most):
 
 
 def turns(b, servers, client, connections, seconds, measured):
-    """Each server once a round: put for a while, then take and delete what was put."""
-    names = list(servers)
+    """Each server once a round: put for a while; then take and delete, for a while at most, the same number on each."""
+    names, backlog = list(servers), BACKLOG // (6 if b.quick else 1)
     for i in range(b.rounds):
         for name in names[i % len(names):] + names[:i % len(names)]:
             server = servers[name]
             server.fresh()
             put = with_cpu(server, client, "put", connections, seconds, 10**9)
-            turn = with_cpu(server, client, "turn", connections, seconds, put["done"])
             if hasattr(server, "check"):
-                server.check(put["done"], turn["done"])
+                server.check(put["done"], 0)
+            server.fresh()
+            filled = server.load("c", "put", 16, 60, backlog)["done"]
+            turn = with_cpu(server, client, "turn", connections, seconds, filled)
+            if hasattr(server, "check"):
+                server.check(filled, turn["done"])
             kind = "C" if client == "c" else "Node"
             measured.add((kind, connections, "put", name), put)
             measured.add((kind, connections, "get+delete", name), turn)
