@@ -217,7 +217,7 @@ def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_
     time.sleep(1.5)
     other = service(db, "--pidfile", db.dir + "/other")
     wait_for(lambda: len(recorded.starts()) == 2, 20)
-    for pid in pids:
+    for pid in reversed(pids):  # the service kills its runner as soon as it wakes
         os.kill(pid, signal.SIGCONT)
     wait_for(lambda: db.hot() == 0, 30)
     late = recorded.defer(1)
