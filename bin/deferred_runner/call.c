@@ -258,14 +258,24 @@ static void cannot_fork(struct board_slot *slot)
 	slot->result = DEFERRED_FAILED;
 }
 
+void hold_sigterm(sigset_t *before)
+{
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, before);
+}
+
 static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
-						  const struct deferred_call *call, const int pair[2])
+						  const struct deferred_call *call, const int pair[2], const sigset_t *mask)
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
 	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
 	int64_t files = tighter(fn ? fn->fn.files : 0, state.start.files);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (dup2(pair[1], FRAME_SOCKET_FD) < 0)
 		_exit(EX_OSERR);
 	close(pair[0]);
@@ -292,15 +302,17 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 	struct relay relay = { 0 };
 	struct rusage ru;
 	int pair[2], pidfd, status;
+	sigset_t mask;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 		cannot_fork(slot);
 		return;
 	}
+	hold_sigterm(&mask);
 	pid = fork();
 	if (pid == 0)
-		run_in_child(slot, fn, command, call, pair);
+		run_in_child(slot, fn, command, call, pair, &mask);
 	close(pair[1]);
 	pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0) {
@@ -310,6 +322,7 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 			waitpid(pid, NULL, 0);
 		}
 		close(pair[0]);
+		sigprocmask(SIG_SETMASK, &mask, NULL);
 		return;
 	}
 	relay.fd = pair[0];
@@ -318,6 +331,7 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 	close(pair[0]);
 	while (wait4(pid, &status, 0, &ru) < 0 && errno == EINTR)
 		;
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	slot->user_us = tv_us(ru.ru_utime);
 	slot->sys_us = tv_us(ru.ru_stime);
 	slot->max_rss_kb = (uint64_t)ru.ru_maxrss;

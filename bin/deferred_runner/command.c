@@ -215,7 +215,10 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	int in = params_file(call), exited = -1, status = 0, rc;
 	struct progress progress = { 0 };
 	int bell = FRAME_STOP_FD;
+	sigset_t mask;
 	pid_t pid = -1;
+
+	hold_sigterm(&mask);
 
 	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || pipe2(progress_pipe, O_CLOEXEC) < 0 ||
 	    (pid = fork()) < 0) {
@@ -255,6 +258,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 		;
 	rc = outcome(call, slot, status, &out, &err);
 done:
+	sigprocmask(SIG_SETMASK, &mask, NULL);
 	for (size_t i = 0; i < 2; i++) {
 		if (out_pipe[i] >= 0)
 			close(out_pipe[i]);

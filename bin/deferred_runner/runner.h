@@ -16,6 +16,8 @@
 #include "frame.h"
 #include "plugin.h"
 
+#include <signal.h>
+
 /* A function that is a command. */
 struct command {
 	char *name;
@@ -46,6 +48,10 @@ void flush_frames(void);
 
 /* Make one call: payload of FRAME_CALL. */
 void call_run(unsigned int slot, const char *payload, size_t len);
+
+/* SIGTERM goes to the whole group, and a child dies with this process. So while a child does the work, the signal waits for it to
+ * have ended: then, with the mask `before` restored, it ends this process. */
+void hold_sigterm(sigset_t *before);
 
 /* Run a command for a call, through the callbacks of its host; its exit status or signal goes to the slot.
  * Returns enum deferred_result, or -1 when a signal ended it. */

@@ -171,6 +171,18 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_children(running):
     ledger(running)
 
 
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_a_command_whose_time_is_up_may_clean_up(running, isolate):
+    clean = "trap 'sleep 0.3; echo cleaned >> %s; exit 0' TERM; echo begun >> %s; while :; do sleep 0.05; done".replace("%s", file_of(running))
+    reconfigure(running, f'kill_after = "10s"\nisolate = "{isolate}"\nfunction "clean" {{ command = {{"/bin/sh", "-c", "{clean}"}} timeout = "300ms" }}\n')
+    job = defer(running, "clean", max_attempts=1)
+    done = running.run(["check_deferred"])
+    assert done.returncode == 0, done.stderr
+    assert said(running) == ["begun", "cleaned"]
+    assert running.sql("select outcome, error from deferred.__deferred_log where job_id = %s", job) == [("timeout", "time limit of 300 ms exceeded")]
+    ledger(running)
+
+
 def test_of_a_success_and_a_cancel_the_first_to_be_committed_counts(running):
     """Cancelled first: the function has come to its end, but its worker, stopped, has not recorded it."""
     run = service(running)
