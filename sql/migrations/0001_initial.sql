@@ -393,7 +393,7 @@ begin
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
     -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
-    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
             from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
            q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
            $17 is not null or q.max_running is not null or q.rate is not null
@@ -404,7 +404,7 @@ begin
     from deferred.__deferred_queue q where q.name = v_queue;
     if (v_plain and not v_limited and v_allowed is not false) is not true then
         if v_max_bytes is null then  -- no such queue yet
-            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or g.fn = v_fn))
+            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
                           from deferred.__deferred_grant g where g.role in (v_actor, session_user));
             v_limited := deferred.__is_limited(v_queue, v_fn, $17);
         end if;

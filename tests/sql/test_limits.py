@@ -474,6 +474,13 @@ def test_a_bound_function_needs_the_right_to_it(db):
     with pytest.raises(psycopg2.Error, match="may not defer 'handle' to queue 'bound'"):
         db.sql("set role messenger; select deferred.defer(null, '{}', '{\"queue\": \"bound\"}')")
     db.sql("reset role")
+    # Nor is a message that calls nothing the call the role is granted.
+    setq(db, "plain")
+    for queue in "plain", "new":
+        with pytest.raises(psycopg2.Error, match=f"may not defer NULL to queue '{queue}'"):
+            db.sql(f"set role messenger; select deferred.defer(null, '{{}}', '{{\"queue\": \"{queue}\"}}')")
+        db.sql("reset role")
+    db.sql("set role messenger; select deferred.defer('other', '{}', '{\"queue\": \"plain\"}'); reset role")
 
 
 def test_weight_shares_claims_among_queues(db, worker):
