@@ -7,7 +7,6 @@ one to several sessions. DEFERRED_BUILD names the build under test: build (defau
 import os
 import random
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "harness"))
@@ -36,8 +35,7 @@ def pytest_configure(config):
         return
     config.own_root = "DEFERRED_TEST_ROOT" not in os.environ
     if config.own_root:
-        os.environ["DEFERRED_TEST_ROOT"] = tempfile.mkdtemp(prefix="deferred-test.")
-        os.chmod(harness.root(), 0o711)
+        os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-test.")
     if config.option.collectonly:
         return
     if config.option.basetemp is None:

@@ -16,7 +16,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree
 
@@ -111,8 +110,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     os.chdir(pg.TOP)
-    root = tempfile.mkdtemp(prefix="deferred-check.")
-    os.chmod(root, 0o711)
+    root = pg.make_root("deferred-check.")
     os.environ["DEFERRED_TEST_ROOT"] = root
     began, passed, failed, skipped = time.monotonic(), 0, 0, 0
     try:
