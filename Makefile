@@ -216,26 +216,28 @@ deps: deps-lint
 deps-build deps-demo deps-check deps-lint: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
+# Where nothing was said about jobs at a time, as many as there are processors.
+PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
 .PHONY: check check-quick check-san check-faults check-lint lint bench bench-rules demo
 check: deps-check
-	+@$(MAKE) --no-print-directory tests
-	+@$(MAKE) --no-print-directory $(SAN) tests
-	+@$(MAKE) --no-print-directory $(TSAN) $(THREADS_TESTS)
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
+	+@$(MAKE) --no-print-directory $(PARALLEL) $(TSAN) $(THREADS_TESTS)
 	@$(PYTHON) tests/harness/check.py --threads build/tsan build build/san -- $(TESTS)
 check-quick: deps-check
-	+@$(MAKE) --no-print-directory tests
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py build -- $(TESTS)
 check-san: deps-check
-	+@$(MAKE) --no-print-directory $(SAN) tests
+	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
 	@$(PYTHON) tests/harness/check.py build/san -- $(TESTS)
 check-faults: deps-check
-	+@$(MAKE) --no-print-directory tests
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
 check-lint: deps-lint
-	+@$(MAKE) --no-print-directory lint
+	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h
@@ -257,7 +259,7 @@ FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz: deps-check
 	@tests/harness/deps.sh clang libclang-rt-14-dev || :
 	@mkdir -p build/fuzz
-	+@$(MAKE) --no-print-directory fuzz-$$(echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	+@$(MAKE) --no-print-directory $(PARALLEL) fuzz-$$(echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 		clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo clang || echo changes)
 .PHONY: fuzz-clang fuzz-changes
 fuzz-clang: $(FUZZ_NAMES:%=build/fuzz/%)
@@ -268,7 +270,7 @@ fuzz-clang: $(FUZZ_NAMES:%=build/fuzz/%)
 		sed -n 's/^stat::number_of_executed_units: */  inputs: /p; s/^#.*DONE *cov: \([0-9]*\).*/  edges reached: \1/p' $$name.log; \
 	done
 fuzz-changes:
-	+@$(MAKE) --no-print-directory $(SAN) $(FUZZ_NAMES:%=build/san/tests/fuzz/%)
+	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) $(FUZZ_NAMES:%=build/san/tests/fuzz/%)
 	@cd build/fuzz && for name in $(FUZZ_NAMES); do \
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
@@ -281,15 +283,15 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/defe
 BENCH_SCENARIOS := $(filter-out __init__,$(patsubst tests/bench/scenarios/%.py,%,$(wildcard tests/bench/scenarios/*.py)))
 .PHONY: bench-programs $(BENCH_SCENARIOS:%=bench-%)
 bench $(BENCH_SCENARIOS:%=bench-%): deps-check
-	+@$(MAKE) --no-print-directory bench-programs
+	+@$(MAKE) --no-print-directory $(PARALLEL) bench-programs
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) $(BENCH_ARGS)
 	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi
 bench-rules: deps-check
-	+@$(MAKE) --no-print-directory bench-programs $(B)/tests/plugins/archive.so
+	+@$(MAKE) --no-print-directory $(PARALLEL) bench-programs $(B)/tests/plugins/archive.so
 	@$(PYTHON) tests/bench/rules.py
 .PHONY: bench-wake bench-runners
 bench-wake bench-runners: bench-%: deps-check
-	+@$(MAKE) --no-print-directory tests bench-programs
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests bench-programs
 	@$(PYTHON) tests/bench/$*.py
 bench-programs: all $(BENCH_PROGRAMS)
 
@@ -301,7 +303,7 @@ PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)
 .PHONY: bench-peers
 bench-peers: deps-check
 	@command -v npm >/dev/null || tests/harness/deps.sh nodejs npm
-	+@$(MAKE) --no-print-directory bench-programs build/bench/peers/installed
+	+@$(MAKE) --no-print-directory $(PARALLEL) bench-programs build/bench/peers/installed
 	@cp $(PEERS_SRC) build/bench/peers
 	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)
 build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package-lock.json .npmrc)
@@ -310,7 +312,7 @@ build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
 
 demo: deps-demo
-	+@$(MAKE) --no-print-directory -s demo-programs
+	+@$(MAKE) --no-print-directory $(PARALLEL) -s demo-programs
 	@tests/demo/demo.sh
 .PHONY: demo-programs
 demo-programs: all $(B)/tests/demo/demo
@@ -318,12 +320,12 @@ demo-programs: all $(B)/tests/demo/demo
 # Standard output is for eval "$$(make -s pg)".
 .PHONY: pg pg-stop schema
 pg: deps-demo
-	+@$(MAKE) --no-print-directory all >&2
+	+@$(MAKE) --no-print-directory $(PARALLEL) all >&2
 	@$(PYTHON) tests/harness/pg.py keep
 pg-stop:
 	@test ! -e build/pg/place || $(PYTHON) tests/harness/pg.py stop-kept
 schema: deps-demo
-	+@$(MAKE) --no-print-directory all >&2
+	+@$(MAKE) --no-print-directory $(PARALLEL) all >&2
 	$(PYTHON) tests/harness/pg.py schema > sql/schema.sql.new && mv sql/schema.sql.new sql/schema.sql
 
 .PHONY: clean

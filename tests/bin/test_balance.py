@@ -174,14 +174,15 @@ def test_connections_lost_again_and_again_keep_the_bound(db, group):
 def test_one_told_to_stop_releases_the_others_at_once(db, group):
     defer_work(db, 2000)
     g = group(5)
-    for seconds in "0.01", "0.01", "5":
-        g.start(seconds, "--lease", "60s")
+    for seconds in "0.01", "0.01", "60":
+        g.start(seconds, "--lease", "60s", "--grace", "20s")
     g.all_live()
     wait_for(lambda: sorted(g.stands().values())[1] >= 5, what="the others wait")
     before = g.round()
-    g.workers[2].signal(signal.SIGTERM)  # it has 5 s of grace for the job at hand; nobody waits for that
-    wait_for(lambda: g.round() > before + 2, 2)
+    g.workers[2].signal(signal.SIGTERM)  # it has 20 s of grace for the job at hand; nobody waits for that
+    wait_for(lambda: g.round() > before + 2, 10)
     assert g.workers[2].alive()
+    g.workers[2].signal(signal.SIGTERM)  # a second one ends the grace
 
 
 def test_a_worker_without_work_does_not_hold_up_the_others(db, group):

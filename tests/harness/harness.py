@@ -79,8 +79,9 @@ class Started:
 
     def output(self):
         """All it said so far."""
-        self.said.seek(0)
-        return self.said.read()
+        # Opened anew: the position of self.said is also the one at which the program writes.
+        with open(f"/proc/self/fd/{self.said.fileno()}", errors="surrogateescape") as said:
+            return said.read()
 
     def kill(self):
         """SIGKILL, and SIGCONT in case it was stopped."""
