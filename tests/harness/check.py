@@ -24,6 +24,7 @@ import harness  # noqa: E402
 import pg  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
+AT_A_TIME = max(4, min(3 * len(os.sched_getaffinity(0)), 12))  # tests; most of them wait for something
 
 # These judge how things went in time, by several processes, on a machine that may be busy with something else. What
 # fails in them is tried once more, alone, and said. Whatever fails elsewhere has failed.
@@ -72,7 +73,7 @@ def integration_tests(build, markers, arguments):
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
     if os.path.exists(report):
         os.unlink(report)
-    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", "4", "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
+    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", str(AT_A_TIME), "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
                     "--durations=5", "-rfE"] + arguments,
                    env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"}, stdin=subprocess.DEVNULL)
     try:
