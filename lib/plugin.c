@@ -30,7 +30,7 @@ struct plugin_file {
 	char *title;    /* "NAME VERSION BUILDID" */
 	char *name;     /* of the plugin */
 	int fd;         /* open as long as the object is loaded: glibc tells objects apart by path first */
-	void *handle;
+	void *handle;   /* NULL: not loaded yet */
 	struct plugin_function *functions;
 	size_t len;
 };
@@ -362,6 +362,7 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 
 		memcpy(&pf->fn, (const char *)table->functions + i * table->function_size, each);
 		pf->plugin = f->title;
+		pf->file = f->file;
 		if (!name_ok(pf->fn.name, true) || !pf->fn.run)
 			return error_set(err, UNFIT, "plugin", "function number %zu of its table has no valid name and code", i);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
@@ -406,7 +407,7 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 }
 
 /* Returns 0, UNFIT (err says why), DEFERRED_EPLUGIN for its ownership, DEFERRED_ENOMEM. */
-static int load_file(struct plugin_set *set, int dir_fd, const char *file, unsigned int owner_uid, struct deferred_error *err)
+static int open_file(struct plugin_set *set, int dir_fd, const char *file, unsigned int owner_uid, struct deferred_error *err)
 {
 	struct plugin_file *f = calloc(1, sizeof(*f)), **files;
 	struct stat st;
@@ -433,8 +434,7 @@ static int load_file(struct plugin_set *set, int dir_fd, const char *file, unsig
 		rc = error_set(err, UNFIT, "plugin", "no regular file");
 		goto out;
 	}
-	if ((rc = check_owner(f->fd, &st, owner_uid, false, err)) == 0)
-		rc = load_object(f, err);
+	rc = check_owner(f->fd, &st, owner_uid, false, err);
 out:
 	if (rc == 0)
 		set->files[set->files_len++] = f;
@@ -473,11 +473,19 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct plugin_name *)a)->name, ((const struct plugin_name *)b)->name);
 }
 
+static void clear_names(struct plugin_set *set)
+{
+	for (size_t i = 0; i < set->names_len; i++)
+		free(set->names[i].name);
+	set->names_len = 0;
+}
+
 /* Make the names searchable; refuse one that stands for two functions. */
 static int index_names(struct plugin_set *set, struct deferred_error *err)
 {
 	int rc = 0;
 
+	clear_names(set);
 	for (size_t i = 0; i < set->files_len; i++) {
 		const struct plugin_file *f = set->files[i];
 
@@ -549,8 +557,8 @@ static void report(plugin_refused_fn *refused, void *data, const char *file, con
 		refused(data, file, text);
 }
 
-int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
-		    plugin_refused_fn *refused, void *data, struct deferred_error *err)
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err)
 {
 	struct plugin_set *s = calloc(1, sizeof(*s));
 	struct dirent **entries = NULL;
@@ -568,9 +576,7 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 		const char *file = entries[i]->d_name;
 		struct deferred_error why = { 0 };
 
-		if (loading && !loading(data, file))
-			continue;
-		rc = load_file(s, dir_fd, file, owner_uid, &why);
+		rc = open_file(s, dir_fd, file, owner_uid, &why);
 		if (rc < 0) {
 			if (err)
 				*err = why;
@@ -579,7 +585,7 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 		if (rc == UNFIT)
 			report(refused, data, file, &why);
 	}
-	rc = index_names(s, err);
+	rc = 0;
 out:
 	for (int i = 0; i < n; i++)
 		free(entries[i]);
@@ -593,11 +599,83 @@ out:
 	return rc;
 }
 
+int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err)
+{
+	size_t kept = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < set->files_len; i++) {
+		struct plugin_file *f = set->files[i];
+		struct deferred_error why = { 0 };
+		bool wanted = rc == 0 && (!loading || loading(data, f->file));
+
+		if (wanted && (rc = load_object(f, &why)) == UNFIT) {
+			report(refused, data, f->file, &why);
+			rc = 0;
+			wanted = false;
+		}
+		if (rc < 0 && why.code && err)
+			*err = why;
+		if (wanted && rc == 0)
+			set->files[kept++] = f;
+		else
+			file_free(f);
+	}
+	set->files_len = kept;
+	return rc < 0 ? rc : index_names(set, err);
+}
+
+static int load_unfit(struct deferred_error *err, const char *file, int rc)
+{
+	if (rc != UNFIT)
+		return rc;
+	if (err) {
+		error_prefix(err, "plugin \"%.300s\"", file);
+		err->code = DEFERRED_EPLUGIN;
+	}
+	return DEFERRED_EPLUGIN;
+}
+
+int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_error *err)
+{
+	for (size_t i = 0; i < set->files_len; i++) {
+		struct plugin_file *f = set->files[i];
+		int rc;
+
+		if (strcmp(f->file, file) != 0)
+			continue;
+		if (f->handle)
+			return 0;
+		rc = load_object(f, err);
+		if (rc == 0)
+			return index_names(set, err);
+		set->files[i] = set->files[--set->files_len]; /* not to be tried again */
+		file_free(f);
+		return load_unfit(err, file, rc);
+	}
+	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin \"%.300s\" is not there", file);
+}
+
+int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
+		    plugin_refused_fn *refused, void *data, struct deferred_error *err)
+{
+	struct plugin_set *s;
+	int rc = plugin_open_dir(&s, dir, owner_uid, refused, data, err);
+
+	if (rc < 0)
+		return rc;
+	if ((rc = plugin_load_all(s, loading, refused, data, err)) == 0)
+		*set = s;
+	else
+		plugin_set_free(s);
+	return rc;
+}
+
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err)
 {
 	struct plugin_set *s;
 	struct deferred_error why = { 0 };
-	char file[NAME_MAX_LEN + 4];
+	char file[NAME_MAX_LEN + 4], path[PATH_MAX];
 	int dir_fd, rc;
 
 	if (!name_ok(name, false))
@@ -606,8 +684,10 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	if ((rc = open_dir(dir, owner_uid, &dir_fd, err)) < 0)
 		return rc;
 	s = calloc(1, sizeof(*s));
-	rc = s ? load_file(s, dir_fd, file, owner_uid, &why) : error_set(&why, DEFERRED_ENOMEM, "plugin", "out of memory");
+	rc = s ? open_file(s, dir_fd, file, owner_uid, &why) : error_set(&why, DEFERRED_ENOMEM, "plugin", "out of memory");
 	close(dir_fd);
+	if (rc == 0)
+		rc = load_object(s->files[0], &why);
 	if (rc == 0)
 		rc = index_names(s, &why);
 	if (rc == 0) {
@@ -615,20 +695,18 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 		return 0;
 	}
 	plugin_set_free(s);
-	why.code = rc == UNFIT ? DEFERRED_EPLUGIN : rc;
-	if (rc == UNFIT)
-		error_prefix(&why, "plugin \"%.150s/%s\"", dir, file);
+	snprintf(path, sizeof(path), "%.150s/%s", dir, file);
+	rc = load_unfit(&why, path, rc);
 	if (err)
 		*err = why;
-	return why.code;
+	return rc;
 }
 
 void plugin_set_free(struct plugin_set *set)
 {
 	if (!set)
 		return;
-	for (size_t i = 0; i < set->names_len; i++)
-		free(set->names[i].name);
+	clear_names(set);
 	free(set->names);
 	for (size_t i = 0; i < set->files_len; i++)
 		file_free(set->files[i]);

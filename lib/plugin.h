@@ -35,15 +35,29 @@ typedef bool plugin_loading_fn(void *data, const char *file);
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
 
 /*
- * Load every *.so of the folder, in order of names. Files that cannot be loaded, or are no plugin, or
- * of another ABI, are reported by refused() and left out. Returns 0; DEFERRED_EPLUGIN where the folder
- * or a file is refused for its ownership; DEFERRED_ECONFIG where two plugins have a function of the same
+ * Open every *.so of the folder and check it, but load none: what is loaded later is what was checked, whatever
+ * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;
+ * DEFERRED_EPLUGIN where the folder or a file is refused for its ownership; DEFERRED_ENOMEM.
+ */
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err);
+
+/*
+ * Load all of them, in order of names. Files that cannot be loaded, or are no plugin, or of another ABI, are
+ * reported by refused() and left out. Returns 0; DEFERRED_ECONFIG where two plugins have a function of the same
  * name (both are named in err); DEFERRED_ENOMEM.
  */
+int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err);
+
+/* Load one of them; its functions are added to those that are found. Returns 0, DEFERRED_EPLUGIN where it cannot be
+ * loaded, DEFERRED_ECONFIG, DEFERRED_ENOMEM. */
+int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_error *err);
+
+/* Open the folder and load all. Returns as the two do. */
 int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
 		    plugin_refused_fn *refused, void *data, struct deferred_error *err);
 
-/* The same for one file of the folder, NAME.so. */
+/* Open and load one file of the folder, NAME.so. */
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
 
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
@@ -52,6 +66,7 @@ void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
 struct plugin_function {
 	struct deferred_function fn;
 	const char *plugin;  /* "NAME VERSION BUILDID", for the log */
+	const char *file;    /* name in the folder */
 };
 
 /* Look up NAME, PLUGIN.NAME or an alias. NULL: unknown. */

@@ -371,6 +371,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	struct deferred_call call;
 	struct rusage after;
 	size_t at = sizeof(fixed);
+	static struct deferred_error err; /* static: large, and only written on failure */
 
 	slot->result = NOT_REPORTED;
 	slot->exit_code = -1;
@@ -403,11 +404,9 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.receipt = fixed.receipt;
 
 	command = find_command(call.fn);
-	fn = command || !state.plugins ? NULL : plugin_find(state.plugins, call.fn);
+	fn = command ? NULL : catalog_find(call.fn, &err);
 	if (!command && !fn) {
-		static const char text[] = "function not in this runner";
-
-		keep(&current.error, text, sizeof(text) - 1);
+		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);
 		flush_frames();
 		slot->result = DEFERRED_FAILED;

@@ -2,7 +2,6 @@
 #include "runner.h"
 
 #include "clock.h"
-#include "error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,23 +40,6 @@ void send_frame(enum frame_type type, unsigned int slot, const struct frame_part
 	if (frame_put(&state.out, type, slot, parts, n) < 0)
 		_exit(EX_OSERR);
 	state.bytes_sent += state.out.len - state.out.at - before;
-}
-
-static void send_texts(enum frame_type type, const char *a, const char *b)
-{
-	struct frame_part parts[] = { { a, strlen(a) + 1 }, { b, strlen(b) + 1 } };
-
-	send_frame(type, 0, parts, 2);
-}
-
-/* The plugins as a whole cannot be used: the run is over. */
-static void send_fatal(const struct deferred_error *err)
-{
-	struct frame_part parts[] = { { err->message, strlen(err->message) + 1 }, { err->hint, strlen(err->hint) + 1 } };
-
-	send_frame(FRAME_FATAL, err->code == DEFERRED_ECONFIG, parts, 2);
-	flush_frames();
-	_exit(EX_CONFIG);
 }
 
 static void *grow(void *array, size_t *len, size_t size)
@@ -112,42 +94,6 @@ static void take_command(const char *payload, size_t len)
 	c->argv[n - 1] = NULL;
 }
 
-static bool on_loading(void *data, const char *file)
-{
-	(void)data;
-	for (size_t i = 0; i < state.passed_over_len; i++)
-		if (strcmp(state.passed_over[i], file) == 0)
-			return false;
-	snprintf(state.board->loading_file, sizeof(state.board->loading_file), "%s", file);
-	atomic_store(&state.board->loading, 1);
-	return true;
-}
-
-static void on_refused(void *data, const char *file, const char *text)
-{
-	(void)data;
-	send_texts(FRAME_REFUSED, file, text);
-}
-
-static void send_function(const char *name, const char *plugin, const struct frame_function *fixed)
-{
-	struct frame_part parts[] = {
-		{ fixed, sizeof(*fixed) },
-		{ name, strlen(name) + 1 },
-		{ plugin, strlen(plugin) + 1 },
-	};
-
-	send_frame(FRAME_FUNCTION, 0, parts, 3);
-}
-
-static void on_function(void *data, const char *name, const struct plugin_function *fn)
-{
-	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags };
-
-	(void)data;
-	send_function(name, fn->plugin, &fixed);
-}
-
 static void limit(int resource, int64_t value)
 {
 	struct rlimit rl = { (rlim_t)value, (rlim_t)value };
@@ -156,10 +102,8 @@ static void limit(int resource, int64_t value)
 		setrlimit((__rlimit_resource_t)resource, &rl);
 }
 
-/* Load the plugins and tell the parent which functions there are. */
 static void take_start(const char *payload, size_t len)
 {
-	struct deferred_error err = { 0 };
 	const char *dir;
 	size_t at = sizeof(state.start);
 
@@ -169,24 +113,7 @@ static void take_start(const char *payload, size_t len)
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
 	limit(RLIMIT_AS, state.start.memory_bytes);
 #endif
-	if (dir && *dir && plugin_load_dir(&state.plugins, dir, state.start.owner_uid, on_loading, on_refused, NULL, &err) < 0)
-		send_fatal(&err);
-	for (size_t i = 0; i < state.commands_len; i++) {
-		struct frame_function fixed = { state.commands[i].timeout_ms, state.commands[i].max_attempts, 0 };
-
-		if (state.plugins && plugin_find(state.plugins, state.commands[i].name)) {
-			error_set(&err, DEFERRED_ECONFIG, "plugin", "function \"%s\" is both a command of the config file and in a plugin",
-				  state.commands[i].name);
-			error_hint(&err, "rename one of the two");
-			send_fatal(&err);
-		}
-		send_function(state.commands[i].name, "command", &fixed);
-	}
-	if (state.plugins)
-		plugin_each(state.plugins, on_function, NULL);
-	atomic_store(&state.board->loading, 0);
-	send_frame(FRAME_READY, 0, NULL, 0);
-	flush_frames();
+	catalog_load(dir);
 }
 
 static void take_frame(const struct frame_head *head, const char *payload)

@@ -4,7 +4,8 @@
  * memory never held a database secret; it gets a socket (frame.h), a board (board.h) and, as standard
  * output and error, a pipe to the parent's log.
  *
- *     main.c     settings and plugins come in, then calls, one after the other
+ *     main.c     settings come in, then calls, one after the other
+ *     catalog.c  the plugins and the functions in them
  *     call.c     one call: what the function is offered, in this process or a fork of it
  *     command.c  functions that are commands of the config file
  *     crash.c    a backtrace before dying
@@ -31,7 +32,6 @@ struct runner_state {
 	struct board *board;
 	struct frame_buf in, out;
 	uint64_t bytes_sent;       /* frames handed to the socket, in all */
-	struct plugin_set *plugins;
 	struct command *commands;
 	size_t commands_len;
 	char **settings;           /* name, value, name, value, ... */
@@ -45,6 +45,13 @@ extern struct runner_state state;
 /* Append a frame and account for it; an unusable socket ends the process. */
 void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
 void flush_frames(void);
+
+/* Load the plugins of a folder, or with `isolate_job` each when one of its functions is first called; tell the parent
+ * which functions there are, and that we are ready. Where the plugins as a whole cannot be used, ends the process. */
+void catalog_load(const char *dir);
+
+/* NULL: not there, or cannot be loaded, as err says. */
+const struct plugin_function *catalog_find(const char *name, struct deferred_error *err);
 
 /* Make one call: payload of FRAME_CALL. */
 void call_run(unsigned int slot, const char *payload, size_t len);

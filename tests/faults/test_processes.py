@@ -324,14 +324,15 @@ if ROOT:
         ledger(db)
 
 
-def test_p19_plugins_that_cannot_be_loaded_leave_the_others_working(db):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p19_plugins_that_cannot_be_loaded_leave_the_others_working(db, isolate):
     folder = db.plugins("unruly", "wrong_abi", "crash_at_load", "missing_symbol", "undefined_symbol")
     for name, text in ("text.so", b"I am no shared object\n"), ("empty.so", b""):
         with open(os.path.join(folder, name), "wb") as f:
             f.write(text)
         os.chmod(os.path.join(folder, name), 0o755)
     jobs = [db.defer("noop") for _ in range(10)] + [db.defer("count_fds")]
-    done = check(db, "--cnt", "0")
+    done = check(db, "--cnt", "0", f"--isolate={isolate}")
     assert all(db.log(j) == [(1, "ok")] for j in jobs)
     for name in ("wrong_abi.so", "crash_at_load.so", "missing_symbol.so", "undefined_symbol.so", "text.so", "empty.so"):
         assert name in done.stderr, name
@@ -350,10 +351,42 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     ledger(db)
 
 
-def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db):
+def test_p20_a_plugin_replaced_before_its_first_call_is_the_one_that_was_checked(db):
+    folder = db.plugins("unruly")
+    first, jobs = db.defer("sleep", '{"ms": 1000}', priority=1), [db.defer("count_fds") for _ in range(3)]
+    run = db.spawn(["check_deferred", "--cnt", "0", "--isolate=job"])
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where receipt is not null") > 0 or not run.alive())
+    shutil.copy(os.path.join(folder, "sample.so"), os.path.join(folder, ".new"))
+    os.rename(os.path.join(folder, ".new"), os.path.join(folder, "unruly.so"))
+    assert run.wait(60) == 0, run.output()
+    assert all(db.log(j) == [(1, "ok")] for j in [first, *jobs])
+    ledger(db)
+
+
+def test_a_runner_that_forks_for_each_job_has_no_plugin_it_was_not_asked_for(db):
+    jobs = [db.defer("sleep", '{"ms": 60000}')]
+    run = db.spawn(["check_deferred", "--cnt", "0", "--isolate=job", "--grace", "0s"])
+
+    def loaded():
+        maps = ""
+        for pid in db.orphans():
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
+                maps += f.read()
+        return {name for name in ("sample.so", "send_mail.so", "libcurl") if name in maps}
+    # A child of the runner, which loaded all to see what is in them, is gone by then.
+    wait_for(lambda: len(db.orphans()) == 2 and loaded() == {"sample.so"} or not run.alive(), 10)
+    assert run.alive()
+    run.signal(signal.SIGTERM)
+    assert run.wait(60) == 0, run.output()
+    db.run(["deferred", "cancel", *jobs])
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db, isolate):
     db.plugins("twin_a", "twin_b")
     db.defer("noop")
-    done = db.run(["check_deferred"])
+    done = db.run(["check_deferred", f"--isolate={isolate}"])
     assert done.returncode == 78
     assert "twin_a.so" in done.stderr and "twin_b.so" in done.stderr
     assert db.log() == []
@@ -361,9 +394,10 @@ def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db):
     ledger(db)
 
 
-def test_p21_the_log_names_plugin_version_and_build(db):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p21_the_log_names_plugin_version_and_build(db, isolate):
     db.defer("noop")
-    check(db)
+    check(db, f"--isolate={isolate}")
     name, version, build = db.one("select plugin from deferred.__deferred_log").split(" ")
     assert name == "sample" and version and len(build) >= 8
     ledger(db)
