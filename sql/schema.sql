@@ -4209,7 +4209,7 @@ CREATE TABLE deferred.__deferred_hot (
     concurrency integer,
     put_receipt bigint
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
 
 ALTER TABLE deferred.__deferred_hot OWNER TO deferred_owner;
 

@@ -182,7 +182,7 @@ create table deferred.__deferred_hot (
     concurrency_key text collate "C",
     concurrency     integer,
     put_receipt     bigint
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
 comment on column deferred.__deferred_hot.id is 'job id, as in __deferred';

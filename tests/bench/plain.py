@@ -18,7 +18,7 @@ create table plain.columns (like deferred.__deferred including defaults);
 create sequence plain.id;
 alter table plain.columns alter id set default nextval('plain.id');
 create table plain.hot (like deferred.__deferred_hot including defaults including indexes)
-    with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+    with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 create table plain.job (like deferred.__deferred including defaults, primary key (id));
 create table plain.log (like deferred.__deferred_log including defaults);
 create index on plain.log (job_id);
