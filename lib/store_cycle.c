@@ -135,12 +135,21 @@ static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_
 	return rc;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = (*(struct attempt *const *)a)->job->id, y = (*(struct attempt *const *)b)->job->id;
+
+	return (x > y) - (x < y);
+}
+
 int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, int64_t worker, struct deferred_error *err)
 {
 	const char *plugin = n > 0 ? a[0]->plugin : NULL;
 	size_t plain = 0;
 	int rc = 0;
 
+	/* In the order of the indexes they are looked up in and added to. */
+	qsort(a, n, sizeof(struct attempt *), compare_ids);
 	for (size_t i = 0; final && i < n; i++)
 		if (is_plain(a[i], plugin)) {
 			struct attempt *swap = a[plain];
