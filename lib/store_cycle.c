@@ -5,10 +5,12 @@
 #include "random.h"
 #include "store_args.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PROMOTE_MAX 1000
+#define QUEUE_UP_MS 10000
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
@@ -467,6 +469,24 @@ static void arg_held(struct pg_args *args, const struct store_claim *claim)
 	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
 }
 
+static int queue_up(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	int64_t wait_ms = claim->lease_ms / 8; /* leases are to be renewed meanwhile */
+	struct pg_args args;
+	char text[32];
+	int rc;
+
+	snprintf(text, sizeof(text), "%lld", (long long)(wait_ms < QUEUE_UP_MS ? wait_ms : QUEUE_UP_MS));
+	cycle->queues_up = true;
+	pg_args_init(&args);
+	store_arg_queues(&args, scope);
+	pg_arg_int8(&args, claim->worker);
+	pg_arg_text(&args, text);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_queue_up, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -476,6 +496,8 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	cycle->seed = claim->seed;
 	cycle->cursor = claim->cursor;
 	cycle->segments_len = cursor_segments(claim->cursor, &cycle->segments);
+	if (claim->queue_up && (rc = queue_up(cycle, scope, claim, err)) < 0)
+		return rc;
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_int4(&args, claim->window);

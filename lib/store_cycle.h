@@ -31,6 +31,7 @@ struct store_lease {
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
+	bool queues_up;          /* in turn with other workers */
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
 	bool claims_limited;     /* jobs under limits were asked for */
@@ -83,6 +84,7 @@ struct store_claim {
 	size_t held_len;
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
 	bool look;                  /* see where live rows begin now */
+	bool queue_up;              /* wait until few others are claiming */
 };
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);

@@ -15,6 +15,7 @@
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
+#define CROWDED_CLAIMS 100 /* made in turn with other workers after one that met many of them */
 #define WINDOW_MAX 1000000
 #define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
@@ -288,6 +289,9 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	claim.held = held;
 	cursor_forget_when_old(&w->cursor, now);
 	claim.cursor = &w->cursor;
+	claim.queue_up = w->crowded > 0;
+	if (w->crowded > 0)
+		w->crowded--;
 	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
 	if (claim.look) {
 		w->claimed_since_look = 0;
@@ -497,6 +501,8 @@ static void after_claim(struct worker *w)
 	w->charged += (int64_t)claimed;
 	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
+		if (w->cycle.seen > (int64_t)w->cycle.claimed_len && w->cycle.claimed_len < w->last_unlimited / 2)
+			w->crowded = CROWDED_CLAIMS;
 		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0;
 		w->limits = w->cycle.limits;
 		if (!w->limits)
@@ -583,6 +589,10 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool single = w->recording.len == 1 && w->recording.first->alone;
 	bool locked = strcmp(err->sqlstate, "55P03") == 0;
 
+	if (locked && w->cycle.queues_up) {
+		w->crowded = 0; /* its turn may not have come: it goes on without */
+		locked = false;
+	}
 	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {
 		w->idle.keeping = false;
 		worker_lose_connection(w, err, now);

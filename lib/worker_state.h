@@ -130,6 +130,7 @@ struct worker {
 	uint64_t promoted_ns, oldest_unrecorded_ns;
 
 	int empty_handed;          /* claims in a row that got none of the jobs they saw */
+	int crowded;               /* claims still to be made in turn, for one has met many that others had locked */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
 	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
