@@ -8,6 +8,7 @@ Figures go to the terminal and to build/bench/wake.json.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -56,9 +57,12 @@ class Bench:
             f.write("select deferred.defer('noop', '{\"n\": 1}');\n")
 
     def sql(self, query):
-        with self.db.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchall() if cursor.description else []
+        for _ in range(5):
+            # TRUNCATE beside a worker may meet its locks in another order.
+            with contextlib.suppress(psycopg2.errors.DeadlockDetected), self.db.cursor() as cursor:
+                cursor.execute(query)
+                return cursor.fetchall() if cursor.description else []
+        raise RuntimeError(f"deadlock after deadlock: {query}")
 
     def service(self, name, *args):
         env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_PLUGIN_DIR": self.plugins,
