@@ -351,32 +351,38 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     ledger(db)
 
 
+def loaded(db):
+    """Which of these the runners of the test, and their children, have loaded."""
+    maps = ""
+    for pid in db.orphans():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
+            maps += f.read()
+    return {name for name in ("sample.so", "unruly.so", "send_mail.so", "libcurl") if name in maps}
+
+
+def at_first_job(db, run):
+    """A runner and the process of its job. A child of the runner, which loaded all plugins to see what is in them, is gone."""
+    wait_for(lambda: len(db.orphans()) == 2 and loaded(db) == {"sample.so"} or not run.alive(), 20, "the first job runs")
+    assert run.alive(), run.output()
+
+
 def test_p20_a_plugin_replaced_before_its_first_call_is_the_one_that_was_checked(db):
     folder = db.plugins("unruly")
-    first, jobs = db.defer("sleep", '{"ms": 1000}', priority=1), [db.defer("count_fds") for _ in range(3)]
+    first, jobs = db.defer("sleep", '{"ms": 2000}', priority=1), [db.defer("count_fds") for _ in range(3)]
     run = db.spawn(["check_deferred", "--cnt", "0", "--isolate=job", "--runners", "1"])
-    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where receipt is not null") > 0 or not run.alive())
+    at_first_job(db, run)
     with open(os.path.join(folder, ".new"), "w") as f:
         f.write("no shared object\n")
     os.rename(os.path.join(folder, ".new"), os.path.join(folder, "unruly.so"))
     assert run.wait(60) == 0, run.output()
-    assert all(db.log(j) == [(1, "ok")] for j in [first, *jobs])
+    assert {j: db.log(j) for j in [first, *jobs]} == {j: [(1, "ok")] for j in [first, *jobs]}, run.output()
     ledger(db)
 
 
 def test_a_runner_that_forks_for_each_job_has_no_plugin_it_was_not_asked_for(db):
     jobs = [db.defer("sleep", '{"ms": 60000}')]
     run = db.spawn(["check_deferred", "--cnt", "0", "--isolate=job", "--grace", "0s"])
-
-    def loaded():
-        maps = ""
-        for pid in db.orphans():
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
-                maps += f.read()
-        return {name for name in ("sample.so", "send_mail.so", "libcurl") if name in maps}
-    # A child of the runner, which loaded all to see what is in them, is gone by then.
-    wait_for(lambda: len(db.orphans()) == 2 and loaded() == {"sample.so"} or not run.alive(), 10)
-    assert run.alive()
+    at_first_job(db, run)
     run.signal(signal.SIGTERM)
     assert run.wait(60) == 0, run.output()
     db.run(["deferred", "cancel", *jobs])
