@@ -14,7 +14,7 @@
 --   and in each row: jobs seen in the window (int8), some ids among them to be put right first (int8[], see
 --   job_lapsed.sql; NULL: none), there may be jobs for job_claim_limited.sql too (bool). None taken: one row, all NULL
 --   but these three; jobs seen then means that others were quicker, and asking again makes sense
--- locks: the rows taken; rows locked by others are passed over, so workers never wait for each other.
+-- locks: the rows taken; rows locked by others are passed over, so no claim waits for a row.
 -- Index: __deferred_hot_ready, then by tid; the update changes no indexed column (HOT).
 --
 -- Higher priorities come first. Within one, queues share a claim by their weight, whatever their length: each draws a
