@@ -509,6 +509,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	pg_arg_int4(&args, claim->front);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);

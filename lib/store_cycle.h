@@ -85,6 +85,7 @@ struct store_claim {
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
 	bool look;                  /* see where live rows begin now */
 	bool queue_up;              /* wait until few others are claiming */
+	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
 };
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);

@@ -474,7 +474,7 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 
 	memset(w, 0, sizeof(*w));
 	w->setup = setup;
-	w->crowded = 1; /* many may start at once */
+	w->crowd.claims = 1; /* many may start at once */
 	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
 	attempt_list_init(&w->recording);

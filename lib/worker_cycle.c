@@ -15,8 +15,6 @@
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
-#define CROWDED_CLAIMS 100 /* made in turn with other workers after one that met many of them */
-#define WINDOW_MAX 1000000
 #define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
@@ -54,20 +52,6 @@ static int64_t want(struct worker *w, uint64_t now)
 	if (target > worker_balance_left(w))
 		target = worker_balance_left(w);
 	return target > 0 ? target : 0;
-}
-
-/* Where all that was seen was locked by others, look four times as far. */
-static int window(const struct worker *w)
-{
-	int64_t x = config_int(w->config, "window");
-
-	if (x == 0) {
-		x = 100 * w->live_workers;
-		if (x < 1000)
-			x = 1000;
-	}
-	x <<= 2 * w->empty_handed;
-	return x < WINDOW_MAX ? (int)x : WINDOW_MAX;
 }
 
 /* Never from the seed: a receipt must differ between runs. */
@@ -281,7 +265,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	int64_t limited = limited_share(w, n);
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
-		.window = window(w), .n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
+		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
 	};
 	int64_t *held = worker_held_ids(w, &claim.held_len);
 	int rc;
@@ -289,9 +273,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	claim.held = held;
 	cursor_forget_when_old(&w->cursor, now);
 	claim.cursor = &w->cursor;
-	claim.queue_up = w->crowded > 0;
-	if (w->crowded > 0)
-		w->crowded--;
+	worker_crowd_claim(w, &claim, now);
 	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
 	if (claim.look) {
 		w->claimed_since_look = 0;
@@ -501,9 +483,8 @@ static void after_claim(struct worker *w)
 	w->charged += (int64_t)claimed;
 	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
-		if (w->cycle.seen > (int64_t)w->cycle.claimed_len && w->cycle.claimed_len < w->last_unlimited / 2)
-			w->crowded = CROWDED_CLAIMS;
-		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0;
+		worker_crowd_claimed(w);
+		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && !w->crowd.front;
 		w->limits = w->cycle.limits;
 		if (!w->limits)
 			w->rate_ns = 0;
@@ -590,7 +571,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool locked = strcmp(err->sqlstate, "55P03") == 0;
 
 	if (locked && w->cycle.queues_up) {
-		w->crowded = 0; /* its turn may not have come: it goes on without */
+		worker_crowd_locked(w, now); /* its turn may not have come: it goes on without */
 		locked = false;
 	}
 	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {

@@ -80,6 +80,14 @@ struct worker_scale {
 	bool full_logged;
 };
 
+/* See worker_crowd.c. */
+struct worker_crowd {
+	int claims;                /* still to be made in turn, for one has met many jobs that others had locked */
+	bool front;                /* the last claim began behind what others held */
+	uint64_t whole_ns;         /* the next one that does not is due */
+	uint64_t apart_ns;         /* claims are made out of turn until then */
+};
+
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
 struct worker {
@@ -130,7 +138,6 @@ struct worker {
 	uint64_t promoted_ns, oldest_unrecorded_ns;
 
 	int empty_handed;          /* claims in a row that got none of the jobs they saw */
-	int crowded;               /* claims still to be made in turn, for one has met many that others had locked */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
 	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
@@ -139,6 +146,7 @@ struct worker {
 	struct worker_idle idle;
 	struct worker_listen listen;
 	struct worker_scale scale;
+	struct worker_crowd crowd;
 	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
 	bool stopping;
@@ -189,6 +197,11 @@ void worker_scale_attempt(struct worker *w, const struct attempt *a); /* one has
 void worker_scale_claimed(struct worker *w);                      /* a cycle with a claim has ended */
 size_t worker_scale_room(const struct worker *w);                 /* runners free, those included that would be added */
 uint64_t worker_scale_deadline(const struct worker *w);
+
+/* worker_crowd.c */
+void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now); /* how it is made: window, queue_up, front */
+void worker_crowd_claimed(struct worker *w);                      /* a cycle with a claim of unlimited jobs has ended */
+void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did not come */
 
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */

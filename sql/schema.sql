@@ -884,6 +884,72 @@ ALTER FUNCTION deferred.__forget_keys(batch integer) OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__forget_keys(batch integer) IS 'part of deferred.maintain(): removes what is kept of concurrency keys that no hot job has';
 
 --
+-- Name: __front(text, integer, xid8, bigint, xid8); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) RETURNS record
+    LANGUAGE plpgsql STABLE STRICT
+    AS $$
+declare
+    v_low   bigint;
+    v_high  bigint := least(p_until, pg_snapshot_xmax(pg_current_snapshot()))::text::bigint;
+    v_xid   xid8 := p_xid;
+    v_id    bigint := p_id;
+    v_job   record;
+begin
+    xid := p_xid;
+    id := p_id;
+    loop
+        select h.xid, h.id, h.visible_at > now() as claimed into v_job
+        from deferred.__deferred_hot h
+        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
+          and (h.xid, h.id) >= (v_xid, v_id) and h.xid < p_until
+        order by h.xid, h.id limit 1;
+        if v_job.claimed then
+            xid := v_job.xid;
+            id := v_job.id;
+            v_low := xid::text::bigint;
+        elsif v_low is null then
+            return;  -- nothing to pass over
+        else
+            v_high := v_xid::text::bigint;
+        end if;
+        exit when v_high - v_low < 2;
+        v_xid := (v_low + (v_high - v_low) / 2)::text::xid8;
+        v_id := -9223372036854775808;
+    end loop;
+
+    v_low := id;
+    select h.id + 1 into v_high
+    from deferred.__deferred_hot h
+    where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null and h.xid = __front.xid
+    order by h.id desc limit 1;
+    while v_high - v_low > 1 loop
+        v_id := v_low + (v_high - v_low) / 2;
+        select h.id, h.visible_at > now() as claimed into v_job
+        from deferred.__deferred_hot h
+        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
+          and h.xid = __front.xid and h.id >= v_id
+        order by h.id limit 1;
+        if v_job.claimed then
+            id := v_job.id;
+            v_low := id;
+        else
+            v_high := v_id;
+        end if;
+    end loop;
+end
+$$;
+
+ALTER FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) IS 'where in a lane the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
+
+--
 -- Name: __function_set(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -5403,6 +5469,13 @@ GRANT ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue te
 --
 
 REVOKE ALL ON FUNCTION deferred.__forget_keys(batch integer) FROM PUBLIC;
+
+--
+-- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) TO deferred_worker;
 
 --
 -- Name: FUNCTION __function_set(name text, settings json); Type: ACL; Schema: deferred; Owner: deferred_owner

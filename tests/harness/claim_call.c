@@ -6,9 +6,9 @@
  *
  * A line is one cycle; its parts, separated by ";", are sent in the order of a real one, whatever theirs is:
  *
- *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   rollback
+ *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   front N   rollback
  *
- * rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
+ * front is a claim that passes over what others hold. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
  * LOOK-EVERY-th claim (1) moves the cursor on. Ids are those of jobs claimed before. What a claim has met and cannot take
  * is put right by the next one.
  * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), holds (print ids held).
@@ -84,6 +84,7 @@ struct asked {
 	size_t finish_len, retry_len, release_len, renew_len;
 	bool promote, rollback;
 	int claim; /* -1: no */
+	bool front;
 };
 
 static struct job *find(const char *word)
@@ -131,8 +132,9 @@ static void read_part(struct asked *asked, char *part)
 		asked->promote = true;
 	} else if (strcmp(verb, "rollback") == 0) {
 		asked->rollback = true;
-	} else if (strcmp(verb, "claim") == 0 && (word = strtok_r(NULL, " \n", &at))) {
+	} else if ((strcmp(verb, "claim") == 0 || strcmp(verb, "front") == 0) && (word = strtok_r(NULL, " \n", &at))) {
 		asked->claim = atoi(word);
+		asked->front = *verb == 'f';
 	} else if (strcmp(verb, "finish") == 0) {
 		while ((word = strtok_r(NULL, " \n", &at)))
 			asked->finish[asked->finish_len++] = attempt_of(find(word), true, 0);
@@ -152,11 +154,12 @@ static void read_part(struct asked *asked, char *part)
 	}
 }
 
-static int add_claim(struct store_cycle *cycle, int n, struct deferred_error *err)
+static int add_claim(struct store_cycle *cycle, int n, bool front, struct deferred_error *err)
 {
 	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
 				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .unknown = unknown,
-				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0 };
+				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
+				     .front = front };
 
 	cursor_forget_when_old(&cursor, clock_ns());
 	return store_cycle_claim(cycle, &scope, &claim, err);
@@ -189,7 +192,7 @@ static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_
 	if (rc == 0 && asked->claim >= 0 && lapsed.len > 0 && !asked->rollback)
 		rc = store_cycle_lapsed(cycle, &lapsed, scope.max_attempts, err);
 	if (rc == 0 && asked->claim >= 0)
-		rc = add_claim(cycle, asked->claim, err);
+		rc = add_claim(cycle, asked->claim, asked->front, err);
 	if (rc == 0 && asked->rollback)
 		rc = add_refused(cycle, err);
 	return rc == 0 ? store_cycle_send(cycle, err) : rc;

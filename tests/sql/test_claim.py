@@ -74,7 +74,7 @@ class Worker:
         receipt, jobs = next(self.receipts), []
         for _ in range(20):
             rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
-                            list(held) + ids(jobs), seed, *([[]] * 7))
+                            list(held) + ids(jobs), seed, *([[]] * 7), 0)
             seen, lapsed, self.limits = rows[0][-3:]
             self.seen = seen if not jobs else self.seen
             jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
@@ -815,7 +815,7 @@ def statements(w):
         "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7)), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, [MINUTE] * 3), hot),
