@@ -510,6 +510,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	pg_arg_int8(&args, claim->seed);
 	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
 	pg_arg_int4(&args, claim->front);
+	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
@@ -726,6 +727,8 @@ static void take_unlimited(struct store_cycle *cycle, const struct pg_result *re
 	for (size_t i = 0; i < lapsed_len; i++)
 		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
 	cycle->limits = pg_bool(res, 0, 18);
+	if (!pg_null(res, 0, 19))
+		snprintf(cycle->place, sizeof(cycle->place), "%s", pg_text(res, 0, 19, NULL));
 	take_claimed(cycle, res, false);
 	put_in_order(cycle);
 }

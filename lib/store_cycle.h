@@ -45,6 +45,7 @@ struct store_cycle {
 	struct job *claimed, **claimed_tail;
 	size_t claimed_len;
 	int64_t seen;            /* ready jobs in the window */
+	char place[24];          /* of the worker's row, for the next claim */
 	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
 	bool limits;             /* there may be jobs under limits; known where jobs were asked for */
 	struct job *limited, **limited_tail; /* claimed under limits */
@@ -76,6 +77,7 @@ struct store_cycle {
 
 struct store_claim {
 	int64_t worker, receipt, lease_ms, seed;
+	const char *place;          /* of the worker's row, as the last claim said; NULL or "": not known */
 	int window, n;
 	int limited, rated;         /* asked for under limits, and of these with a rate */
 	const char *const *unknown; /* functions not to be handed out */

@@ -266,6 +266,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
 		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
+		.place = w->place,
 	};
 	int64_t *held = worker_held_ids(w, &claim.held_len);
 	int rc;
@@ -483,6 +484,7 @@ static void after_claim(struct worker *w)
 	w->charged += (int64_t)claimed;
 	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
+		memcpy(w->place, w->cycle.place, sizeof(w->place));
 		worker_crowd_claimed(w);
 		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && !w->crowd.front;
 		w->limits = w->cycle.limits;

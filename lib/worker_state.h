@@ -10,6 +10,7 @@
  *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
  *     worker_listen.c being woken by NOTIFY
  *     worker_scale.c  how many runners there are
+ *     worker_crowd.c  keeping out of the way of many other workers
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -97,6 +98,7 @@ struct worker {
 	struct store_scope scope;
 	struct retry_policy backoff;
 	int64_t cnt, lease_ms, batch, worker_id, live_workers;
+	char place[24];            /* of our row, as the last claim left it */
 	struct balance balance;
 	struct pool pool;
 

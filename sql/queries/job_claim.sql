@@ -10,12 +10,13 @@
 --   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole
 -- $17 1: pass over what lies before the jobs that others hold (deferred.__front), int4. There may be ready jobs among it, so
 --   that a claim which must not miss any says 0
+-- $18 where the last claim left the row of the worker, text; NULL: not known
 -- returns one row a job: id (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),
 --   backoff_floor_ms (int8), backoff_ceiling_ms (int8), backoff_exponent (float8), created_at (timestamptz),
 --   wait_us (int8), fn, label, params, queue, priority (int4), lease in milliseconds (int8),
 --   and in each row: jobs seen in the window (int8), some ids among them to be put right first (int8[], see
---   job_lapsed.sql; NULL: none), there may be jobs for job_claim_limited.sql too (bool). None taken: one row, all NULL
---   but these three; jobs seen then means that others were quicker, and asking again makes sense
+--   job_lapsed.sql; NULL: none), there may be jobs for job_claim_limited.sql too (bool), $18 for the next claim (text). None
+--   taken: one row, all NULL but these four; jobs seen then means that others were quicker, and asking again makes sense
 -- locks: the rows taken; rows locked by others are passed over, so no claim waits for a row.
 -- Index: __deferred_hot_ready, then by tid; the update changes no indexed column (HOT).
 --
@@ -96,14 +97,18 @@ marked as (
 held as (
     update deferred.__deferred_worker w
     set seen_at = now(), held = $8::int8[] || array(select r.id from row r where not r.stray)
-    where w.id = $4::int8)
+    -- By its id only if it is not found in its place: under a held snapshot the index leads to all its dead versions.
+    where w.ctid = coalesce((select o.ctid from deferred.__deferred_worker o where o.ctid = $18::text::tid and o.id = $4::int8),
+                            (select o.ctid from deferred.__deferred_worker o where o.id = $4::int8))
+    returning w.ctid::text as place)
 select r.id, r.attempt + 1, r.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
        coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
        coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at, (date_part('epoch', now() - r.visible_at) * 1000000)::int8,
        d.fn, d.label, d.params, r.queue, r.priority::int4, case when r.id is not null then coalesce(q.visibility_timeout_ms, $6::int8) end,
        s.n, s.odd,
        exists (select from deferred.__deferred_queue o where o.limited_jobs and ($1::text[] is null or o.name = any ($1)))
-       or exists (select from row r where r.stray)
+       or exists (select from row r where r.stray),
+       (select w.place from held w)
 from (select count(*) as n, (array_agg(s.id) filter (where not s.plain))[1:200] as odd from seen s) s
 left join (row r join deferred.__deferred d on d.id = r.id
     -- Nobody is asked where no queue has such settings.

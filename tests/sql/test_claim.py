@@ -69,17 +69,17 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1):
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None):
         """Without a cursor: every queue is read whole. What has lapsed is put right and asked for again."""
         receipt, jobs = next(self.receipts), []
         for _ in range(20):
             rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
-                            list(held) + ids(jobs), seed, *([[]] * 7), 0)
-            seen, lapsed, self.limits = rows[0][-3:]
+                            list(held) + ids(jobs), seed, *([[]] * 7), 0, place)
+            seen, lapsed, self.limits, self.place = rows[0][16:]
             self.seen = seen if not jobs else self.seen
             jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
             if rows[0][0] is None:
-                assert len(rows) == 1 and rows[0][:-3] == (None,) * 16
+                assert len(rows) == 1 and self.place and rows[0][:16] == (None,) * 16
             if not lapsed or self.ask("job_lapsed", lapsed, max_attempts)[0][0] == 0 or len(jobs) == n:
                 break
         return sorted(jobs, key=lambda j: -j.priority)
@@ -670,6 +670,28 @@ def test_a_worker_keeps_the_list_of_what_it_may_hold(db, worker):
     w.rollback()
 
 
+def test_a_worker_finds_its_row_wherever_it_was_said_to_be(db, worker):
+    a, b = worker(), worker()
+    db.sql("select deferred.defer('noop') from generate_series(1, 10)")
+    b.claim(1)
+    b.commit()
+    place = None
+    for given in (None, "last", b.place, "(0,1)", "(99999,1)"):
+        before, mine = b.held(), a.claim(1, place=place if given == "last" else given)
+        assert a.held() == ids(mine) and b.held() == before, given
+        assert a.place == str(a.ask_plain("select ctid::text from deferred.__deferred_worker where id = %s", a.id)[0][0]), given
+        place = a.place
+        a.commit()
+        assert place != b.place
+    a.finish(*a.claim(1, place=place))
+    a.rollback()
+    assert a.held() == ids(mine)
+    a.claim(1, place=a.place)  # which was rolled back
+    assert len(a.held()) == 1 and a.held() != ids(mine)
+    a.commit()
+    db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
+
+
 def recover(w, instance="host:/pid", outcome="interrupted", max_attempts=3):
     recovered = sorted(w.ask("worker_recover", instance, w.id, outcome, max_attempts))
     w.commit()
@@ -815,7 +837,7 @@ def statements(w):
         "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, [MINUTE] * 3), hot),
