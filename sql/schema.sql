@@ -2140,12 +2140,11 @@ COMMENT ON FUNCTION deferred.__message_why(queues text[], ids bigint[], done int
 --
 
 CREATE FUNCTION deferred.__ms(name text, span text) RETURNS bigint
-    LANGUAGE plpgsql IMMUTABLE
+    LANGUAGE plpgsql IMMUTABLE STRICT
     AS $_$
 declare
     m text[] := regexp_match(span, '^([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)?$');
 begin
-    if span is null then return null; end if;
     if m is null or length(m[1]) > 12 then
         raise exception using errcode = '22023',
             message = format('invalid time span %L for option "%s"', left(span, 200), name),
@@ -3680,25 +3679,34 @@ begin
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
     end if;
-    -- One look at each job; params by "->", which keeps them byte for byte.
+    -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
+    -- has is no array: one of NULLs costs half a microsecond a job.
     return query select m.* from (
-        select array_agg(r.fn order by e.n) as fn, array_agg(coalesce(e.job->'params', '{}') order by e.n) as params,
-               array_agg(r.queue order by e.n) as queue, array_agg(r.label order by e.n) as label,
-               array_agg(r.priority order by e.n) as priority, array_agg(deferred.__ms('delay', r.delay) order by e.n) as delay_ms,
-               array_agg(r.run_at order by e.n) as run_at, array_agg(deferred.__ms('expires', r.expires) order by e.n) as expires_ms,
-               array_agg(r.expires_at order by e.n) as expires_at, array_agg(r.key order by e.n) as key,
-               array_agg(r.on_duplicate order by e.n) as on_duplicate, array_agg(r.max_attempts order by e.n) as max_attempts,
-               array_agg(deferred.__ms('timeout', r.timeout) order by e.n) as timeout_ms,
-               array_agg(deferred.__ms('backoff_floor', r.backoff_floor) order by e.n) as backoff_floor_ms,
-               array_agg(deferred.__ms('backoff_ceiling', r.backoff_ceiling) order by e.n) as backoff_ceiling_ms,
-               array_agg(r.backoff_exponent order by e.n) as backoff_exponent,
-               case when count(r.concurrency_key) > 0 then array_agg(r.concurrency_key order by e.n) end as concurrency_key,
-               array_agg(r.concurrency order by e.n) as concurrency
-        from json_array_elements(jobs) with ordinality as e(job, n)
-        cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
-            expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
-            backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
-            concurrency_key text, concurrency integer)) a
+        select array_agg(j.fn) as fn, array_agg(coalesce(j.call_params, '{}')) as params,
+               case when count(j.queue) > 0 then array_agg(j.queue) end as queue,
+               case when count(j.label) > 0 then array_agg(j.label) end as label,
+               case when count(j.priority) > 0 then array_agg(j.priority) end as priority,
+               case when count(j.delay) > 0 then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
+               case when count(j.run_at) > 0 then array_agg(j.run_at) end as run_at,
+               case when count(j.expires) > 0 then array_agg(deferred.__ms('expires', j.expires)) end as expires_ms,
+               case when count(j.expires_at) > 0 then array_agg(j.expires_at) end as expires_at,
+               case when count(j.key) > 0 then array_agg(j.key) end as key,
+               case when count(j.on_duplicate) > 0 then array_agg(j.on_duplicate) end as on_duplicate,
+               case when count(j.max_attempts) > 0 then array_agg(j.max_attempts) end as max_attempts,
+               case when count(j.timeout) > 0 then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
+               case when count(j.backoff_floor) > 0 then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end as backoff_floor_ms,
+               case when count(j.backoff_ceiling) > 0 then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end as backoff_ceiling_ms,
+               case when count(j.backoff_exponent) > 0 then array_agg(j.backoff_exponent) end as backoff_exponent,
+               case when count(j.concurrency_key) > 0 then array_agg(j.concurrency_key) end as concurrency_key,
+               case when count(j.concurrency) > 0 then array_agg(j.concurrency) end as concurrency
+        from (
+            select e.job->'params' as call_params, r.*
+            from json_array_elements(jobs) with ordinality as e(job, n)
+            cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
+                expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
+                backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
+                concurrency_key text, concurrency integer)
+            order by e.n) j) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
         a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
         a.concurrency_key, a.concurrency) m;

@@ -569,3 +569,20 @@ def test_rows_of_runs_ended_long_ago_are_purged(db):
            " ('c', 'h', 3, '0', now() - interval '9 days', null)")
     assert db.one("select deferred.__purge_workers('5 days')") == 2
     assert db.sql("select instance from deferred.__deferred_worker") == [("b",)]
+
+
+def test_an_option_that_few_of_many_have_is_theirs_alone(db):
+    options = [("label", "x"), ("priority", 7), ("queue", "mail"), ("max_attempts", 4), ("timeout_ms", 5000), ("backoff_floor_ms", 10),
+               ("backoff_ceiling_ms", 60000), ("backoff_exponent", 3.0), ("concurrency_key", "k"), ("concurrency", 2)]
+    names = {"timeout_ms": "timeout", "backoff_floor_ms": "backoff_floor", "backoff_ceiling_ms": "backoff_ceiling"}
+    spans = {"timeout_ms": "5s", "backoff_floor_ms": "10ms", "backoff_ceiling_ms": "1min"}
+    jobs = []
+    for option, value in options:
+        extra = {"concurrency_key": "k"} if option == "concurrency" else {}
+        jobs += [{"fn": "f"}, {"fn": "f", names.get(option, option): spans.get(option, value), **extra}, {"fn": "f", "params": {"n": len(jobs)}}]
+    ids = [r[0] for r in db.sql("select deferred.defer_many(%s::json)", json.dumps(jobs))]
+    assert ids == sorted(ids) and len(ids) == len(jobs)
+    for i, (option, value) in enumerate(options):
+        have = {r[0]: r[1:] for r in db.sql(f"select id, {option}, params::text from deferred.__deferred where id = any (%s)", ids[3 * i:3 * i + 3])}
+        default = {"queue": "default", "priority": 0}.get(option)
+        assert have == {ids[3 * i]: (default, "{}"), ids[3 * i + 1]: (value, "{}"), ids[3 * i + 2]: (default, '{"n": %d}' % (3 * i))}, option
