@@ -22,8 +22,10 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-import bench  # noqa: E402
-from bench import pg, title  # noqa: E402
+import plain  # noqa: E402
+import report  # noqa: E402
+from stage import SETTINGS, Failed, Stage, pg  # noqa: E402
+from turns import in_turns  # noqa: E402
 
 RULES = {"archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
          "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'"}
@@ -31,6 +33,8 @@ AGENTS = (1, 2, 8, 50)
 
 # What a rule's row becomes, by hand.
 ROW = "row_to_json(r) as params, r.key from ({query}) r"
+EMPTY = ("truncate bare_jobs, plain.hot, plain.job, deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log,"
+         " deferred.__deferred_worker")
 BARE = ("insert into bare_jobs select nextval('plain.id'), 'default', 'archive_row', r.params, r.key, now(), current_user"
         " from (select " + ROW + ") r")
 BOTH = ("with r as materialized (select nextval('plain.id') as id, " + ROW + "), h as (insert into plain.hot (id, queue, fn, visible_at, key)"
@@ -51,17 +55,22 @@ def peak_kb(pid):
         return 0
 
 
-class Rules(bench.Bench):
-    def __init__(self, args):
-        super().__init__(args.quick)
+class Rules:
+    def __init__(self, args, folder):
+        self.stage, self.db = Stage(folder), None
         self.rows = args.rows or (5000 if args.quick else 1000000)
         self.some = min(self.rows, args.archive or 100000)
         self.rounds = args.rounds or (1 if args.quick else 3)
         self.phase = args.seconds or (2 if args.quick else 20)
         self.peak_kb = 0
         self.agents = []
+        self.measured = []
 
     def prepare(self):
+        self.stage.start()
+        self.db = self.stage.database("bench_rules")
+        self.conninfo, self.sql, self.folder = self.db.conninfo, self.db.sql, self.stage.folder
+        plain.Plain(self.db)
         pg.call(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", f"rows={self.rows}", "-d", self.conninfo,
                  "-f", os.path.join(pg.TOP, "tests", "demo", "archive.sql")])
         self.sql("create table bare_jobs (id bigint, queue text, fn text, params json, key text, created_at timestamptz, created_by name)")
@@ -81,13 +90,17 @@ class Rules(bench.Bench):
             time.sleep(0.01)
         out = process.stdout.read()
         if process.returncode != 0:
-            sys.exit(f"bench: deferred {' '.join(args)}: exit status {process.returncode}\n{out}")
+            raise Failed(f"deferred {' '.join(args)}: exit status {process.returncode}\n{out}")
         return out
+
+    def settle(self):
+        self.sql("vacuum analyze")
+        self.sql("checkpoint")
 
     # ---- queueing
 
     def by_hand(self, statement):
-        self.sql(bench.EMPTY + ", bare_jobs")
+        self.sql(EMPTY)
         self.settle()
         start = time.monotonic()
         self.sql(statement.format(query=RULES["archive_documents"]))
@@ -95,7 +108,7 @@ class Rules(bench.Bench):
 
     def by_rule(self, again):
         if not again:
-            self.sql(bench.EMPTY)
+            self.sql(EMPTY)
         else:
             self.deferred("rule", "run", "archive_documents")
         self.settle()
@@ -103,20 +116,20 @@ class Rules(bench.Bench):
         [answer] = json.loads(self.deferred("rule", "run", "archive_documents", "--json"))
         seconds = time.monotonic() - start
         if answer["skipped" if again else "queued"] != self.old or answer["failed"]:
-            sys.exit(f"bench: {answer}")
+            raise Failed(str(answer))
         return self.old / seconds
 
     def queue(self):
         self.old = self.sql("select count(*) from app.document where changed_at < now() - interval '3 years'")[0][0]
-        f = self.in_turns({"bare": lambda: self.by_hand(BARE), "both": lambda: self.by_hand(BOTH), "rule": lambda: self.by_rule(False),
-                           "again": lambda: self.by_rule(True)})
-        title(f"Making jobs of {self.old} rows", "rows/s")
-        self.row("queue", "INSERT ... SELECT into a bare table", f["bare"])
-        self.row("queue", "INSERT ... SELECT into both tables, with indexes", f["both"], f["bare"])
-        self.row("queue", "deferred rule run", f["rule"], f["bare"])
-        self.row("queue", "the same against both tables", f["rule"], f["both"], 0.8)
-        self.row("queue", "deferred rule run, all rows hot already", f["again"], f["bare"])
-        self.row("queue", "peak memory of deferred, MiB", self.peak_kb / 1024)
+        f = in_turns({"bare": lambda: self.by_hand(BARE), "both": lambda: self.by_hand(BOTH), "rule": lambda: self.by_rule(False),
+                      "again": lambda: self.by_rule(True)}, self.rounds, self.report.say, self.measured)
+        row = self.report.row
+        row(f"jobs of {self.old:,} rows: INSERT ... SELECT into a bare table", f["bare"], "rows/s")
+        row("INSERT ... SELECT into both tables, with indexes", f["both"], "rows/s", f["bare"])
+        row("deferred rule run", f["rule"], "rows/s", f["bare"])
+        row("the same against both tables", f["rule"], "rows/s", f["both"], least=0.8)
+        row("deferred rule run, all rows hot already", f["again"], "rows/s", f["bare"])
+        row("peak memory of deferred", self.peak_kb / 1024, "MiB")
 
     # ---- archiving
 
@@ -125,7 +138,7 @@ class Rules(bench.Bench):
         log = open(os.path.join(self.folder, f"agent{n}.log"), "w")
         self.agents.append(subprocess.Popen(
             [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo, "--config", self.config, "--pidfile",
-             os.path.join(self.run_dir, f"agent{n}"), "--plugin-dir", self.plugins, "--cnt", "0", "--runners", "1", "--log-level", "error"],
+             os.path.join(self.stage.run_dir, f"agent{n}"), "--plugin-dir", self.plugins, "--cnt", "0", "--runners", "1", "--log-level", "error"],
             stdout=log, stderr=log))
         log.close()
 
@@ -133,7 +146,7 @@ class Rules(bench.Bench):
         return self.sql("select (select count(*) from app.document_archive) + (select count(*) from app.task_archive)")[0][0]
 
     def archive(self):
-        self.sql(bench.EMPTY)
+        self.sql(EMPTY)
         # Stock plugins and the example's, in a folder of our own.
         self.plugins = os.path.join(self.folder, "plugins")
         os.mkdir(self.plugins, 0o755)
@@ -144,7 +157,6 @@ class Rules(bench.Bench):
         answers = json.loads(self.deferred("rule", "run", "--json"))
         total = sum(a["queued"] for a in answers)
         self.settle()
-        title(f"Archiving {total} rows, the number of agents growing", "rows/s")
         figures = {}
         for n in AGENTS:
             while len(self.agents) < n:
@@ -154,10 +166,11 @@ class Rules(bench.Bench):
             time.sleep(self.phase)
             after, seconds = self.archived(), time.monotonic() - start
             if after == total:
-                print(f"  {n} agents: the backlog ended before they were measured; use more --rows")
+                self.report.say(f"{n} agents: the backlog ended before they were measured; use more --rows")
                 break
             figures[n] = (after - before) / seconds
-            self.row("archive", f"{n} agent{'s' if n > 1 else ''}, each with one runner", figures[n], figures[min(figures)])
+            self.report.row(f"archiving {total:,} rows, {n} agent{'s' if n > 1 else ''}, each with one runner", figures[n], "rows/s",
+                            figures[min(figures)])
         # Some are killed, the others told to end, and a few do the rest.
         for a in self.agents[::5]:
             a.kill()
@@ -176,15 +189,17 @@ class Rules(bench.Bench):
             count = self.sql(f"select count(*), count(distinct id), (select count(*) from app.{table}) from app.{table}_archive")[0]
             old = self.some - self.some // 10
             if count != (old, old, self.rows - old):
-                sys.exit(f"bench: {table}: {count} archived, different, left")
-        print(f"  every one of {total} rows was archived exactly once, {killed} agents having been killed by SIGKILL at work")
+                raise Failed(f"{table}: {count} archived, different, left")
+        self.report.say(f"every one of {total:,} rows was archived exactly once, {killed} agents having been killed by SIGKILL at work")
 
     def close(self):
         for a in self.agents:
             if a.poll() is None:
                 a.kill()
                 a.wait()
-        super().close()
+        if self.db:
+            self.db.close()
+        self.stage.close()
 
 
 def main():
@@ -196,23 +211,24 @@ def main():
     parser.add_argument("--seconds", type=float, help="how long so many agents are measured")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: terminated"))  # so that the server is stopped
-    rules = Rules(args)
+    out = os.path.join(pg.BUILD, "bench")
+    os.makedirs(out, exist_ok=True)
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="deferred-bench.") as folder:
+        rules = Rules(args, folder)
         try:
-            rules.open(folder)
             rules.prepare()
-            print(f"PostgreSQL {rules.sql('show server_version')[0][0]} on the same {os.cpu_count()} cores; load {os.getloadavg()[0]:.1f} at the start; "
-                  f"medians of {rules.rounds} rounds in turns")
+            about = report.about(args.quick, rules.stage.server_version(), SETTINGS, folder, rules.rounds)
+            rules.report = report.Report("rules", "Rules: jobs made of rows, and rows archived", out, about)
+            print(report.head(about))
             rules.queue()
             rules.archive()
+        except Failed as e:
+            sys.exit(f"bench: {e}")
         finally:
             rules.close()
-    path = os.path.join(pg.BUILD, "bench", "rules.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as f:
-        json.dump({"quick": args.quick, "rows": rules.rows, "cores": os.cpu_count(), "rounds": rules.rounds, "figures": rules.figures}, f, indent=1)
-        f.write("\n")
-    print(f"\nAlso in {os.path.relpath(path)}.")
+    rules.report.fact("rounds_of", rules.measured)
+    rules.report.finish(time.monotonic() - begin)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import xml.etree.ElementTree
 
@@ -155,3 +156,9 @@ def test_wal_is_told_apart_by_kind(bench_db):
     # A hundred jobs are two hundred rows; other tests write at the same time.
     assert kinds["Heap/INSERT"][0] >= 200
     assert kinds["Heap/INSERT"][1] >= 200 * 50
+
+
+@pytest.mark.parametrize("script", ["bench.py", "rules.py", "runners.py", "wake.py", "peers/peers.py"])
+def test_every_script_can_be_started(script):
+    done = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "usage" in done.stdout, done.stderr
