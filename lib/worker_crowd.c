@@ -15,7 +15,7 @@
 #define WINDOW_MIN 1000
 #define WINDOW_MAX 1000000
 
-/* Jobs to draw among. In turn nobody else draws at the same time. Where all that was seen was locked by others, four times as many. */
+/* Jobs to draw among. In turn one other at most draws at the same time. Where all that was seen was locked by others, four times as many. */
 static int window(const struct worker *w, const struct store_claim *claim)
 {
 	int64_t x = config_int(w->config, "window"), least = claim->queue_up ? 2 * claim->n : 100 * w->live_workers;

@@ -31,10 +31,11 @@ RULES = {"archive_documents": "select 'document' as \"table\", id, 'document-' |
          "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'"}
 AGENTS = (1, 2, 8, 50)
 
-# What a rule's row becomes, by hand.
-ROW = "row_to_json(r) as params, r.key from ({query}) r"
 EMPTY = ("truncate bare_jobs, plain.hot, plain.job, deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log,"
          " deferred.__deferred_worker")
+
+# What a rule's row becomes, by hand.
+ROW = "row_to_json(r) as params, r.key from ({query}) r"
 BARE = ("insert into bare_jobs select nextval('plain.id'), 'default', 'archive_row', r.params, r.key, now(), current_user"
         " from (select " + ROW + ") r")
 BOTH = ("with r as materialized (select nextval('plain.id') as id, " + ROW + "), h as (insert into plain.hot (id, queue, fn, visible_at, key)"
@@ -94,6 +95,7 @@ class Rules:
         return out
 
     def settle(self):
+        """The same start for what is measured next; the example's tables are in it too."""
         self.sql("vacuum analyze")
         self.sql("checkpoint")
 
