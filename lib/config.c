@@ -159,16 +159,29 @@ static void format_bound(char *buf, size_t size, enum config_type type, double b
 		snprintf(buf, size, "%.0f", bound);
 }
 
-static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
-		       struct deferred_error *err)
+static bool has_range(const struct config_setting *s)
+{
+	return s->min != 0 || s->max != 0;
+}
+
+/* wrong: what is wrong with the text. The range it must be in is added. */
+static int refuse(const struct config_setting *s, const char *wrong, const char *text, const char *place, struct deferred_error *err)
 {
 	char min[32], max[32];
 
-	if ((s->min == 0 && s->max == 0) || (number >= s->min && number <= s->max))
-		return 0;
+	if (!has_range(s))
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
 	format_bound(min, sizeof(min), s->type, s->min);
 	format_bound(max, sizeof(max), s->type, s->max);
-	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is out of range %s to %s", place, text, min, max);
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s (%s to %s)", place, text, wrong, min, max);
+}
+
+static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
+		       struct deferred_error *err)
+{
+	if (!has_range(s) || (number >= s->min && number <= s->max))
+		return 0;
+	return refuse(s, "is out of range", text, place, err);
 }
 
 /* The application becomes part of a path. */
@@ -260,7 +273,7 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 		break;
 	}
 	if (wanted)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wanted);
+		return refuse(s, wanted, text, place, err);
 	rc = check_range(s, value->real, text, place, err);
 	if (rc < 0)
 		return rc;

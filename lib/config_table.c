@@ -54,7 +54,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("backoff_exponent", REAL, "2", 1, 100, "factor from one delay to the next"),
 
 	CHOICE("isolate", "child", "child|job", "job: each attempt runs in a process of its own"),
-	NUMBER("memory_limit", BYTES, "0", 0, 1e15, "address space of a runner; 0: no limit"),
+	NUMBER("memory_limit", BYTES, "0", 0, 0x1p50, "address space of a runner; 0: no limit"),
 	NUMBER("files_limit", INT, "1024", 16, 1e6, "open files of a runner"),
 	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),

@@ -34,6 +34,23 @@ static size_t depth_of(const char *text, size_t len)
 	return deepest;
 }
 
+/* The text up to where its parser gave up, for a message: the end of it, and only what can be shown. */
+static void quote_end(char buf[64], const char *text, size_t at)
+{
+	size_t from = at > 40 ? at - 40 : 0, n;
+
+	while (from > 0 && from < at && ((unsigned char)text[from] & 0xc0) == 0x80)
+		from++;
+	n = at - from;
+	memcpy(buf, text + from, n);
+	buf[n] = '\0';
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)buf[i] < 0x20)
+			buf[i] = ' ';
+	for (size_t i = 0; (i += params_utf8_prefix(buf + i, n - i)) < n; i++)
+		buf[i] = '?';
+}
+
 int params_check(const char *text, size_t len, struct deferred_error *err)
 {
 	json_error_t why;
@@ -45,7 +62,12 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels", PARAMS_MAX_DEPTH);
 	json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
 	if (!json && json_error_code(&why) != json_error_numeric_overflow) {
-		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d: %s", why.line, why.column, why.text);
+		char read[64];
+
+		quote_end(read, text, (size_t)why.position < len ? (size_t)why.position : len);
+		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d, after '%s': %s", why.line, why.column, read,
+			  why.text);
+		error_hint(err, "pass one JSON value, such as {\"id\": 17}");
 		return DEFERRED_EINVAL;
 	}
 	json_decref(json);

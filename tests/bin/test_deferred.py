@@ -163,7 +163,7 @@ def test_a_key_is_skipped_refused_or_replaced(db):
 
 
 @pytest.mark.parametrize("args, text", [
-    (["noop", "{x"], "invalid JSON"), (["noop", ""], "invalid JSON"), (["noop", "[" * 1000], "nested deeper"),
+    (["noop", "{x"], "after '{x': "), (["noop", ""], "such as {\"id\": 17}"), (["noop", "[" * 1000], "nested deeper"),
     (["noop", b'"\xff"'], "invalid JSON"), (["no op"], "function"), ([""], "function"), (["noop", "--queue", "a b"], "queue"),
     (["noop", "--run-at", "whenever"], "whenever"), (["noop", '"' + "x" * 100000 + '" "'], "invalid JSON"),
 ])

@@ -328,10 +328,10 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
 
 
 @pytest.mark.parametrize("args, code, message", [
-    (["--loop", "--interval-floor", "0"], 64, "out of range 1ms to 1d"),
+    (["--loop", "--interval-floor", "0"], 64, "out of range (1ms to 1d)"),
     (["--loop", "--interval-floor", "-1s"], 64, "no time span"),
     (["--loop", "--exponent", "nan"], 64, "is no number"),
-    (["--loop", "--exponent", "0.5"], 64, "out of range 1 to 100"),
+    (["--loop", "--exponent", "0.5"], 64, "out of range (1 to 100)"),
     (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
     (["--loop=1"], 64, None),
 ])

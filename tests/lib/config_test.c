@@ -127,13 +127,13 @@ static void a_wrong_value_names_the_variable_or_option(void **state)
 
 	(void)state;
 	assert_int_equal(config_override(config, "cnt", "many", "--cnt", &err), DEFERRED_ECONFIG);
-	assert_string_equal(err.message, "option --cnt: value \"many\" is no whole number");
+	assert_string_equal(err.message, "option --cnt: value \"many\" is no whole number (0 to 1000000000)");
 	assert_int_equal(config_int(config, "cnt"), 1);
 	config_free(config);
 	memset(&err, 0, sizeof(err));
 	setenv("DEFERRED_MAIL_PORT", "65536", 1);
 	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
-	assert_string_equal(err.message, "environment variable DEFERRED_MAIL_PORT: value \"65536\" is out of range 0 to 65535");
+	assert_string_equal(err.message, "environment variable DEFERRED_MAIL_PORT: value \"65536\" is out of range (0 to 65535)");
 	unsetenv("DEFERRED_MAIL_PORT");
 }
 

@@ -57,6 +57,29 @@ static void invalid_texts_are_refused(void **state)
 	}
 }
 
+static void what_was_read_is_quoted(void **state)
+{
+	/* The end of it, from no place within a character, and only what can be shown. */
+	static const struct { const char *text, *told; } told[] = {
+		{ "{\"n\": ]", "column 7, after '{\"n\": ]': " },
+		{ "", "column 0, after '': " },
+		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x", ", after ' 2345678901234567890123456789012345\", x': " },
+		{ "\"a\tb\"", ", after '\"a': " },
+		{ "[1,\n\t2,\n\t]", "line 3 column 2, after '[1,  2,  ]': " },
+		{ "\"ab\xff\"", ", after '\"ab" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		struct deferred_error err = { 0 };
+
+		params_check(told[i].text, strlen(told[i].text), &err);
+		if (!strstr(err.message, told[i].told) || params_utf8_prefix(err.message, 999) != strlen(err.message))
+			fail_msg("case %zu: %s", i, err.message);
+		assert_string_equal(err.hint, "pass one JSON value, such as {\"id\": 17}");
+	}
+}
+
 static void the_text_need_not_end_in_nul(void **state)
 {
 	(void)state;
@@ -110,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(valid_texts_are_taken),
 		cmocka_unit_test(invalid_texts_are_refused),
+		cmocka_unit_test(what_was_read_is_quoted),
 		cmocka_unit_test(the_text_need_not_end_in_nul),
 		cmocka_unit_test(nesting_is_limited_before_anything_recurses),
 		cmocka_unit_test(the_valid_prefix_ends_before_the_first_wrong_byte),
