@@ -58,10 +58,41 @@ static void arg_int8_or_null(struct pg_args *args, int64_t v)
 		pg_arg_null(args);
 }
 
+/* on_duplicate says nothing where there is no key. */
+static bool is_simple(const struct deferred_opts *o)
+{
+	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
+	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
+	       !o->concurrency_key && !o->concurrency;
+}
+
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o)
+{
+	pg_arg_text(args, o->label);
+	arg_int4_or_null(args, o->priority);
+	arg_int8_or_null(args, o->delay_ms);
+	pg_arg_text(args, o->run_at);
+	arg_int8_or_null(args, o->expires_ms);
+	pg_arg_text(args, o->expires_at);
+	pg_arg_text(args, o->key);
+	pg_arg_text(args, on_duplicate_of(o));
+	arg_int4_or_null(args, o->max_attempts);
+	arg_int8_or_null(args, o->timeout_ms);
+	arg_int8_or_null(args, o->backoff_floor_ms);
+	arg_int8_or_null(args, o->backoff_ceiling_ms);
+	if (o->backoff_exponent > 0)
+		pg_arg_float8(args, o->backoff_exponent);
+	else
+		pg_arg_null(args);
+	pg_arg_text(args, o->concurrency_key);
+	arg_int4_or_null(args, o->concurrency);
+}
+
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
 {
 	const struct deferred_opts *o = opts_of(call);
 	const char *params = params_of(call);
+	bool simple = is_simple(o);
 	struct pg_result *res = NULL;
 	struct pg_args args;
 	int rc;
@@ -70,25 +101,9 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_text(&args, call->fn);
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
-	pg_arg_text(&args, o->label);
-	arg_int4_or_null(&args, o->priority);
-	arg_int8_or_null(&args, o->delay_ms);
-	pg_arg_text(&args, o->run_at);
-	arg_int8_or_null(&args, o->expires_ms);
-	pg_arg_text(&args, o->expires_at);
-	pg_arg_text(&args, o->key);
-	pg_arg_text(&args, on_duplicate_of(o));
-	arg_int4_or_null(&args, o->max_attempts);
-	arg_int8_or_null(&args, o->timeout_ms);
-	arg_int8_or_null(&args, o->backoff_floor_ms);
-	arg_int8_or_null(&args, o->backoff_ceiling_ms);
-	if (o->backoff_exponent > 0)
-		pg_arg_float8(&args, o->backoff_exponent);
-	else
-		pg_arg_null(&args);
-	pg_arg_text(&args, o->concurrency_key);
-	arg_int4_or_null(&args, o->concurrency);
-	rc = pg_exec(pg, &sql_job_enqueue, &args, PG_BINARY, &res, err);
+	if (!simple)
+		args_of_options(&args, o);
+	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
 	pg_result_free(res);

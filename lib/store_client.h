@@ -17,7 +17,7 @@
 /* Most calls store_enqueue_copy() takes. */
 #define STORE_COPY_MAX 500000
 
-/* Source: job_enqueue.sql. */
+/* Source: job_enqueue_simple.sql; with options job_enqueue.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. Source: job_enqueue_many.sql. */

@@ -586,7 +586,6 @@ declare
     v_now        timestamptz := clock_timestamp();
     v_due        timestamptz;
     v_expires    timestamptz;
-    v_allowed    boolean;
     v_max_bytes  integer;
     v_limited    boolean;
     v_ttl_ms     bigint;
@@ -594,7 +593,7 @@ declare
     v_drop       boolean;
     v_removed    boolean;
     v_marked     boolean;
-    v_plain      boolean;
+    v_usual      boolean;
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
@@ -637,23 +636,22 @@ begin
         v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
-    -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
-    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
-            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
-           q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
+    -- One look at all tables.
+    select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
            $17 is not null or q.max_running is not null or q.rate is not null
            or exists (select from deferred.__deferred_function f where f.name = v_fn),
            q.removed_at is not null, q.limited_jobs,
            octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
-    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_plain
+           and not exists (select from deferred.__deferred_grant)
+    into v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_usual
     from deferred.__deferred_queue q where q.name = v_queue;
-    if (v_plain and not v_limited and v_allowed is not false) is not true then
+    if (v_usual and not v_limited) is not true then
         if v_max_bytes is null then  -- no such queue yet
-            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
-                          from deferred.__deferred_grant g where g.role in (v_actor, session_user));
             v_limited := deferred.__is_limited(v_queue, v_fn, $17);
         end if;
-        if not v_allowed then
+        -- NULL for a role without rows, which may defer anything.
+        if not (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
+                from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
             raise exception using errcode = '42501',
                 message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
                 hint = 'an administrator grants it by a row in deferred.__deferred_grant';
@@ -738,8 +736,8 @@ begin
     values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
     -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
-    if (v_due is null or v_due < v_now + interval '1 minute') and deferred.__waits(v_queue) then
-        perform pg_notify('deferred', v_queue);
+    if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__unawaited(v_queue) then
+        perform deferred.__wake(v_queue);
     end if;
     return v_id;
 end
@@ -751,7 +749,7 @@ ALTER FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, 
 -- Name: FUNCTION __enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) IS 'stores one job; what deferred.defer() and the C library call';
+COMMENT ON FUNCTION deferred.__enqueue(fn text, params json, queue text, label text, priority integer, delay_ms bigint, run_at timestamp with time zone, expires_ms bigint, expires_at timestamp with time zone, key text, on_duplicate text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer) IS 'stores one job, whatever its options; what deferred.defer() and the C library call';
 
 --
 -- Name: __enqueue_many(text[], json[], text[], text[], integer[], bigint[], timestamp with time zone[], bigint[], timestamp with time zone[], text[], text[], integer[], bigint[], bigint[], bigint[], double precision[], text[], integer[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -845,6 +843,68 @@ ALTER FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], l
 --
 
 COMMENT ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) IS 'stores many jobs in one statement; what deferred.defer_many() and the C library call';
+
+--
+-- Name: __enqueue_opts(text, json, json, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, queue text) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+declare
+    o   jsonb := opts::jsonb;
+    bad record;
+begin
+    if jsonb_typeof(o) <> 'object' then
+        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
+            hint = 'for example {"queue": "mail", "delay": "5s"}';
+    end if;
+    if queue is not null and o ? 'queue' then
+        raise exception using errcode = '22023', message = format('queue %L is given beside option "queue"', left(queue, 200)),
+            hint = 'name the queue once';
+    end if;
+    if o - 'queue' = '{}' then
+        return deferred.defer(fn, params, queue => coalesce(queue, o->>'queue'));
+    end if;
+    if o - '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,backoff_floor,
+             backoff_ceiling,backoff_exponent,concurrency_key,concurrency}'::text[] <> '{}' then
+        select k into bad
+        from jsonb_object_keys(o) k
+        where k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
+                        'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key', 'concurrency')
+        limit 1;
+        raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(bad.k, 200))),
+            hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
+                   'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
+    end if;
+    -- Checked by pattern: an exception block would cost every call a subtransaction.
+    if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
+        or o->>'backoff_exponent' !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') is true then
+        select k, v into bad
+        from jsonb_each_text(o) as e(k, v)
+        where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$')
+        limit 1;
+        raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
+            hint = 'it takes a number';
+    end if;
+    return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
+        deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
+        deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
+        o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
+        deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
+end
+$_$;
+
+ALTER FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, queue text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __enqueue_opts(fn text, params json, opts json, queue text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, queue text) IS 'stores one job with its options as deferred.defer() takes them';
 
 --
 -- Name: __forget_keys(integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -3427,24 +3487,34 @@ ALTER FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_roun
 COMMENT ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) IS 'begins the next round of a group when all live tracks made the steps of this one';
 
 --
+-- Name: __unawaited(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__unawaited(queue text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+    select pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+       and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))
+       and pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+       and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))
+$$;
+
+ALTER FUNCTION deferred.__unawaited(queue text) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __unawaited(queue text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__unawaited(queue text) IS 'true: no worker that serves the queue waits to be told of a ready job; false: one does, or another session asked just then';
+
+--
 -- Name: __waits(text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
 CREATE FUNCTION deferred.__waits(queue text) RETURNS boolean
     LANGUAGE sql
     AS $$
-    select not (((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-          and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))))
-        and ((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-              and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))))
+    select not (deferred.__unawaited(queue) or deferred.__unawaited(queue) or deferred.__unawaited(queue))
 $$;
 
 ALTER FUNCTION deferred.__waits(queue text) OWNER TO deferred_owner;
@@ -3598,57 +3668,49 @@ ALTER FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) OWNER TO d
 COMMENT ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) IS 'take visible messages of a queue, which nobody else is given for so long; each is finished, extended or released by its id and receipt';
 
 --
--- Name: defer(text, json, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+-- Name: defer(text, json, json, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.defer(fn text, params json DEFAULT '{}'::json, opts json DEFAULT NULL::json) RETURNS bigint
-    LANGUAGE plpgsql
+CREATE FUNCTION deferred.defer(fn text, params json DEFAULT '{}'::json, opts json DEFAULT NULL::json, queue text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
+#variable_conflict use_column
 declare
-    k text;
-    v text;
-    o jsonb := '{}';
+    v_id    bigint;
+    v_now   timestamptz;
+    v_queue text;
 begin
-    if opts is null then
-        return deferred.__enqueue(fn, params, null, null, null, null, null, null, null, null, null, null, null, null, null, null);
+    if opts is not null then
+        return deferred.__enqueue_opts(fn, params, opts, $4);
     end if;
-    if json_typeof(opts) <> 'object' then
-        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', json_typeof(opts)),
-            hint = 'for example {"queue": "mail", "delay": "5s"}';
+    insert into deferred.__deferred_hot (id, queue, fn, visible_at)
+    select nextval('deferred.__deferred_id_seq'), q.name, $1, clock_timestamp()
+    from deferred.__deferred_queue q
+    where q.name = coalesce($4, 'default') and q.simple and octet_length($2::text) <= 512
+      and length($1) <= 127 and $1 collate "C" ~ '^[A-Za-z_][A-Za-z0-9_.]*$'
+      and not exists (select from deferred.__deferred_grant)
+      and not exists (select from deferred.__deferred_function f where f.name = $1)
+    returning id, visible_at, queue into v_id, v_now, v_queue;
+    if v_id is null then
+        return deferred.__enqueue(fn, params, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);
     end if;
-    for k, v in select * from json_each_text(opts) loop
-        if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
-                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key',
-                     'concurrency') then
-            raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
-                hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
-                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
-        end if;
-        -- Checked by pattern: an exception block would cost every call a subtransaction.
-        if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
-           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
-            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
-                hint = 'it takes a number';
-        end if;
-        o := o || jsonb_build_object(k, v);
-    end loop;
-    return deferred.__enqueue(fn, params, o->>'queue', o->>'label', (o->>'priority')::integer,
-        deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
-        deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
-        o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
-        deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
-        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
+    insert into deferred.__deferred (id, queue, fn, params, created_at, created_by)
+    values (v_id, v_queue, $1, $2, v_now, deferred.__actor());
+    if not deferred.__unawaited(v_queue) then
+        perform deferred.__wake(v_queue);
+    end if;
+    return v_id;
 end
 $_$;
 
-ALTER FUNCTION deferred.defer(fn text, params json, opts json) OWNER TO deferred_owner;
+ALTER FUNCTION deferred.defer(fn text, params json, opts json, queue text) OWNER TO deferred_owner;
 
 --
--- Name: FUNCTION defer(fn text, params json, opts json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION defer(fn text, params json, opts json, queue text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.defer(fn text, params json, opts json) IS 'have fn run later with params; returns the job id';
+COMMENT ON FUNCTION deferred.defer(fn text, params json, opts json, queue text) IS 'have fn run later with params; returns the job id';
 
 --
 -- Name: defer_many(json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -4786,6 +4848,7 @@ CREATE TABLE deferred.__deferred_queue (
     max_dequeue integer,
     acl json,
     clearing_to bigint,
+    simple boolean GENERATED ALWAYS AS (((num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0) AND (params_max_bytes >= 512))) STORED NOT NULL,
     CONSTRAINT __deferred_queue_backoff_ceiling_ms_check CHECK ((backoff_ceiling_ms > 0)),
     CONSTRAINT __deferred_queue_backoff_exponent_check CHECK (((backoff_exponent >= (1)::double precision) AND (backoff_exponent <= (100)::double precision))),
     CONSTRAINT __deferred_queue_backoff_floor_ms_check CHECK ((backoff_floor_ms > 0)),
@@ -4949,6 +5012,12 @@ COMMENT ON COLUMN deferred.__deferred_queue.acl IS 'stored access policies of th
 --
 
 COMMENT ON COLUMN deferred.__deferred_queue.clearing_to IS 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+
+--
+-- Name: COLUMN __deferred_queue.simple; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_queue.simple IS 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
 --
 -- Name: __deferred_rule_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner
@@ -5473,6 +5542,12 @@ REVOKE ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue t
 GRANT ALL ON FUNCTION deferred.__enqueue_many(fn text[], params json[], queue text[], label text[], priority integer[], delay_ms bigint[], run_at timestamp with time zone[], expires_ms bigint[], expires_at timestamp with time zone[], key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[], concurrency_key text[], concurrency integer[]) TO deferred_producer;
 
 --
+-- Name: FUNCTION __enqueue_opts(fn text, params json, opts json, queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, queue text) FROM PUBLIC;
+
+--
 -- Name: FUNCTION __forget_keys(batch integer); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -5894,6 +5969,13 @@ GRANT ALL ON FUNCTION deferred.__track_move(p_worker bigint, p_group text, p_ran
 REVOKE ALL ON FUNCTION deferred.__track_round_over(p_group text, p_worker bigint, p_round bigint) FROM PUBLIC;
 
 --
+-- Name: FUNCTION __unawaited(queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__unawaited(queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__unawaited(queue text) TO deferred_producer;
+
+--
 -- Name: FUNCTION __waits(queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
@@ -5930,11 +6012,11 @@ GRANT ALL ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) TO 
 GRANT ALL ON FUNCTION deferred.claim(queue text, n integer, lease_ms bigint) TO deferred_worker;
 
 --
--- Name: FUNCTION defer(fn text, params json, opts json); Type: ACL; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION defer(fn text, params json, opts json, queue text); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
-REVOKE ALL ON FUNCTION deferred.defer(fn text, params json, opts json) FROM PUBLIC;
-GRANT ALL ON FUNCTION deferred.defer(fn text, params json, opts json) TO deferred_producer;
+REVOKE ALL ON FUNCTION deferred.defer(fn text, params json, opts json, queue text) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.defer(fn text, params json, opts json, queue text) TO deferred_producer;
 
 --
 -- Name: FUNCTION defer_many(jobs json); Type: ACL; Schema: deferred; Owner: deferred_owner

@@ -69,7 +69,9 @@ create table deferred.__deferred_queue (
     removed_at            timestamptz,
     max_dequeue           integer check (max_dequeue between 1 and 1000),
     acl                   json,
-    clearing_to           bigint
+    clearing_to           bigint,
+    simple                boolean not null generated always as
+                          (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
 );
 comment on table  deferred.__deferred_queue is 'queues and their settings; a queue is added by the first job deferred to it';
 comment on column deferred.__deferred_queue.name is 'name of the queue';
@@ -95,6 +97,7 @@ comment on column deferred.__deferred_queue.removed_at is 'when it was removed; 
 comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
 insert into deferred.__deferred_queue (name) values ('default');
 
@@ -341,7 +344,6 @@ declare
     v_now        timestamptz := clock_timestamp();
     v_due        timestamptz;
     v_expires    timestamptz;
-    v_allowed    boolean;
     v_max_bytes  integer;
     v_limited    boolean;
     v_ttl_ms     bigint;
@@ -349,7 +351,7 @@ declare
     v_drop       boolean;
     v_removed    boolean;
     v_marked     boolean;
-    v_plain      boolean;
+    v_usual      boolean;
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
@@ -392,23 +394,22 @@ begin
         v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
-    -- One look at all tables. v_allowed is NULL for a role without rows, which may defer anything.
-    select (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
-            from deferred.__deferred_grant g where g.role in (v_actor, session_user)),
-           q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
+    -- One look at all tables.
+    select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
            $17 is not null or q.max_running is not null or q.rate is not null
            or exists (select from deferred.__deferred_function f where f.name = v_fn),
            q.removed_at is not null, q.limited_jobs,
            octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
-    into v_allowed, v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_plain
+           and not exists (select from deferred.__deferred_grant)
+    into v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_usual
     from deferred.__deferred_queue q where q.name = v_queue;
-    if (v_plain and not v_limited and v_allowed is not false) is not true then
+    if (v_usual and not v_limited) is not true then
         if v_max_bytes is null then  -- no such queue yet
-            v_allowed := (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
-                          from deferred.__deferred_grant g where g.role in (v_actor, session_user));
             v_limited := deferred.__is_limited(v_queue, v_fn, $17);
         end if;
-        if not v_allowed then
+        -- NULL for a role without rows, which may defer anything.
+        if not (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
+                from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
             raise exception using errcode = '42501',
                 message = format('role %I may not defer %L to queue %L', v_actor, v_fn, v_queue),
                 hint = 'an administrator grants it by a row in deferred.__deferred_grant';
@@ -493,13 +494,13 @@ begin
     values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
     -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
-    if (v_due is null or v_due < v_now + interval '1 minute') and deferred.__waits(v_queue) then
-        perform pg_notify('deferred', v_queue);
+    if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__unawaited(v_queue) then
+        perform deferred.__wake(v_queue);
     end if;
     return v_id;
 end
 $$;
-comment on function deferred.__enqueue is 'stores one job; what deferred.defer() and the C library call';
+comment on function deferred.__enqueue is 'stores one job, whatever its options; what deferred.defer() and the C library call';
 
 -- '5s', '1.5h', '200ms', '2d', or a bare number of seconds, to milliseconds.
 create function deferred.__ms(name text, span text) returns bigint
@@ -519,38 +520,47 @@ end
 $$;
 comment on function deferred.__ms(text, text) is 'a time span as people write it, in milliseconds';
 
-create function deferred.defer(fn text, params json default '{}', opts json default null) returns bigint
+create function deferred.__enqueue_opts(fn text, params json, opts json, queue text) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    k text;
-    v text;
-    o jsonb := '{}';
+    o   jsonb := opts::jsonb;
+    bad record;
 begin
-    if opts is null then
-        return deferred.__enqueue(fn, params, null, null, null, null, null, null, null, null, null, null, null, null, null, null);
-    end if;
-    if json_typeof(opts) <> 'object' then
-        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', json_typeof(opts)),
+    if jsonb_typeof(o) <> 'object' then
+        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
             hint = 'for example {"queue": "mail", "delay": "5s"}';
     end if;
-    for k, v in select * from json_each_text(opts) loop
-        if k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
-                     'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key',
-                     'concurrency') then
-            raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
-                hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
-                       'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
-        end if;
-        -- Checked by pattern: an exception block would cost every call a subtransaction.
-        if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
-           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
-            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
-                hint = 'it takes a number';
-        end if;
-        o := o || jsonb_build_object(k, v);
-    end loop;
-    return deferred.__enqueue(fn, params, o->>'queue', o->>'label', (o->>'priority')::integer,
+    if queue is not null and o ? 'queue' then
+        raise exception using errcode = '22023', message = format('queue %L is given beside option "queue"', left(queue, 200)),
+            hint = 'name the queue once';
+    end if;
+    if o - 'queue' = '{}' then
+        return deferred.defer(fn, params, queue => coalesce(queue, o->>'queue'));
+    end if;
+    if o - '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,backoff_floor,
+             backoff_ceiling,backoff_exponent,concurrency_key,concurrency}'::text[] <> '{}' then
+        select k into bad
+        from jsonb_object_keys(o) k
+        where k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
+                        'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key', 'concurrency')
+        limit 1;
+        raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(bad.k, 200))),
+            hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
+                   'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
+    end if;
+    -- Checked by pattern: an exception block would cost every call a subtransaction.
+    if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
+        or o->>'backoff_exponent' !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') is true then
+        select k, v into bad
+        from jsonb_each_text(o) as e(k, v)
+        where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$')
+        limit 1;
+        raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
+            hint = 'it takes a number';
+    end if;
+    return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
         deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
         o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
@@ -558,7 +568,42 @@ begin
         (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
 end
 $$;
-comment on function deferred.defer(text, json, json) is 'have fn run later with params; returns the job id';
+comment on function deferred.__enqueue_opts is 'stores one job with its options as deferred.defer() takes them';
+
+-- Most jobs have no options, their queue no settings, and nobody is limited: then one condition stands for all the
+-- checks of __enqueue(), which cost as much as the rows.
+create function deferred.defer(fn text, params json default '{}', opts json default null, queue text default null) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_id    bigint;
+    v_now   timestamptz;
+    v_queue text;
+begin
+    if opts is not null then
+        return deferred.__enqueue_opts(fn, params, opts, $4);
+    end if;
+    insert into deferred.__deferred_hot (id, queue, fn, visible_at)
+    select nextval('deferred.__deferred_id_seq'), q.name, $1, clock_timestamp()
+    from deferred.__deferred_queue q
+    where q.name = coalesce($4, 'default') and q.simple and octet_length($2::text) <= 512
+      and length($1) <= 127 and $1 collate "C" ~ '^[A-Za-z_][A-Za-z0-9_.]*$'
+      and not exists (select from deferred.__deferred_grant)
+      and not exists (select from deferred.__deferred_function f where f.name = $1)
+    returning id, visible_at, queue into v_id, v_now, v_queue;
+    if v_id is null then
+        return deferred.__enqueue(fn, params, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);
+    end if;
+    insert into deferred.__deferred (id, queue, fn, params, created_at, created_by)
+    values (v_id, v_queue, $1, $2, v_now, deferred.__actor());
+    if not deferred.__unawaited(v_queue) then
+        perform deferred.__wake(v_queue);
+    end if;
+    return v_id;
+end
+$$;
+comment on function deferred.defer is 'have fn run later with params; returns the job id';
 
 -- Many jobs in one statement. Arrays run in step; one shorter than fn is filled up with NULL, so
 -- an option that no job uses is passed as NULL. Ids come back in the order of the input.
@@ -1090,7 +1135,7 @@ comment on function deferred.check_ledger() is 'violations of the promises kept 
 
 revoke all on all functions in schema deferred from public;
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
-grant execute on function deferred.defer(text, json, json), deferred.defer_many(json), deferred.__ms(text, text),
+grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
     deferred.state(text), deferred.check_ledger(), deferred.__front to deferred_worker;

@@ -21,21 +21,22 @@
 set local role deferred_owner;
 
 -- One expression, which the planner puts in the place of the call: nothing can interrupt it between taking and giving back.
+create function deferred.__unawaited(queue text) returns boolean
+language sql
+as $$
+    select pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
+       and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))
+       and pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
+       and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))
+$$;
+comment on function deferred.__unawaited(text) is 'true: no worker that serves the queue waits to be told of a ready job; false: one does, or another session asked just then';
+revoke all on function deferred.__unawaited(text) from public;
+grant execute on function deferred.__unawaited(text) to deferred_producer;
+
 create function deferred.__waits(queue text) returns boolean
 language sql
 as $$
-    select not (((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-          and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*')))
-         or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext('*'))
-             and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext('*'))))
-        and ((pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-              and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))
-             or (pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
-                 and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue)))))
+    select not (deferred.__unawaited(queue) or deferred.__unawaited(queue) or deferred.__unawaited(queue))
 $$;
 comment on function deferred.__waits(text) is 'true: some worker that serves the queue is idle and waits to be told of a ready job';
 revoke all on function deferred.__waits(text) from public;

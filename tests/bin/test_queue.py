@@ -522,9 +522,9 @@ def test_jobs_of_an_older_schema_live_on(db):
             db.sql(f.read())
         db.sql("insert into deferred.__deferred_migration (version, name) values (%s, %s)", int(name[:4]), name[5:-4])
     # As the first form of defer() did: the functions for waking come later.
-    db.sql("create function deferred.__waits(queue text) returns boolean language sql as 'select false'")
+    db.sql("create function deferred.__unawaited(queue text) returns boolean language sql as 'select true'")
     db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"old\"}') from generate_series(1, 20)")
-    db.sql("drop function deferred.__waits(text)")
+    db.sql("drop function deferred.__unawaited(text)")
     fails(db.run(["deferred", "ls"]), 78, "deferred migrate")
     assert "migration 5: listen" in ok(db.run(["deferred", "migrate"]))
     queue(db, "set", "old", "--max-running", "1")

@@ -33,7 +33,8 @@ def test_the_sql_examples_run(db):
         db.sql(text)
     db.sql("insert into orders (mail) values ('b@example.org')")
     assert db.sql("select fn, queue, params->>'to' from deferred.__deferred order by id") == [
-        ("send_mail", "mail", "a@example.org"), ("rebuild_index", "default", None), ("send_mail", "default", "b@example.org")]
+        ("send_mail", "mail", "a@example.org"), ("rebuild_index", "default", None),
+        ("send_mail", "mail", "a@example.org"), ("send_mail", "default", "b@example.org")]
 
 
 def over_http():

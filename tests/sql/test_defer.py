@@ -59,6 +59,45 @@ def test_defaults(db):
     clean(db)
 
 
+def test_the_short_way_stores_what_the_long_way_does(db):
+    """A job without options is stored without most of the checks: the two rows are to be the same."""
+    db.sql("insert into deferred.__deferred_queue (name) values ('q')")
+    short = db.one("""select deferred.defer('f', '{"a": 1}', queue => 'q')""")
+    long = db.one("""select deferred.defer('f', '{"a": 1}', '{"queue": "q", "priority": 0}')""")
+    hot = db.sql("select to_jsonb(h) - '{id,xid,visible_at}'::text[] from deferred.__deferred_hot h where id in (%s, %s) order by id", short, long)
+    job = db.sql("select to_jsonb(d) - '{id,created_at}'::text[] from deferred.__deferred d where id in (%s, %s) order by id", short, long)
+    assert len(hot) == len(job) == 2 and hot[0] == hot[1] and job[0] == job[1]
+    assert db.one("select count(*) from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id and d.created_at = h.visible_at") == 2
+    clean(db)
+
+
+@pytest.mark.parametrize("setting, simple", [
+    ("paused = true", True), ("weight = 3", True), ("max_attempts = 3", True), ("visibility_timeout_ms = 5000", True),
+    ("params_max_bytes = 512", True), ("params_max_bytes = 511", False), ("ttl_ms = 1000", False), ("max_length = 10", False),
+    ("max_running = 1", False), ("rate = 1", False), ("removed_at = now()", False),
+])
+def test_the_short_way_is_for_queues_without_settings_about_a_new_job(db, setting, simple):
+    db.sql(f"update deferred.__deferred_queue set {setting} where name = 'default'")
+    assert db.one("select simple from deferred.__deferred_queue where name = 'default'") == simple
+    db.sql("select deferred.defer('f')")
+    stored = db.sql("select d.expires_at is not null, h.limited, h.bounded, q.removed_at is null from deferred.__deferred_hot h"
+                    " join deferred.__deferred d using (id) join deferred.__deferred_queue q on q.name = h.queue")
+    assert stored == [("ttl" in setting, "running" in setting or "rate" in setting, "length" in setting, True)]
+
+
+def test_a_queue_is_named_once(db):
+    job = db.one("select deferred.defer('f', queue => 'q', opts => '{\"label\": \"x\"}')")
+    assert db.sql("select queue, label from deferred.__deferred where id = %s", job) == [("q", "x")]
+    job = db.one("select deferred.defer('f', queue => 'new-one')")
+    assert db.one("select queue from deferred.__deferred where id = %s", job) == "new-one"
+    refused(db, pgerror.InvalidParameterValue, "queue 'a' is given beside option \"queue\"",
+            "select deferred.defer('f', queue => 'a', opts => '{\"queue\": \"b\"}')")
+    refused(db, pgerror.InvalidParameterValue, "invalid queue name 'a b'", "select deferred.defer('f', queue => 'a b')")
+    refused(db, pgerror.InvalidParameterValue, "invalid function name NULL", "select deferred.defer(null)")
+    refused(db, pgerror.NullValueNotAllowed, "params of 'f' are NULL", "select deferred.defer('f', null)")
+    assert db.one("select count(*) from deferred.__deferred") == 2
+
+
 def test_every_option_lands_in_the_row(db):
     job = defer(db, "f", "[1]", **OPTIONS)
     assert db.sql("select queue, label, priority, key, max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,"
