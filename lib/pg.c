@@ -895,6 +895,8 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 	*done = true;
 	if (PQexitPipelineMode(pg->conn) == 1)
 		PQsetnonblocking(pg->conn, 0);
+	if (PQtransactionStatus(pg->conn) == PQTRANS_INERROR)
+		PQclear(PQexec(pg->conn, "rollback")); /* one of the statements had begun a transaction */
 	if (pg->pipeline_err.code) {
 		if (err && !err->code)
 			*err = pg->pipeline_err;

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define PROMOTE_MAX 1000
-#define QUEUE_UP_MS 10000
+#define TURN_MS 10000
+#define LOCK_TIMEOUT "1s" /* as in session_setup.sql */
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
@@ -469,22 +470,32 @@ static void arg_held(struct pg_args *args, const struct store_claim *claim)
 	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
 }
 
-static int queue_up(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+static int add_patience(struct store_cycle *cycle, const char *text, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, text);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_turn_patience, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *claim, struct deferred_error *err)
 {
 	int64_t wait_ms = claim->lease_ms / 8; /* leases are to be renewed meanwhile */
-	struct pg_args args;
 	char text[32];
 	int rc;
 
-	snprintf(text, sizeof(text), "%lld", (long long)(wait_ms < QUEUE_UP_MS ? wait_ms : QUEUE_UP_MS));
-	cycle->queues_up = true;
-	pg_args_init(&args);
-	store_arg_queues(&args, scope);
-	pg_arg_int8(&args, claim->worker);
-	pg_arg_text(&args, text);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_queue_up, &args, TAG_IGNORE, err);
-	pg_args_clear(&args);
-	return rc;
+	snprintf(text, sizeof(text), "%lld", (long long)(wait_ms < TURN_MS ? wait_ms : TURN_MS));
+	cycle->in_turn = true;
+	rc = add_simple(cycle, &sql_job_turn_begin, TAG_IGNORE, err);
+	if (rc == 0)
+		rc = add_patience(cycle, text, err);
+	if (rc == 0)
+		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
+	return rc == 0 ? add_patience(cycle, LOCK_TIMEOUT, err) : rc;
 }
 
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
@@ -496,7 +507,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	cycle->seed = claim->seed;
 	cycle->cursor = claim->cursor;
 	cycle->segments_len = cursor_segments(claim->cursor, &cycle->segments);
-	if (claim->queue_up && (rc = queue_up(cycle, scope, claim, err)) < 0)
+	if (claim->in_turn && (rc = wait_for_turn(cycle, claim, err)) < 0)
 		return rc;
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
@@ -509,7 +520,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
-	pg_arg_int4(&args, claim->front);
+	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
 	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
@@ -627,8 +638,10 @@ int store_cycle_keep(struct store_cycle *cycle, int64_t worker, struct deferred_
 
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
+	int rc = cycle->in_turn ? add_simple(cycle, &sql_job_turn_end, TAG_IGNORE, err) : 0;
+
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
-	return pg_pipeline_send(cycle->pg, err);
+	return rc == 0 ? pg_pipeline_send(cycle->pg, err) : rc;
 }
 
 struct place {

@@ -31,7 +31,7 @@ struct store_lease {
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
-	bool queues_up;          /* in turn with other workers */
+	bool in_turn;            /* with other workers, in a transaction begun and ended by statements */
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
 	bool claims_limited;     /* jobs under limits were asked for */
@@ -86,8 +86,9 @@ struct store_claim {
 	size_t held_len;
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
 	bool look;                  /* see where live rows begin now */
-	bool queue_up;              /* wait until few others are claiming */
 	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
+	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
+	int half;                   /* 0 or 1: that half; from the front nothing is taken from the other */
 };
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);

@@ -1,44 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How workers of the same queues keep out of each other's way. A few need nothing: each draws among more jobs than the others
- * hold. Many would look at each other's jobs more than at those that are ready, and would draw the same ones: they claim in
- * turn, and begin behind what the others hold. What is ready before that place is left to claims that read everything, of which
- * each worker makes one now and then, and always before it believes that nothing is ready.
+ * hold. Many would look at each other's jobs more than at those that are ready, and would draw the same ones. Those that hold
+ * jobs by the hundred claim in turn, two at a time, each from its half of the jobs, and all begin behind what the others
+ * hold. What is ready before that place is left to claims that read everything, of which each worker makes one now and then,
+ * and always after one that did not find enough.
  */
 #include "worker_state.h"
 
 #define CROWD_WORKERS 4           /* are many */
-#define CROWD_JOBS 32             /* claims of fewer do not hold enough to be in anybody's way */
+#define CROWD_JOBS 32             /* claims of fewer do not hold enough to be in anybody's way: they are not made in turn */
 #define CROWD_CLAIMS 100          /* to be made in turn by a worker that met many others in one */
-#define WHOLE_NS (10 * NS_PER_S)  /* from one claim that reads everything to the next */
+#define WHOLE_NS (2 * NS_PER_S)   /* from one claim that reads everything to the next, for each worker there is, */
+#define WHOLE_MIN_NS (10 * NS_PER_S) /* but not less, */
+#define WHOLE_MAX_NS (60 * NS_PER_S) /* and not more */
 #define APART_NS (10 * NS_PER_S)  /* a worker whose turn did not come goes without for so long */
 #define WINDOW_MIN 1000
 #define WINDOW_MAX 1000000
 
-/* Jobs to draw among. In turn one other at most draws at the same time. Where all that was seen was locked by others, four times as many. */
+static bool many(const struct worker *w)
+{
+	return w->live_workers >= CROWD_WORKERS;
+}
+
+/* Jobs to draw among. Where all that was seen was locked by others, four times as many. */
 static int window(const struct worker *w, const struct store_claim *claim)
 {
-	int64_t x = config_int(w->config, "window"), least = claim->queue_up ? 2 * claim->n : 100 * w->live_workers;
+	int64_t x = config_int(w->config, "window");
 
-	if (x == 0)
-		x = least > WINDOW_MIN ? least : WINDOW_MIN;
+	if (x == 0 && claim->front)
+		x = claim->in_turn ? claim->n : 4 * claim->n * w->live_workers; /* in turn nobody else takes from there */
+	else if (x == 0)
+		x = claim->in_turn ? 2 * claim->n : 100 * w->live_workers;
+	if (x < WINDOW_MIN && config_int(w->config, "window") == 0 && !claim->front)
+		x = WINDOW_MIN;
 	x <<= 2 * w->empty_handed;
 	return x < WINDOW_MAX ? (int)x : WINDOW_MAX;
+}
+
+bool worker_crowd_in_turn(const struct worker *w, int64_t n, uint64_t now)
+{
+	return (w->crowd.claims > 0 || (n >= CROWD_JOBS && many(w))) && now >= w->crowd.apart_ns;
 }
 
 void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now)
 {
 	struct worker_crowd *crowd = &w->crowd;
-	bool large = claim->n >= CROWD_JOBS, many = crowd->claims > 0 || (large && w->live_workers >= CROWD_WORKERS);
 
 	if (claim->n == 0)
 		return; /* for jobs under limits only */
+	claim->in_turn = worker_crowd_in_turn(w, claim->n, now);
+	claim->half = (int)(worker_random(w) & 1);
 	if (crowd->claims > 0)
 		crowd->claims--;
-	claim->queue_up = many && now >= crowd->apart_ns;
-	claim->front = crowd->front = many && large && now < crowd->whole_ns;
-	if (!claim->front)
-		crowd->whole_ns = now + WHOLE_NS;
+	claim->front = crowd->front = (claim->in_turn || many(w)) && crowd->plenty && now < crowd->whole_ns;
+	if (!claim->front) {
+		uint64_t ns = WHOLE_NS * (uint64_t)w->live_workers;
+
+		crowd->whole_ns = now + (ns < WHOLE_MIN_NS ? WHOLE_MIN_NS : ns > WHOLE_MAX_NS ? WHOLE_MAX_NS : ns);
+	}
 	claim->window = window(w, claim);
 }
 
@@ -46,10 +66,9 @@ void worker_crowd_claimed(struct worker *w)
 {
 	size_t got = w->cycle.claimed_len;
 
-	if (w->cycle.seen > (int64_t)got && got < w->last_unlimited / 2)
+	w->crowd.plenty = got > 0 && got >= w->last_unlimited / 2;
+	if (!w->crowd.plenty && w->cycle.seen > (int64_t)got)
 		w->crowd.claims = CROWD_CLAIMS;
-	if (got < w->last_unlimited / 2)
-		w->crowd.whole_ns = 0; /* what is left may lie before the front */
 }
 
 void worker_crowd_locked(struct worker *w, uint64_t now)

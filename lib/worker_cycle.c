@@ -309,12 +309,13 @@ static void take_to_record(struct worker *w, bool renew)
 	attempt_list_add(&w->recording, a);
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, uint64_t now,
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, bool alone, uint64_t now,
 		      struct deferred_error *err)
 {
 	int rc = store_cycle_begin(&w->cycle, w->pg, err);
 
-	take_to_record(w, renew);
+	if (!alone)
+		take_to_record(w, renew);
 	w->releasing = w->release;
 	w->release = NULL;
 	w->adds = false;
@@ -364,7 +365,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	int64_t n;
 	struct worker_oldest o = worker_oldest_lease(w);
 	bool renew = o.n > 0 && ((now >= o.renew_ns && now >= w->renew_ns) || worker_listen_checks(w, now));
-	bool promote, record = w->unrecorded.len > 0, balance;
+	bool promote, record = w->unrecorded.len > 0, balance, in_turn;
 	size_t progress = new_progress(w, now);
 
 	if (o.n == 0)
@@ -383,6 +384,15 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* With results in work an empty-handed claim would only be repeated. */
 	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
 		n = 0;
+	/* What waits for its turn must not have written anything yet: the rest goes first, in a cycle of its own. */
+	in_turn = n > 0 && worker_crowd_in_turn(w, n, now);
+	if (in_turn && !w->crowd.claims_next && (record || w->release || renew || progress > 0 || w->refused.len > 0)) {
+		n = 0;
+		promote = in_turn = false;
+		w->crowd.claims_next = true;
+	} else {
+		w->crowd.claims_next = false;
+	}
 	if (!record && !w->release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
 		return worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote)
@@ -391,7 +401,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 		worker_listen_checked(w, now);
 		w->renew_ns = now + worker_fence_after_ns(w) / 12; /* a row that is locked is tried again, not at once */
 	}
-	return send_cycle(w, n, renew, promote, balance, progress, now, err);
+	return send_cycle(w, n, renew, promote, balance, progress, in_turn, now, err);
 }
 
 static void report_refused(struct worker *w, const struct attempt *a)
@@ -572,7 +582,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool single = w->recording.len == 1 && w->recording.first->alone;
 	bool locked = strcmp(err->sqlstate, "55P03") == 0;
 
-	if (locked && w->cycle.queues_up) {
+	if (locked && w->cycle.in_turn) {
 		worker_crowd_locked(w, now); /* its turn may not have come: it goes on without */
 		locked = false;
 	}

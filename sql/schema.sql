@@ -944,10 +944,10 @@ ALTER FUNCTION deferred.__forget_keys(batch integer) OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__forget_keys(batch integer) IS 'part of deferred.maintain(): removes what is kept of concurrency keys that no hot job has';
 
 --
--- Name: __front(text, integer, xid8, bigint, xid8); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+-- Name: __front(text, integer, xid8, bigint, xid8, integer); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) RETURNS record
+CREATE FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint) RETURNS record
     LANGUAGE plpgsql STABLE STRICT
     AS $$
 declare
@@ -963,7 +963,7 @@ begin
         select h.xid, h.id, h.visible_at > now() as claimed into v_job
         from deferred.__deferred_hot h
         where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-          and (h.xid, h.id) >= (v_xid, v_id) and h.xid < p_until
+          and (h.xid, h.id) >= (v_xid, v_id) and h.xid < p_until and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
         order by h.xid, h.id limit 1;
         if v_job.claimed then
             xid := v_job.xid;
@@ -983,13 +983,14 @@ begin
     select h.id + 1 into v_high
     from deferred.__deferred_hot h
     where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null and h.xid = __front.xid
+      and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
     order by h.id desc limit 1;
     while v_high - v_low > 1 loop
         v_id := v_low + (v_high - v_low) / 2;
         select h.id, h.visible_at > now() as claimed into v_job
         from deferred.__deferred_hot h
         where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-          and h.xid = __front.xid and h.id >= v_id
+          and h.xid = __front.xid and h.id >= v_id and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
         order by h.id limit 1;
         if v_job.claimed then
             id := v_job.id;
@@ -1001,13 +1002,13 @@ begin
 end
 $$;
 
-ALTER FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) OWNER TO deferred_owner;
+ALTER FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint) OWNER TO deferred_owner;
 
 --
--- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) IS 'where in a lane the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
+COMMENT ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint) IS 'where in a lane, or in the half 0 or 1 of it, the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
 
 --
 -- Name: __function_set(text, json); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -5101,6 +5102,36 @@ COMMENT ON COLUMN deferred.__deferred_track.made IS 'steps it reported of that r
 COMMENT ON COLUMN deferred.__deferred_track.lease_until IS 'not reported again by then, it is taken for dead and blocks nobody';
 
 --
+-- Name: __deferred_turn_0; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_turn_0 (
+);
+
+ALTER TABLE deferred.__deferred_turn_0 OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_turn_0; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_turn_0 IS 'locked by a worker that claims in turn with many others; never has rows';
+
+--
+-- Name: __deferred_turn_1; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_turn_1 (
+);
+
+ALTER TABLE deferred.__deferred_turn_1 OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_turn_1; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_turn_1 IS 'as __deferred_turn_0, for the other half of the jobs';
+
+--
 -- Name: __deferred_worker; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -5554,11 +5585,11 @@ REVOKE ALL ON FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, 
 REVOKE ALL ON FUNCTION deferred.__forget_keys(batch integer) FROM PUBLIC;
 
 --
--- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
-REVOKE ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, OUT xid xid8, OUT id bigint) TO deferred_worker;
+REVOKE ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, OUT xid xid8, OUT id bigint) TO deferred_worker;
 
 --
 -- Name: FUNCTION __function_set(name text, settings json); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -6319,6 +6350,18 @@ GRANT UPDATE(limited_jobs) ON TABLE deferred.__deferred_queue TO deferred_worker
 
 GRANT SELECT,DELETE ON TABLE deferred.__deferred_track TO deferred_worker;
 GRANT SELECT ON TABLE deferred.__deferred_track TO deferred_viewer;
+
+--
+-- Name: TABLE __deferred_turn_0; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT UPDATE ON TABLE deferred.__deferred_turn_0 TO deferred_worker;
+
+--
+-- Name: TABLE __deferred_turn_1; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT UPDATE ON TABLE deferred.__deferred_turn_1 TO deferred_worker;
 
 --
 -- Name: TABLE __deferred_worker; Type: ACL; Schema: deferred; Owner: deferred_owner

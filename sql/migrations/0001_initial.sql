@@ -294,6 +294,12 @@ comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on
 alter table deferred.__deferred_worker alter column held set storage external;
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
+-- Workers that claim in turn lock one of these. Two, so that one can read while the other commits.
+create table deferred.__deferred_turn_0 ();
+create table deferred.__deferred_turn_1 ();
+comment on table deferred.__deferred_turn_0 is 'locked by a worker that claims in turn with many others; never has rows';
+comment on table deferred.__deferred_turn_1 is 'as __deferred_turn_0, for the other half of the jobs';
+
 -- ---------------------------------------------------------------- deferring
 
 -- The role that acts: SET ROLE inside a session counts, the definer of these functions does not.
@@ -875,7 +881,7 @@ comment on function deferred.retry(bigint) is 'have a dead, cancelled, expired o
 -- What is claimed lies before what is not, but for a few jobs. Where many workers claim, each would walk over all that the others
 -- hold, the longer the more they are. So the end of it is found by halving: first which transaction it lies in, then where among
 -- the ids of that one. Jobs that are passed over in this way are left to claims that read everything.
-create function deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, out xid xid8, out id bigint)
+create function deferred.__front(p_queue text, p_priority integer, p_xid xid8, p_id bigint, p_until xid8, p_half integer, out xid xid8, out id bigint)
 language plpgsql stable strict
 as $$
 declare
@@ -891,7 +897,7 @@ begin
         select h.xid, h.id, h.visible_at > now() as claimed into v_job
         from deferred.__deferred_hot h
         where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-          and (h.xid, h.id) >= (v_xid, v_id) and h.xid < p_until
+          and (h.xid, h.id) >= (v_xid, v_id) and h.xid < p_until and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
         order by h.xid, h.id limit 1;
         if v_job.claimed then
             xid := v_job.xid;
@@ -911,13 +917,14 @@ begin
     select h.id + 1 into v_high
     from deferred.__deferred_hot h
     where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null and h.xid = __front.xid
+      and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
     order by h.id desc limit 1;
     while v_high - v_low > 1 loop
         v_id := v_low + (v_high - v_low) / 2;
         select h.id, h.visible_at > now() as claimed into v_job
         from deferred.__deferred_hot h
         where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-          and h.xid = __front.xid and h.id >= v_id
+          and h.xid = __front.xid and h.id >= v_id and (p_half < 0 or (hashint8(h.id) & 1) = p_half)
         order by h.id limit 1;
         if v_job.claimed then
             id := v_job.id;
@@ -928,7 +935,7 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__front is 'where in a lane the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
+comment on function deferred.__front is 'where in a lane, or in the half 0 or 1 of it, the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
 
 -- ---------------------------------------------------------------- partitions and retention
 
@@ -1144,6 +1151,7 @@ grant select on deferred.__deferred_migration to deferred_producer, deferred_wor
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
+grant update on deferred.__deferred_turn_0, deferred.__deferred_turn_1 to deferred_worker;
 grant select, insert, update on deferred.__deferred_worker to deferred_worker;
 grant select on deferred.job, deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
 grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;

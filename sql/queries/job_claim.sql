@@ -8,8 +8,8 @@
 -- $10..$16 the parts of the index to be read, in their order (lib/cursor.h), arrays in step: queue text[], highest
 --   priority int4[], lowest priority int4[], first transaction xid8[] (NULL: a gap), first id in it int8[], transaction
 --   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole
--- $17 1: pass over what lies before the jobs that others hold (deferred.__front), int4. There may be ready jobs among it, so
---   that a claim which must not miss any says 0
+-- $17 1: pass over what lies before the jobs that others hold (deferred.__front), int4; 2 or 3: and over those of the other
+--   half of the jobs, which another worker claims at the same time. A claim that must not miss any ready job says 0
 -- $18 where the last claim left the row of the worker, text; NULL: not known
 -- returns one row a job: id (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),
 --   backoff_floor_ms (int8), backoff_ceiling_ms (int8), backoff_exponent (float8), created_at (timestamptz),
@@ -38,7 +38,7 @@ segment as materialized (
     select s.queue, s.high, s.low, coalesce(f.xid, s.from_xid) as from_xid, coalesce(f.id, s.from_id) as from_id, s.until_xid
     from unnest($10::text[], $11::int4[], $12::int4[], $13::xid8[], $14::int8[], $15::xid8[], $16::xid8[])
         as s(queue, high, low, from_xid, from_id, until_xid, hole)
-    cross join deferred.__front(case when $17::int4 = 1 and s.hole is null then s.queue end, s.high, s.from_xid, s.from_id, s.until_xid) f
+    cross join deferred.__front(case when $17::int4 > 0 and s.hole is null then s.queue end, s.high, s.from_xid, s.from_id, s.until_xid, $17::int4 - 2) f
     where s.hole is null or pg_visible_in_snapshot(s.hole, pg_current_snapshot())
     union all
     select q.name, 32767, -32768, null, null, null
@@ -54,6 +54,7 @@ seen as materialized (
              from deferred.__deferred_hot h
              where h.queue = s.queue and h.priority = s.high and h.due_at is null and not h.limited
                and (h.xid, h.id) >= (s.from_xid, s.from_id) and h.xid < s.until_xid
+               and ($17::int4 < 2 or (hashint8(h.id) & 1) = $17::int4 - 2)
                and h.visible_at <= now() and h.fn is not null and h.fn <> all ($7::text[])
              order by h.xid, h.id limit $2::int4)
             union all

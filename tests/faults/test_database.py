@@ -274,18 +274,19 @@ def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(
 def test_a_worker_whose_turn_does_not_come_claims_all_the_same(db):
     """Where many claim at once they do it in turn; whoever has his and does not end holds up nobody for long."""
     ids = [r[0] for r in db.sql("select deferred.defer('noop') from generate_series(1, 3000)")]
+    turn = "relation in ('deferred.__deferred_turn_0'::regclass, 'deferred.__deferred_turn_1'::regclass)"
     holder = db.connect()
     with holder.cursor() as cursor:
-        cursor.execute("select pg_advisory_xact_lock(1145390700, hashtext('*') & -2), pg_advisory_xact_lock(1145390700, hashtext('*') | 1)")
+        cursor.execute("lock table deferred.__deferred_turn_0, deferred.__deferred_turn_1 in exclusive mode")
         runs = [db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s", "--pidfile", f"{db.dir}/p{i}"]) for i in range(4)]
-        wait_for(lambda: db.one("select count(*) from pg_locks where locktype = 'advisory' and classid = 1145390700 and not granted") > 0 or db.hot() == 0,
-                 what="they queue up")
+        wait_for(lambda: db.one(f"select count(*) from pg_locks where {turn} and not granted") > 0 or db.hot() == 0,
+                 what="they wait for their turn")
         assert db.hot() > 0
         assert [r.wait(60) for r in runs] == [0] * 4, [r.output() for r in runs]
     holder.close()
     assert db.hot() == 0
     assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and attempt = 1") == len(ids)
-    assert db.one("select count(*) from pg_locks where locktype = 'advisory' and classid = 1145390700") == 0
+    assert db.one(f"select count(*) from pg_locks where {turn}") == 0
     ledger(db)
 
 

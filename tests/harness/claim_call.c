@@ -6,9 +6,10 @@
  *
  * A line is one cycle; its parts, separated by ";", are sent in the order of a real one, whatever theirs is:
  *
- *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   front N   rollback
+ *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   rollback
  *
- * front is a claim that passes over what others hold. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
+ * Instead of claim: front passes over what others hold; first and second do so in turn with others, and claim from that half
+ * of the jobs; turn claims in turn, and reads everything. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
  * LOOK-EVERY-th claim (1) moves the cursor on. Ids are those of jobs claimed before. What a claim has met and cannot take
  * is put right by the next one.
  * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), holds (print ids held).
@@ -84,8 +85,24 @@ struct asked {
 	size_t finish_len, retry_len, release_len, renew_len;
 	bool promote, rollback;
 	int claim; /* -1: no */
-	bool front;
+	const struct way *way;
 };
+
+/* Ways to claim. */
+static const struct way {
+	const char *verb;
+	bool front, in_turn;
+	int half;
+} ways[] = { { "claim", false, false, 0 }, { "front", true, false, 0 }, { "first", true, true, 0 }, { "second", true, true, 1 },
+	     { "turn", false, true, 0 } };
+
+static const struct way *way_of(const char *verb)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (strcmp(ways[i].verb, verb) == 0)
+			return &ways[i];
+	return NULL;
+}
 
 static struct job *find(const char *word)
 {
@@ -132,9 +149,9 @@ static void read_part(struct asked *asked, char *part)
 		asked->promote = true;
 	} else if (strcmp(verb, "rollback") == 0) {
 		asked->rollback = true;
-	} else if ((strcmp(verb, "claim") == 0 || strcmp(verb, "front") == 0) && (word = strtok_r(NULL, " \n", &at))) {
+	} else if (way_of(verb) && (word = strtok_r(NULL, " \n", &at))) {
 		asked->claim = atoi(word);
-		asked->front = *verb == 'f';
+		asked->way = way_of(verb);
 	} else if (strcmp(verb, "finish") == 0) {
 		while ((word = strtok_r(NULL, " \n", &at)))
 			asked->finish[asked->finish_len++] = attempt_of(find(word), true, 0);
@@ -154,12 +171,12 @@ static void read_part(struct asked *asked, char *part)
 	}
 }
 
-static int add_claim(struct store_cycle *cycle, int n, bool front, struct deferred_error *err)
+static int add_claim(struct store_cycle *cycle, int n, const struct way *way, struct deferred_error *err)
 {
 	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
 				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .unknown = unknown,
 				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
-				     .front = front };
+				     .front = way->front, .in_turn = way->in_turn, .half = way->half };
 
 	cursor_forget_when_old(&cursor, clock_ns());
 	return store_cycle_claim(cycle, &scope, &claim, err);
@@ -192,7 +209,7 @@ static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_
 	if (rc == 0 && asked->claim >= 0 && lapsed.len > 0 && !asked->rollback)
 		rc = store_cycle_lapsed(cycle, &lapsed, scope.max_attempts, err);
 	if (rc == 0 && asked->claim >= 0)
-		rc = add_claim(cycle, asked->claim, asked->front, err);
+		rc = add_claim(cycle, asked->claim, asked->way, err);
 	if (rc == 0 && asked->rollback)
 		rc = add_refused(cycle, err);
 	return rc == 0 ? store_cycle_send(cycle, err) : rc;

@@ -996,8 +996,8 @@ class Model:
         self.rng.shuffle(parts)
         due = {i for i, in self.db.sql("select id from deferred.__deferred_hot where due_at <= now()")} - self.locked if promotes else set()
         claims = self.rng.random() < 0.8
-        n, front = self.rng.choice((1, 3, 10, 50, ALL)), self.rng.random() < 0.3
-        parts += ["promote"] * promotes + [f"{'front' if front else 'claim'} {n}"] * claims
+        n, way = self.rng.choice((1, 3, 10, 50, ALL)), self.rng.choices(("claim", "front", "first", "second", "turn"), (60, 10, 10, 10, 10))[0]
+        parts += ["promote"] * promotes + [f"{way} {n}"] * claims
         fails = self.rng.random() < 0.1
         if not parts:
             return
@@ -1012,7 +1012,7 @@ class Model:
         assert set(claimed) <= claimable, f"{sorted(set(claimed) - claimable)} are not to be had"
         if claims:  # a draw may fall on jobs that others have locked
             most, locked = min(n, len(claimable)), 0 if n == ALL else len(self.locked)
-            assert (0 if front else most - locked) <= len(claimed) <= most, f"of {sorted(claimable)}, {n} at most: {claimed}"
+            assert (most - locked if way in ("claim", "turn") else 0) <= len(claimed) <= most, f"of {sorted(claimable)}, {n} at most: {claimed}"
         if fails:
             self.state = before
             return

@@ -3,11 +3,12 @@
 What a claim from the front does to the cursor is tested by the model in test_cursor.py, where some claims are made so.
 """
 
+import concurrent.futures
 import random
 
 import pytest
 
-from harness import ledger
+from harness import ledger, wait_for
 from test_cursor import caller, ids, index_reads, lapse, many, same  # noqa: F401
 
 MAX_XID = 2**64 - 1
@@ -34,9 +35,10 @@ def rows(db):
                      where queue = 'default' and priority = 0 order by xid, id""")
 
 
-def front(db, at=None, until=MAX_XID):
+def front(db, at=None, until=MAX_XID, half=-1):
     xid, job = at or (0, -2**63)
-    return db.sql("select xid::text::bigint, id from deferred.__front('default', 0, %s::text::xid8, %s, %s::text::xid8)", str(xid), job, str(until))[0]
+    return db.sql("select xid::text::bigint, id from deferred.__front('default', 0, %s::text::xid8, %s, %s::text::xid8, %s)",
+                  str(xid), job, str(until), half)[0]
 
 
 SIZES = [(1,), (40,), (1, 1, 1), (20, 1, 1, 20, 1), (1, 30, 1)]
@@ -85,6 +87,54 @@ def test_the_front_of_anything_is_where_it_began_or_a_claimed_job(db):
         assert (found == at) or dict((r[:2], r[2]) for r in lane)[at], f"seed {seed}: the first was ready"
     let_go(db)
     ledger(db)
+
+
+def test_each_half_has_a_front_of_its_own(db):
+    jobs = fill(db, 40, 1, 1, 40)
+    half = dict(db.sql("select id, hashint8(id) & 1 from deferred.__deferred_hot"))
+    first, second = ([r[:2] for r in rows(db) if half[r[1]] == h] for h in (0, 1))
+    assert abs(len(first) - len(second)) < 40
+    claim(db, [j for _, j in first[:12]])
+    claim(db, [j for _, j in second[:5]])
+    assert front(db, half=0) == first[11] and front(db, half=1) == second[4]
+    claim(db, [j for _, j in first])
+    assert front(db, half=0) == first[-1] and front(db, half=1) == second[4]
+    let_go(db)
+    assert front(db, half=0) == front(db, half=1) == (0, -2**63)
+    assert len(jobs) == db.hot()
+
+
+def test_two_who_claim_in_turn_do_not_meet(db, caller):  # noqa: F811
+    jobs = fill(db, 400)
+    half = dict(db.sql("select id, hashint8(id) & 1 from deferred.__deferred_hot"))
+    one, two, whole = caller("-w", "50"), caller("-w", "50"), caller()
+    jobs = sorted(set(jobs) - set(one.claim(1) + two.claim(1)))  # they learn of the lane
+    got = [ids(c.cycle(f"{way} 50")) for c in (one, two) for way in ("first", "second")]
+    assert [len(g) for g in got] == [50] * 4 and len(set(sum(got, []))) == 200
+    for g, h in zip(got, (0, 1, 0, 1)):
+        assert {half[i] for i in g} == {h}
+    for h, taken in ((0, got[0] + got[2]), (1, got[1] + got[3])):
+        assert sorted(taken) == [i for i in jobs if half[i] == h][:100], "the first of the half, nothing left between them"
+    assert same(db, whole) == set(jobs) - set(sum(got, []))
+
+
+def test_who_waits_for_its_turn_holds_no_snapshot_and_goes_without_after_a_while(db, caller):  # noqa: F811
+    """What dies while others wait can be removed; and a turn that does not come is an error that the worker bears."""
+    fill(db, 10)
+    one = caller("-l", "4000")
+    one.cycle("first 1")  # the first time its session reads the catalog, with a snapshot
+    held = db.connect()
+    with held.cursor() as c:
+        c.execute("lock table deferred.__deferred_turn_0 in exclusive mode")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answer = pool.submit(one.say, "first 5")
+        waiting = wait_for(lambda: db.sql("select backend_xmin, backend_xid from pg_stat_activity"
+                                          " where wait_event_type = 'Lock' and query like '%turn_0%'"))
+    assert waiting == [(None, None)]
+    assert "lock timeout" in answer.result()["error"]
+    assert len(ids(one.cycle("second 5"))) > 0, "its connection has left the transaction that failed"
+    held.rollback()
+    assert len(ids(one.cycle("first 5"))) > 0
 
 
 def test_a_claim_from_the_front_reads_little(db, caller):  # noqa: F811

@@ -1,0 +1,2 @@
+-- job_turn_begin: first of a claim in turn. LOCK TABLE wants a transaction that was begun in so many words.
+begin
