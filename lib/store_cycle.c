@@ -622,13 +622,14 @@ int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err)
 	return add_simple(cycle, &sql_job_next_due, TAG_NEXT_DUE, err);
 }
 
-int store_cycle_keep(struct store_cycle *cycle, int64_t worker, struct deferred_error *err)
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
+	store_arg_queues(&args, scope);
 	rc = pg_pipeline_add(cycle->pg, &sql_worker_keep, &args, TAG_KEEP, err);
 	pg_args_clear(&args);
 	if (rc == 0)

@@ -120,7 +120,7 @@ int store_cycle_track(struct store_cycle *cycle, const struct store_track *track
 int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err);
 /* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; next_due_ms is
  * set too. */
-int store_cycle_keep(struct store_cycle *cycle, int64_t worker, struct deferred_error *err);
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
 void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed and limited */

@@ -117,6 +117,7 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_text(&args, host);
 	pg_arg_int4(&args, pid);
 	pg_arg_text(&args, DEFERRED_VERSION);
+	store_arg_queues(&args, scope);
 	return run_one(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
 }
 

@@ -94,7 +94,7 @@ int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 	w->idle.keep_ns = now + KEEP_NS;
 	w->idle.keeping = true;
 	if (rc == 0)
-		rc = store_cycle_keep(&w->cycle, w->worker_id, err);
+		rc = store_cycle_keep(&w->cycle, &w->scope, w->worker_id, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)

@@ -5144,7 +5144,8 @@ CREATE TABLE deferred.__deferred_worker (
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     seen_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
-    held bigint[] DEFAULT '{}'::bigint[] NOT NULL
+    held bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    queues text[]
 )
 WITH (fillfactor='50', autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY deferred.__deferred_worker ALTER COLUMN held SET STORAGE EXTERNAL;
@@ -5210,6 +5211,12 @@ COMMENT ON COLUMN deferred.__deferred_worker.ended_at IS 'when it ended, or was 
 --
 
 COMMENT ON COLUMN deferred.__deferred_worker.held IS 'ids it may hold a claim on, so that its successor finds them without a scan';
+
+--
+-- Name: COLUMN __deferred_worker.queues; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_worker.queues IS 'queues it serves; NULL: all';
 
 --
 -- Name: __deferred_worker_id_seq; Type: SEQUENCE; Schema: deferred; Owner: deferred_owner

@@ -278,7 +278,8 @@ create table deferred.__deferred_worker (
     started_at timestamptz not null default clock_timestamp(),
     seen_at    timestamptz not null default clock_timestamp(),
     ended_at   timestamptz,
-    held       bigint[] not null default '{}'
+    held       bigint[] not null default '{}',
+    queues     text[]
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
@@ -290,6 +291,7 @@ comment on column deferred.__deferred_worker.started_at is 'when it registered';
 comment on column deferred.__deferred_worker.seen_at is 'its last claim or renewal';
 comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
 comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on, so that its successor finds them without a scan';
+comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
 -- Up to some thousand ids, written anew by each claim: compressing them costs more than they are worth.
 alter table deferred.__deferred_worker alter column held set storage external;
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;

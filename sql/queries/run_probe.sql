@@ -2,7 +2,7 @@
 -- $1 queues served, text[]; NULL: all
 -- $2 instance: host and pidfile, text
 -- returns one row: schema version (int4), some job is ready or due (bool), the previous run of this
---   instance left claims behind (bool), live workers (int8)
+--   instance left claims behind (bool), live workers of these queues (int8)
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
 --   __deferred_hot_delayed, __deferred_worker_alive
 select (select max(m.version) from deferred.__deferred_migration m),
@@ -22,4 +22,5 @@ select (select max(m.version) from deferred.__deferred_migration m),
                   where h.due_at <= now() and h.fn is not null and ($1::text[] is null or h.queue = any ($1))),
        exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null),
        (select count(*) from deferred.__deferred_worker w
-        where w.ended_at is null and w.seen_at > now() - interval '5 minutes')
+        where w.ended_at is null and w.seen_at > now() - interval '5 minutes'
+          and (w.queues is null or $1::text[] is null or w.queues && $1))

@@ -34,11 +34,11 @@ class Worker:
 
     receipts = iter(range(1001, 10**9))
 
-    def __init__(self, db, instance):
+    def __init__(self, db, instance, queues=None):
         self.connection = db.connect(application_name="worker")
         self.prepared = set()
         self.seen = None  # jobs the last claim saw in its window
-        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test")[0][0]
+        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues)[0][0]
         self.commit()
 
     def ask(self, name, *args):
@@ -126,8 +126,8 @@ def worker(db):
     """Makes workers. At the end they are closed, and the tables have to agree with each other."""
     made = []
 
-    def make(instance="host:/pid"):
-        made.append(Worker(db, instance))
+    def make(instance="host:/pid", queues=None):
+        made.append(Worker(db, instance, queues))
         return made[-1]
     yield make
     for w in made:
@@ -826,6 +826,17 @@ def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
     assert probe(w)["live"] == 0
 
 
+def test_only_workers_of_the_same_queues_count_as_many(db, worker):
+    worker(queues=["a"]), worker(queues=["a", "b"]), worker(queues=["c"])
+    every = worker()
+    live = {str(q): probe(every, q)["live"] for q in (None, ["a"], ["b"], ["c"], ["d"], ["b", "c"])}
+    assert live == {"None": 4, "['a']": 3, "['b']": 2, "['c']": 2, "['d']": 1, "['b', 'c']": 3}
+    assert [every.ask("worker_keep", every.id, q)[0][2] for q in (["b"], None)] == [2, 4]
+    assert every.ask("worker_keep", every.id, ["d"])[0][2] == 1
+    every.commit()
+    assert db.one("select queues from deferred.__deferred_worker where id = %s", every.id) == ["d"] and probe(every, ["a"])["live"] == 2
+
+
 # ---- what it costs the server
 
 def statements(w):
@@ -876,7 +887,7 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         """A generic plan is kept in its session once it was made."""
         made = {}
         for name, (args, _) in statements(w).items():
-            w.ask("worker_register", "host:/pid", "host", 1, "test")  # has the transaction begin with the settings
+            w.ask("worker_register", "host:/pid", "host", 1, "test", None)  # has the transaction begin with the settings
             assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [("off", "force_generic_plan")]
             w.prepare(name)
             made[name] = w.ask_plain("explain (format json) " + w.call(name, args), *args)[0][0][0]["Plan"]
