@@ -6,12 +6,13 @@ from stage import Failed
 
 TITLE = "One defer a transaction"
 CLIENTS = (1, 4, 16)
+SLICES = 4  # a round: short ones in turns, for what disturbs the machine lasts for seconds
 NAMES = {"bare": "INSERT of one row, pgbench", "rows": "INSERT of the two rows, pgbench", "c": "deferred_defer(), C",
          "sql": "deferred.defer(), pgbench"}
 
 
 def run(b):
-    seconds = 1 if b.quick else 4
+    seconds = 1
     with b.database() as db:
         plain = Plain(db)
 
@@ -51,7 +52,8 @@ def run(b):
             b.say(f"{clients} client(s)")
             figures[clients] = b.in_turns({
                 "bare": pgbench(INSERT_BARE, "bare", clients), "rows": pgbench(INSERT_ROWS, "plain.hot", clients),
-                "c": library(clients), "sql": pgbench(DEFER, "deferred.__deferred_hot", clients)})
+                "c": library(clients), "sql": pgbench(DEFER, "deferred.__deferred_hot", clients)},
+                rounds=b.rounds * (1 if b.quick else SLICES))
     for clients, f in figures.items():
         for way, name in NAMES.items():
             b.report.row(f"{clients} client(s): {name}", f[way], "calls/s", None if way == "bare" else f["bare"],
