@@ -17,7 +17,7 @@ enum {
 	OID_FLOAT8_ARRAY = 1022, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
 };
 
-#define MAX_PREPARED 32
+#define MAX_PREPARED 64
 
 struct pg {
 	PGconn *conn;
@@ -37,6 +37,7 @@ struct pg {
 	} *expected;
 	size_t expected_len, expected_at, expected_cap;
 	bool syncing;
+	bool began; /* the pipeline is in a transaction begun by pg_pipeline_begin() */
 	struct deferred_error pipeline_err;
 	void (*on_notice)(void *data, const char *sqlstate, const char *message);
 	void *notice_data;
@@ -808,25 +809,63 @@ static bool in_pipeline(const struct pg *pg, const struct sql_statement *stmt)
 	return false;
 }
 
+/* Statements of the pipeline itself: their results are nobody's business. */
+static const struct sql_statement begin = { "begin", "begin" }, commit = { "commit", "commit" }, rollback = { "rollback", "rollback" };
+
+#define TAG_OWN (-1)
+
+static int add_own(struct pg *pg, const struct sql_statement *stmt, struct deferred_error *err)
+{
+	if (reserve_expected(pg) < 0)
+		return error_set(err, DEFERRED_ENOMEM, stmt->name, "out of memory");
+	if (!PQsendQueryParams(pg->conn, stmt->text, 0, NULL, NULL, NULL, NULL, 1))
+		return result_failed(pg, NULL, stmt->name, err);
+	expect(pg, TAG_OWN, stmt, NULL);
+	return 0;
+}
+
+static int enter_pipeline(struct pg *pg, const char *where, struct deferred_error *err)
+{
+	bool failed = pg->began && PQtransactionStatus(pg->conn) == PQTRANS_INERROR;
+
+	if (PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF)
+		return 0;
+	PQsetnonblocking(pg->conn, 1);
+	if (!PQenterPipelineMode(pg->conn))
+		return result_failed(pg, NULL, where, err);
+	pg->expected_len = pg->expected_at = 0;
+	error_clear(&pg->pipeline_err);
+	pg->began = false;
+	return failed ? add_own(pg, &rollback, err) : 0;
+}
+
+int pg_pipeline_begin(struct pg *pg, struct deferred_error *err)
+{
+	int rc = enter_pipeline(pg, begin.name, err);
+
+	if (rc == 0)
+		rc = add_own(pg, &begin, err);
+	if (rc == 0)
+		pg->began = true;
+	return rc;
+}
+
 int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err)
 {
-	bool named = !pg->unnamed && pg->prepared_len < MAX_PREPARED;
+	bool known, named;
 	struct wire w;
 	int rc, sent;
 
 	rc = to_wire(&w, args, stmt->name, err);
+	if (rc == 0)
+		rc = enter_pipeline(pg, stmt->name, err);
 	if (rc < 0)
 		return rc;
-	if (PQpipelineStatus(pg->conn) == PQ_PIPELINE_OFF) {
-		PQsetnonblocking(pg->conn, 1);
-		if (!PQenterPipelineMode(pg->conn))
-			return result_failed(pg, NULL, stmt->name, err);
-		pg->expected_len = pg->expected_at = 0;
-		error_clear(&pg->pipeline_err);
-	}
 	if (reserve_expected(pg) < 0)
 		return error_set(err, DEFERRED_ENOMEM, stmt->name, "out of memory");
-	if (named && !is_prepared(pg, stmt) && !in_pipeline(pg, stmt)) {
+	known = is_prepared(pg, stmt) || in_pipeline(pg, stmt);
+	named = !pg->unnamed && (known || pg->prepared_len < MAX_PREPARED);
+	if (named && !known) {
 		if (!PQsendPrepare(pg->conn, stmt->name, stmt->text, w.n, w.types))
 			return result_failed(pg, NULL, stmt->name, err);
 		expect(pg, tag, stmt, stmt);
@@ -843,6 +882,10 @@ int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_a
 
 int pg_pipeline_send(struct pg *pg, struct deferred_error *err)
 {
+	int rc = pg->began ? add_own(pg, &commit, err) : 0;
+
+	if (rc < 0)
+		return rc;
 	if (!PQpipelineSync(pg->conn) || PQflush(pg->conn) < 0)
 		return result_failed(pg, NULL, "pipeline", err);
 	pg->syncing = true;
@@ -870,6 +913,8 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 			pg->expected_at++;
 			if (status == PGRES_COMMAND_OK && preparing)
 				set_prepared(pg, preparing);
+			else if (pg->expected[at].tag == TAG_OWN && status == PGRES_COMMAND_OK)
+				;
 			else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
 				on_result(data, pg->expected[at].tag, (struct pg_result *)res);
 			else if (status != PGRES_PIPELINE_ABORTED)
@@ -895,8 +940,6 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 	*done = true;
 	if (PQexitPipelineMode(pg->conn) == 1)
 		PQsetnonblocking(pg->conn, 0);
-	if (PQtransactionStatus(pg->conn) == PQTRANS_INERROR)
-		PQclear(PQexec(pg->conn, "rollback")); /* one of the statements had begun a transaction */
 	if (pg->pipeline_err.code) {
 		if (err && !err->code)
 			*err = pg->pipeline_err;

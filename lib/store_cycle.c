@@ -490,7 +490,7 @@ static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *cl
 
 	snprintf(text, sizeof(text), "%lld", (long long)(wait_ms < TURN_MS ? wait_ms : TURN_MS));
 	cycle->in_turn = true;
-	rc = add_simple(cycle, &sql_job_turn_begin, TAG_IGNORE, err);
+	rc = pg_pipeline_begin(cycle->pg, err);
 	if (rc == 0)
 		rc = add_patience(cycle, text, err);
 	if (rc == 0)
@@ -639,10 +639,8 @@ int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope,
 
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
-	int rc = cycle->in_turn ? add_simple(cycle, &sql_job_turn_end, TAG_IGNORE, err) : 0;
-
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
-	return rc == 0 ? pg_pipeline_send(cycle->pg, err) : rc;
+	return pg_pipeline_send(cycle->pg, err);
 }
 
 struct place {

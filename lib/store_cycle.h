@@ -31,7 +31,7 @@ struct store_lease {
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
-	bool in_turn;            /* with other workers, in a transaction begun and ended by statements */
+	bool in_turn;            /* with other workers */
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
 	bool claims_limited;     /* jobs under limits were asked for */
