@@ -50,7 +50,9 @@ void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t no
 	if (claim->n == 0)
 		return; /* for jobs under limits only */
 	claim->in_turn = worker_crowd_in_turn(w, claim->n, now);
-	claim->half = (int)(worker_random(w) & 1);
+	/* One after the other, not at random: what lags behind in one half keeps the cursor from passing what is dead in the other. */
+	if (claim->in_turn)
+		claim->half = (int)((w->worker_id + crowd->turns++) & 1);
 	if (crowd->claims > 0)
 		crowd->claims--;
 	claim->front = crowd->front = (claim->in_turn || many(w)) && crowd->plenty && now < crowd->whole_ns;

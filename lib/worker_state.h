@@ -83,6 +83,7 @@ struct worker_scale {
 
 /* See worker_crowd.c. */
 struct worker_crowd {
+	unsigned int turns;        /* had so far */
 	int claims;                /* still to be made in turn, for one has met many jobs that others had locked */
 	bool front;                /* the last claim began behind what others held */
 	bool plenty;               /* it found enough: the next one may do so too, */
