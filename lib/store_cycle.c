@@ -522,6 +522,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
 	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
 	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
+	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);

@@ -79,6 +79,7 @@ struct store_claim {
 	int64_t worker, receipt, lease_ms, seed;
 	const char *place;          /* of the worker's row, as the last claim said; NULL or "": not known */
 	int window, n;
+	int drawn;                  /* n at least: more than that where some are expected to be locked */
 	int limited, rated;         /* asked for under limits, and of these with a rate */
 	const char *const *unknown; /* functions not to be handed out */
 	size_t unknown_len;

@@ -23,7 +23,7 @@ static bool many(const struct worker *w)
 	return w->live_workers >= CROWD_WORKERS;
 }
 
-/* Jobs to draw among. Where all that was seen was locked by others, four times as many. */
+/* Jobs to draw among. Where all that was drawn was locked by others, four times as many. */
 static int window(const struct worker *w, const struct store_claim *claim)
 {
 	int64_t x = config_int(w->config, "window");
@@ -62,6 +62,7 @@ void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t no
 		crowd->whole_ns = now + (ns < WHOLE_MIN_NS ? WHOLE_MIN_NS : ns > WHOLE_MAX_NS ? WHOLE_MAX_NS : ns);
 	}
 	claim->window = window(w, claim);
+	claim->drawn = claim->n < claim->window >> 2 * w->empty_handed ? claim->n << 2 * w->empty_handed : claim->window;
 }
 
 void worker_crowd_claimed(struct worker *w)

@@ -11,6 +11,7 @@
 -- $17 1: pass over what lies before the jobs that others hold (deferred.__front), int4; 2 or 3: and over those of the other
 --   half of the jobs, which another worker claims at the same time. A claim that must not miss any ready job says 0
 -- $18 where the last claim left the row of the worker, text; NULL: not known
+-- $19 jobs drawn, of which the first $3 that nobody has locked are taken, int4
 -- returns one row a job: id (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),
 --   backoff_floor_ms (int8), backoff_ceiling_ms (int8), backoff_exponent (float8), created_at (timestamptz),
 --   wait_us (int8), fn, label, params, queue, priority (int4), lease in milliseconds (int8),
@@ -68,14 +69,14 @@ seen as materialized (
         limit $2::int4) f),
 pick as materialized (
     (select s.tid from seen s where s.plain and (select count(*) < 2 from queue)
-     order by s.priority desc, hashint8extended(s.id, $9::int8) limit $3::int4)
+     order by s.priority desc, hashint8extended(s.id, $9::int8) limit $19::int4)
     union all
     (select p.tid
      from (select s.tid, s.priority, s.weight, s.head_start,
                   row_number() over (partition by s.name, s.priority order by hashint8extended(s.id, $9::int8)) as n
            from seen s where s.plain and (select count(*) > 1 from queue)) p
      order by p.priority desc, (p.n - 1 + p.head_start) / p.weight
-     limit $3::int4)),
+     limit $19::int4)),
 row as materialized (
     select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.priority, h.queue,
            h.fn = any (array(select f.name from deferred.__deferred_function f))
@@ -83,7 +84,7 @@ row as materialized (
     from pick p join deferred.__deferred_hot h on h.ctid = p.tid
     where not h.limited
       and coalesce(h.due_at, '-infinity') = '-infinity' and h.visible_at <= now() and h.receipt is null
-    for update of h skip locked),
+    limit $3::int4 for update of h skip locked),
 taken as (
     update deferred.__deferred_hot h
     set attempt = h.attempt + 1, receipt = $5::int8, worker = $4::int8, started_at = now(),

@@ -283,6 +283,7 @@ def test_a_worker_whose_turn_does_not_come_claims_all_the_same(db):
                  what="they wait for their turn")
         assert db.hot() > 0
         assert [r.wait(60) for r in runs] == [0] * 4, [r.output() for r in runs]
+    holder.rollback()
     holder.close()
     assert db.hot() == 0
     assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and attempt = 1") == len(ids)
@@ -372,7 +373,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         cursor.execute("prepare session_setup as " + statement("session_setup"))
         cursor.execute("execute session_setup('60000')")
         for name, arguments in {
-            "job_claim": "null, 1000, 100, 1, 2, 60000, '{}', '{}', 3" + ", '{}'" * 7 + ", 0, null",
+            "job_claim": "null, 1000, 100, 1, 2, 60000, '{}', '{}', 3" + ", '{}'" * 7 + ", 0, null, 100",
             "job_finish": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 12),
             "job_retry": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 13 + ["1"]),
         }.items():

@@ -69,12 +69,12 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None):
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None, drawn=0):
         """Without a cursor: every queue is read whole. What has lapsed is put right and asked for again."""
         receipt, jobs = next(self.receipts), []
         for _ in range(20):
             rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
-                            list(held) + ids(jobs), seed, *([[]] * 7), 0, place)
+                            list(held) + ids(jobs), seed, *([[]] * 7), 0, place, max(drawn, n - len(jobs)))
             seen, lapsed, self.limits, self.place = rows[0][16:]
             self.seen = seen if not jobs else self.seen
             jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
@@ -792,6 +792,21 @@ def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
     other.commit()
 
 
+def test_where_many_are_locked_more_are_drawn_than_taken(db, worker):
+    jobs, w = many(db, 60), worker()
+    holder = db.connect()
+    with holder.cursor() as cursor:
+        cursor.execute("select id from deferred.__deferred_hot where id <> all (%s) for update", (jobs[40:43],))
+        assert set(ids(w.claim(2, drawn=60))) < set(jobs[40:43])
+        w.commit()
+        assert len(w.claim(2, drawn=60)) == 1
+        w.commit()
+    holder.rollback()
+    holder.close()
+    assert len(w.claim(5, drawn=60)) == 5
+    w.commit()
+
+
 # ---- the probe
 
 def probe(w, served=None, instance="host:/pid"):
@@ -848,7 +863,7 @@ def statements(w):
         "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None, 100), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, [MINUTE] * 3), hot),
