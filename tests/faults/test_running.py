@@ -163,7 +163,7 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_children(running):
     run = service(running, "--listen")
     job = defer(running, "stubborn")
     begun(running)
-    assert len(running.orphans()) >= 3, "runner, shell, sleep"
+    wait_for(lambda: len(running.orphans()) >= 3, what="runner, shell, sleep")
     cancel(running, job)
     wait_for(lambda: len(running.orphans()) <= 1, 5, "shell and sleep are gone")
     stop(run)
