@@ -274,7 +274,8 @@ def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(
 def test_a_worker_whose_turn_does_not_come_claims_all_the_same(db):
     """Where many claim at once they do it in turn; whoever has his and does not end holds up nobody for long."""
     ids = [r[0] for r in db.sql("select deferred.defer('noop') from generate_series(1, 3000)")]
-    turn = "relation in ('deferred.__deferred_turn_0'::regclass, 'deferred.__deferred_turn_1'::regclass)"
+    turn = ("relation in ('deferred.__deferred_turn_0'::regclass, 'deferred.__deferred_turn_1'::regclass)"
+            " and database = (select oid from pg_database where datname = current_database())")
     holder = db.connect()
     with holder.cursor() as cursor:
         cursor.execute("lock table deferred.__deferred_turn_0, deferred.__deferred_turn_1 in exclusive mode")

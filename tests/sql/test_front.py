@@ -129,7 +129,7 @@ def test_who_waits_for_its_turn_holds_no_snapshot_and_goes_without_after_a_while
     with concurrent.futures.ThreadPoolExecutor() as pool:
         answer = pool.submit(one.say, "first 5")
         waiting = wait_for(lambda: db.sql("select backend_xmin, backend_xid from pg_stat_activity"
-                                          " where wait_event_type = 'Lock' and query like '%turn_0%'"))
+                                          " where datname = current_database() and wait_event_type = 'Lock' and query like '%turn_0%'"))
     assert waiting == [(None, None)]
     assert "lock timeout" in answer.result()["error"]
     assert len(ids(one.cycle("second 5"))) > 0, "its connection has left the transaction that failed"
