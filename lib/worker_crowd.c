@@ -28,12 +28,13 @@ static int window(const struct worker *w, const struct store_claim *claim)
 {
 	int64_t x = config_int(w->config, "window");
 
-	if (x == 0 && claim->front)
+	if (x == 0 && claim->front) {
 		x = claim->in_turn ? claim->n : 4 * claim->n * w->live_workers; /* in turn nobody else takes from there */
-	else if (x == 0)
+	} else if (x == 0) {
 		x = claim->in_turn ? 2 * claim->n : 100 * w->live_workers;
-	if (x < WINDOW_MIN && config_int(w->config, "window") == 0 && !claim->front)
-		x = WINDOW_MIN;
+		if (x < WINDOW_MIN)
+			x = WINDOW_MIN;
+	}
 	x <<= 2 * w->empty_handed;
 	return x < WINDOW_MAX ? (int)x : WINDOW_MAX;
 }
