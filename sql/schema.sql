@@ -853,6 +853,8 @@ CREATE FUNCTION deferred.__enqueue_opts(fn text, params json, opts json, queue t
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 declare
+    options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency}';
     o   jsonb := opts::jsonb;
     bad record;
 begin
@@ -867,16 +869,10 @@ begin
     if o - 'queue' = '{}' then
         return deferred.defer(fn, params, queue => coalesce(queue, o->>'queue'));
     end if;
-    if o - '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,backoff_floor,
-             backoff_ceiling,backoff_exponent,concurrency_key,concurrency}'::text[] <> '{}' then
-        select k into bad
-        from jsonb_object_keys(o) k
-        where k not in ('queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key', 'on_duplicate',
-                        'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'concurrency_key', 'concurrency')
-        limit 1;
-        raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(bad.k, 200))),
-            hint = 'options: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, '
-                   'max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
+    if o - options <> '{}' then
+        raise exception using errcode = '22023',
+            message = format('unknown option %s', (select quote_ident(left(k, 200)) from jsonb_object_keys(o - options) k limit 1)),
+            hint = 'options: ' || array_to_string(options, ', ');
     end if;
     -- Checked by pattern: an exception block would cost every call a subtransaction.
     if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
