@@ -8,15 +8,13 @@
  */
 #include "config.h"
 #include "log.h"
-#include "migrate.h"
 #include "notify.h"
 #include "pidfile.h"
 #include "plugin.h"
+#include "program.h"
 #include "worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
@@ -28,10 +26,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* Options that are settings; those without an argument are flags. */
-static const struct {
-	const char *option, *setting, *arg, *what;
-} options[] = {
+static const struct program_option options[] = {
 	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1; 0 with --loop)" },
 	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
 	{ "if-running", "if_running", "WHAT", "replace a copy that runs, or skip this start (replace)" },
@@ -56,25 +51,11 @@ static const struct {
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
 };
-#define OPTIONS_LEN (sizeof(options) / sizeof(options[0]))
 
-static void usage(FILE *f)
-{
-	fprintf(f, "usage: check_deferred [options]\nRuns deferred jobs that are due. Options (default):\n");
-	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		fprintf(f, "  --%-16s %-9s %s\n", options[i].option, options[i].arg ? options[i].arg : "", options[i].what);
-	fprintf(f, "  --%-16s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
-	fprintf(f, "  --help, --version\nSee check_deferred(1).\n");
-}
-
-static int complain(const struct deferred_error *err, int exit_code)
-{
-	if (err->hint[0])
-		log_line(LOG_L_ERROR, "%s (%s)", err->message, err->hint);
-	else
-		log_line(LOG_L_ERROR, "%s", err->message);
-	return exit_code;
-}
+static const struct program check_deferred = {
+	.name = "check_deferred", .about = "Runs deferred jobs that are due.", .manual = "check_deferred(1)",
+	.options = options, .options_len = sizeof(options) / sizeof(options[0]), .list = "queue",
+};
 
 /* Exit codes are interface: each is listed in check_deferred(1). */
 static int exit_code_of(int code)
@@ -96,65 +77,11 @@ static int exit_code_of(int code)
 }
 
 struct settings {
-	char *given[OPTIONS_LEN]; /* value of each option; NULL: not given */
-	const char *config_path;
+	const struct program_line *line;
 	struct config *config;
 	char *queues_text, **queues;
 	size_t queues_len;
 };
-
-/* --queue a --queue b is one setting: a,b. */
-static int append(char **list, const char *value)
-{
-	char *joined;
-
-	if (asprintf(&joined, "%s%s%s", *list ? *list : "", *list ? "," : "", value) < 0)
-		return -1;
-	free(*list);
-	*list = joined;
-	return 0;
-}
-
-/* Returns -1 to go on, else an exit code. */
-static int read_options(struct settings *s, int argc, char **argv)
-{
-	struct option longs[OPTIONS_LEN + 4] = { 0 };
-	int opt;
-
-	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		longs[i] = (struct option){ options[i].option, options[i].arg ? required_argument : no_argument, NULL, (int)i };
-	longs[OPTIONS_LEN] = (struct option){ "config", required_argument, NULL, 1000 };
-	longs[OPTIONS_LEN + 1] = (struct option){ "help", no_argument, NULL, 1001 };
-	longs[OPTIONS_LEN + 2] = (struct option){ "version", no_argument, NULL, 1002 };
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (opt >= 0 && opt < (int)OPTIONS_LEN) {
-			bool repeatable = strcmp(options[opt].option, "queue") == 0;
-
-			if (!repeatable) {
-				free(s->given[opt]);
-				s->given[opt] = NULL;
-			}
-			if (append(&s->given[opt], optarg ? optarg : "1") < 0)
-				return EX_OSERR;
-		} else if (opt == 1000) {
-			s->config_path = optarg;
-		} else if (opt == 1001 || opt == 'h') {
-			usage(stdout);
-			return 0;
-		} else if (opt == 1002) {
-			printf("check_deferred %s, schema %d to %d\n", DEFERRED_VERSION, MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
-			return 0;
-		} else {
-			fprintf(stderr, "Try 'check_deferred --help'.\n");
-			return EX_USAGE;
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "check_deferred: unexpected argument '%s'\nTry 'check_deferred --help'.\n", argv[optind]);
-		return EX_USAGE;
-	}
-	return -1;
-}
 
 static int split_queues(struct settings *s)
 {
@@ -185,15 +112,10 @@ static int check_intervals(const struct config *c, struct deferred_error *err)
 /* Returns 0, or an exit code with err. */
 static int read_settings(struct settings *s, struct deferred_error *err)
 {
-	if (config_load(&s->config, s->config_path, err) < 0)
-		return EX_CONFIG;
-	for (size_t i = 0; i < OPTIONS_LEN; i++) {
-		char option[32];
+	int rc = program_load_config(s->line, &s->config, err);
 
-		snprintf(option, sizeof(option), "--%s", options[i].option);
-		if (s->given[i] && config_override(s->config, options[i].setting, s->given[i], option, err) < 0)
-			return EX_USAGE;
-	}
+	if (rc != 0)
+		return rc;
 	if (check_intervals(s->config, err) < 0)
 		return EX_CONFIG;
 	if (split_queues(s) < 0) {
@@ -203,46 +125,12 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 	return 0;
 }
 
-static void set_log_level(const struct settings *s)
-{
-	static const char *const levels[] = { "error", "warning", "info", "debug" };
-	const char *level = config_text(s->config, "log_level");
-
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (level && strcmp(level, levels[i]) == 0)
-			log_init("check_deferred", (enum log_level)(LOG_L_ERROR + i));
-}
-
-/* Returns -1 to go on, else an exit code. */
-static int load_settings(struct settings *s, struct deferred_error *err)
-{
-	int rc = read_settings(s, err);
-
-	if (rc != 0)
-		return complain(err, rc);
-	set_log_level(s);
-	return -1;
-}
-
 static void free_settings(struct settings *s)
 {
-	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		free(s->given[i]);
 	free(s->queues_text);
 	free(s->queues);
 	config_free(s->config);
 	memset(s, 0, sizeof(*s));
-}
-
-/* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
-static void open_standard_descriptors(void)
-{
-	int fd;
-
-	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
-		;
-	if (fd > STDERR_FILENO)
-		close(fd);
 }
 
 struct run {
@@ -313,16 +201,11 @@ static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 /* SIGHUP. All is checked before anything is put in place. */
 static int reload(void *data, struct deferred_error *err)
 {
-	struct settings fresh = { .config_path = run.settings->config_path };
+	struct settings fresh = { .line = run.settings->line };
 	struct runner_setup runners = run.runners;
-	int rc = 0;
+	int rc = read_settings(&fresh, err) == 0 ? 0 : err->code;
 
 	(void)data;
-	for (size_t i = 0; rc == 0 && i < OPTIONS_LEN; i++)
-		if (run.settings->given[i] && !(fresh.given[i] = strdup(run.settings->given[i])))
-			rc = error_set(err, DEFERRED_ENOMEM, "reload", "out of memory");
-	if (rc == 0 && read_settings(&fresh, err) != 0)
-		rc = err->code;
 	if (rc == 0)
 		rc = keep_lasting(&fresh, err);
 	if (rc == 0)
@@ -339,7 +222,7 @@ static int reload(void *data, struct deferred_error *err)
 	run.worker.queues_len = fresh.queues_len;
 	free_settings(run.settings);
 	*run.settings = fresh;
-	set_log_level(run.settings);
+	program_set_log_level(run.settings->config);
 	return 0;
 }
 
@@ -447,7 +330,7 @@ static int run_with_pidfile(void)
 	int rc;
 
 	if (find_plugin_dir(&run.runners, config, &err) < 0)
-		return complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
+		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
 	if (!pidfile || !*pidfile) {
 		snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
 		pidfile = default_path;
@@ -465,7 +348,7 @@ static int run_with_pidfile(void)
 	if (held != PIDFILE_HELD) {
 		if (held == PIDFILE_BUSY && !replace)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
-		return complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
+		return program_complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
 	}
 	name_instance(pidfile);
 	run.runners.config = config;
@@ -481,7 +364,7 @@ static int run_with_pidfile(void)
 	rc = worker_run(&run.worker, &summary, &err);
 	summarize(&summary);
 	if (rc < 0)
-		complain(&err, 0);
+		program_complain(&err, 0);
 	/* After a failure the next start must look for what is left of us. */
 	if (rc == 0)
 		pidfile_release(&run.pidfile);
@@ -490,21 +373,27 @@ static int run_with_pidfile(void)
 
 int main(int argc, char **argv)
 {
-	struct settings settings = { 0 };
+	struct program_line line;
+	struct settings settings = { .line = &line };
 	struct deferred_error err = { 0 };
 	int rc;
 
-	open_standard_descriptors();
+	program_open_descriptors();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
-	log_init("check_deferred", LOG_L_INFO);
-	rc = read_options(&settings, argc, argv);
-	if (rc < 0)
-		rc = load_settings(&settings, &err);
+	log_init(check_deferred.name, LOG_L_INFO);
+	rc = program_read_line(&line, &check_deferred, argc, argv);
 	if (rc < 0) {
-		run.settings = &settings;
-		rc = run_with_pidfile();
+		rc = read_settings(&settings, &err);
+		if (rc != 0) {
+			program_complain(&err, rc);
+		} else {
+			program_set_log_level(settings.config);
+			run.settings = &settings;
+			rc = run_with_pidfile();
+		}
 	}
 	free_settings(&settings);
+	program_free_line(&line);
 	return rc;
 }

@@ -11,14 +11,12 @@
 #include "config.h"
 #include "listen.h"
 #include "log.h"
-#include "migrate.h"
 #include "notify.h"
+#include "program.h"
 #include "server.h"
 #include "tls.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,9 +31,7 @@
 #define TICK_MS 500
 #define RESERVED_FILES 64 /* descriptors that are no connections */
 
-static const struct {
-	const char *option, *setting, *arg, *what;
-} options[] = {
+static const struct program_option options[] = {
 	{ "listen", "http.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, a list (127.0.0.1:10001)" },
 	{ "listen-tls", "http.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
 	{ "tls-certificate", "http.tls_certificate", "FILE", "certificate and its chain, PEM" },
@@ -47,82 +43,25 @@ static const struct {
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
 };
-#define OPTIONS_LEN (sizeof(options) / sizeof(options[0]))
 
-static void usage(FILE *f)
-{
-	fprintf(f, "usage: deferred_http [options]\nServes the queues of the database over the Azure Queue protocol. Options (default):\n");
-	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		fprintf(f, "  --%-16s %-9s %s\n", options[i].option, options[i].arg, options[i].what);
-	fprintf(f, "  --%-16s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
-	fprintf(f, "  --help, --version\nSee deferred_http(8).\n");
-}
-
-static int complain(const struct deferred_error *err, int exit_code)
-{
-	if (err->hint[0])
-		log_line(LOG_L_ERROR, "%s (%s)", err->message, err->hint);
-	else
-		log_line(LOG_L_ERROR, "%s", err->message);
-	return exit_code;
-}
-
-/* ---- settings --------------------------------------------------------------------------------- */
-
-struct settings {
-	const char *given[OPTIONS_LEN]; /* value of each option; NULL: not given */
-	const char *config_path;
-	struct config *config;
+static const struct program deferred_http = {
+	.name = "deferred_http", .about = "Serves the queues of the database over the Azure Queue protocol.", .manual = "deferred_http(8)",
+	.options = options, .options_len = sizeof(options) / sizeof(options[0]),
 };
 
-/* Returns -1 to go on, else an exit code. */
-static int read_options(struct settings *s, int argc, char **argv)
-{
-	struct option longs[OPTIONS_LEN + 4] = { 0 };
-	int opt;
-
-	for (size_t i = 0; i < OPTIONS_LEN; i++)
-		longs[i] = (struct option){ options[i].option, required_argument, NULL, (int)i };
-	longs[OPTIONS_LEN] = (struct option){ "config", required_argument, NULL, 1000 };
-	longs[OPTIONS_LEN + 1] = (struct option){ "help", no_argument, NULL, 1001 };
-	longs[OPTIONS_LEN + 2] = (struct option){ "version", no_argument, NULL, 1002 };
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-		if (opt >= 0 && opt < (int)OPTIONS_LEN) {
-			s->given[opt] = optarg;
-		} else if (opt == 1000) {
-			s->config_path = optarg;
-		} else if (opt == 1001 || opt == 'h') {
-			usage(stdout);
-			return 0;
-		} else if (opt == 1002) {
-			printf("deferred_http %s, schema %d to %d\n", DEFERRED_VERSION, MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
-			return 0;
-		} else {
-			fprintf(stderr, "Try 'deferred_http --help'.\n");
-			return EX_USAGE;
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "deferred_http: unexpected argument '%s'\nTry 'deferred_http --help'.\n", argv[optind]);
-		return EX_USAGE;
-	}
-	return -1;
-}
+struct settings {
+	const struct program_line *line;
+	struct config *config;
+};
 
 /* Returns 0, or an exit code with err. */
 static int read_settings(struct settings *s, struct deferred_error *err)
 {
 	const char *certificate, *key;
+	int rc = program_load_config(s->line, &s->config, err);
 
-	if (config_load(&s->config, s->config_path, err) < 0)
-		return EX_CONFIG;
-	for (size_t i = 0; i < OPTIONS_LEN; i++) {
-		char option[32];
-
-		snprintf(option, sizeof(option), "--%s", options[i].option);
-		if (s->given[i] && config_override(s->config, options[i].setting, s->given[i], option, err) < 0)
-			return EX_USAGE;
-	}
+	if (rc != 0)
+		return rc;
 	certificate = config_text(s->config, "http.tls_certificate");
 	key = config_text(s->config, "http.tls_key");
 	if (!certificate != !key || (config_text(s->config, "http.listen_tls") && !certificate)) {
@@ -131,27 +70,6 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 		return EX_CONFIG;
 	}
 	return 0;
-}
-
-static void set_log_level(const struct config *config)
-{
-	static const char *const levels[] = { "error", "warning", "info", "debug" };
-	const char *level = config_text(config, "log_level");
-
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (level && strcmp(level, levels[i]) == 0)
-			log_set_level((enum log_level)(LOG_L_ERROR + i));
-}
-
-/* cron, or a careless script, may start us with one of them closed: then a socket would get its number. */
-static void open_standard_descriptors(void)
-{
-	int fd;
-
-	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
-		;
-	if (fd > STDERR_FILENO)
-		close(fd);
 }
 
 /* ---- running ---------------------------------------------------------------------------------- */
@@ -176,13 +94,12 @@ static int load_certificate(const struct config *config, struct deferred_error *
 /* SIGHUP. What other settings decided cannot be taken back under way. */
 static void reload(struct run *run)
 {
-	struct settings fresh = *run->settings;
+	struct settings fresh = { .line = run->settings->line };
 	struct deferred_error err = { 0 };
 
-	fresh.config = NULL;
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
 	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->log && access_log_reopen(run->log, &err) < 0)) {
-		complain(&err, 0);
+		program_complain(&err, 0);
 		log_line(LOG_L_ERROR, "settings were not read anew: the old ones stay");
 		config_free(fresh.config);
 	} else {
@@ -196,7 +113,7 @@ static void reload(struct run *run)
 			if (is_ours && strcmp(old ? old : "", new ? new : "") != 0)
 				log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", s->name);
 		}
-		set_log_level(fresh.config);
+		program_set_log_level(fresh.config);
 		config_free(fresh.config);
 		log_line(LOG_L_INFO, "settings were read anew");
 	}
@@ -385,7 +302,7 @@ static int run_front(struct settings *settings)
 	run.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (run.signal_fd < 0) {
 		error_errno(&err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
-		return complain(&err, EX_OSERR);
+		return program_complain(&err, EX_OSERR);
 	}
 	notify_init();
 	rc = start(&run, &err);
@@ -394,7 +311,7 @@ static int run_front(struct settings *settings)
 		serve(&run);
 		stop(&run);
 	} else {
-		complain(&err, rc);
+		program_complain(&err, rc);
 	}
 	release(&run);
 	close(run.signal_fd);
@@ -403,23 +320,25 @@ static int run_front(struct settings *settings)
 
 int main(int argc, char **argv)
 {
-	struct settings settings = { 0 };
+	struct program_line line;
+	struct settings settings = { .line = &line };
 	struct deferred_error err = { 0 };
 	int rc;
 
-	open_standard_descriptors();
+	program_open_descriptors();
 	signal(SIGPIPE, SIG_IGN);
-	log_init("deferred_http", LOG_L_INFO);
-	rc = read_options(&settings, argc, argv);
+	log_init(deferred_http.name, LOG_L_INFO);
+	rc = program_read_line(&line, &deferred_http, argc, argv);
 	if (rc < 0) {
 		rc = read_settings(&settings, &err);
 		if (rc != 0) {
-			complain(&err, rc);
+			program_complain(&err, rc);
 		} else {
-			set_log_level(settings.config);
+			program_set_log_level(settings.config);
 			rc = run_front(&settings);
 		}
 	}
 	config_free(settings.config);
+	program_free_line(&line);
 	return rc;
 }
