@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_args.h"
 
-#include <stdlib.h>
+#include "columns.h"
 
 #define STATEMENT_TIMEOUT "30s"
 
@@ -45,38 +45,16 @@ void store_take_track(struct store_track *track, int tag, const struct pg_result
 	track->made = pg_int(res, 0, 3);
 }
 
-int store_columns_init(struct store_columns *c, size_t n, struct deferred_error *err)
-{
-	c->n = n;
-	c->int8 = malloc((n + 1) * sizeof(*c->int8));
-	c->int4 = malloc((n + 1) * sizeof(*c->int4));
-	c->nulls = malloc((n + 1) * sizeof(*c->nulls));
-	c->text = malloc((n + 1) * sizeof(*c->text));
-	c->len = malloc((n + 1) * sizeof(*c->len));
-	if (c->int8 && c->int4 && c->nulls && c->text && c->len)
-		return 0;
-	return error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
-}
-
-void store_columns_clear(struct store_columns *c)
-{
-	free(c->int8);
-	free(c->int4);
-	free(c->nulls);
-	free(c->text);
-	free(c->len);
-}
-
 int store_arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, struct deferred_error *err)
 {
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = columns_init(&c, n, "recorded", err);
 
 	if (rc == 0) {
-		INT8_COLUMN(args, &c, a[i]->job->id);
-		INT8_COLUMN(args, &c, a[i]->job->receipt);
+		COLUMN_INT8(args, &c, a[i]->job->id);
+		COLUMN_INT8(args, &c, a[i]->job->receipt);
 	}
-	store_columns_clear(&c);
+	columns_clear(&c);
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store_client.h"
 
+#include "columns.h"
 #include "params.h"
 
 #include <endian.h>
@@ -111,96 +112,43 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	return rc;
 }
 
-/* Room for one column of many jobs, filled and sent column by column. */
-struct columns {
-	const char **text;
-	int32_t *int4;
-	int64_t *int8;
-	double *float8;
-	bool *nulls;
-};
+/* The option of call i. */
+#define OPT(name) opts_of(&calls[i])->name
 
-static void columns_clear(struct columns *c)
+static void args_many(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls)
 {
-	free(c->text);
-	free(c->int4);
-	free(c->int8);
-	free(c->float8);
-	free(c->nulls);
-}
-
-static int columns_init(struct columns *c, size_t n, struct deferred_error *err)
-{
-	c->text = calloc(n, sizeof(*c->text));
-	c->int4 = calloc(n, sizeof(*c->int4));
-	c->int8 = calloc(n, sizeof(*c->int8));
-	c->float8 = calloc(n, sizeof(*c->float8));
-	c->nulls = calloc(n, sizeof(*c->nulls));
-	if (c->text && c->int4 && c->int8 && c->float8 && c->nulls)
-		return 0;
-	return error_set(err, DEFERRED_ENOMEM, "job_enqueue_many", "out of memory for %zu calls", n);
-}
-
-/* An option that no job uses is sent as NULL: it costs neither bytes nor the server's time. */
-#define ARG_COLUMN(column, is_null, value, send, send_with)                         \
-	do {                                                                        \
-		bool used = false;                                                  \
-									            \
-		for (size_t i = 0; i < n; i++) {                                    \
-			const struct deferred_opts *o = opts_of(&calls[i]);         \
-									            \
-			c->nulls[i] = (is_null);                                    \
-			used = used || !c->nulls[i];                                \
-			c->column[i] = (value);                                     \
-		}                                                                   \
-		if (used)                                                           \
-			send send_with;                                             \
-		else                                                                \
-			pg_arg_null(args);                                          \
-	} while (0)
-#define ARG_TEXT(value) ARG_COLUMN(text, !(value), value, pg_arg_text_array, (args, c->text, NULL, n))
-#define ARG_INT4(value) ARG_COLUMN(int4, !(value), value, pg_arg_int4_array, (args, c->int4, c->nulls, n))
-#define ARG_INT8(value) ARG_COLUMN(int8, !(value), value, pg_arg_int8_array, (args, c->int8, c->nulls, n))
-#define ARG_FLOAT8(value) ARG_COLUMN(float8, !((value) > 0), value, pg_arg_float8_array, (args, c->float8, c->nulls, n))
-
-static void args_many(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		c->text[i] = calls[i].fn;
-	pg_arg_text_array(args, c->text, NULL, n);
-	for (size_t i = 0; i < n; i++)
-		c->text[i] = params_of(&calls[i]);
-	pg_arg_json_array(args, c->text, NULL, n);
-	ARG_TEXT(o->queue);
-	ARG_TEXT(o->label);
-	ARG_INT4(o->priority);
-	ARG_INT8(o->delay_ms);
-	ARG_TEXT(o->run_at);
-	ARG_INT8(o->expires_ms);
-	ARG_TEXT(o->expires_at);
-	ARG_TEXT(o->key);
-	ARG_TEXT(on_duplicate_of(o));
-	ARG_INT4(o->max_attempts);
-	ARG_INT8(o->timeout_ms);
-	ARG_INT8(o->backoff_floor_ms);
-	ARG_INT8(o->backoff_ceiling_ms);
-	ARG_FLOAT8(o->backoff_exponent);
-	ARG_TEXT(o->concurrency_key);
-	ARG_INT4(o->concurrency);
+	COLUMN_TEXT(args, c, calls[i].fn);
+	COLUMN_JSON(args, c, params_of(&calls[i]));
+	COLUMN_TEXT_OR_NULL(args, c, OPT(queue), strlen(c->text[i]));
+	COLUMN_TEXT_OR_NULL(args, c, OPT(label), strlen(c->text[i]));
+	COLUMN_INT4_OR_NULL(args, c, OPT(priority), 0);
+	COLUMN_INT8_OR_NULL(args, c, OPT(delay_ms), 0);
+	COLUMN_TEXT_OR_NULL(args, c, OPT(run_at), strlen(c->text[i]));
+	COLUMN_INT8_OR_NULL(args, c, OPT(expires_ms), 0);
+	COLUMN_TEXT_OR_NULL(args, c, OPT(expires_at), strlen(c->text[i]));
+	COLUMN_TEXT_OR_NULL(args, c, OPT(key), strlen(c->text[i]));
+	COLUMN_TEXT_OR_NULL(args, c, on_duplicate_of(opts_of(&calls[i])), strlen(c->text[i]));
+	COLUMN_INT4_OR_NULL(args, c, OPT(max_attempts), 0);
+	COLUMN_INT8_OR_NULL(args, c, OPT(timeout_ms), 0);
+	COLUMN_INT8_OR_NULL(args, c, OPT(backoff_floor_ms), 0);
+	COLUMN_INT8_OR_NULL(args, c, OPT(backoff_ceiling_ms), 0);
+	COLUMN_FLOAT8_OR_NULL(args, c, OPT(backoff_exponent) > 0 ? OPT(backoff_exponent) : 0, 0);
+	COLUMN_TEXT_OR_NULL(args, c, OPT(concurrency_key), strlen(c->text[i]));
+	COLUMN_INT4_OR_NULL(args, c, OPT(concurrency), 0);
 }
 
 int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	struct columns c = { 0 };
+	struct columns c;
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
-	rc = columns_init(&c, n, err);
+	rc = columns_init(&c, n, "job_enqueue_many", err);
 	if (rc < 0)
 		goto out;
-	args_many(&args, &c, calls, n);
+	args_many(&args, &c, calls);
 	rc = pg_exec(pg, &sql_job_enqueue_many, &args, PG_BINARY, &res, err);
 	if (rc < 0)
 		goto out;

@@ -2,6 +2,7 @@
 #include "store_cycle.h"
 
 #include "clock.h"
+#include "columns.h"
 #include "random.h"
 #include "store_args.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WHERE "cycle"
 #define PROMOTE_MAX 1000
 #define TURN_MS 10000
 #define LOCK_TIMEOUT "1s" /* as in session_setup.sql */
@@ -17,14 +19,21 @@
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
-static void arg_ids_and_receipts(struct pg_args *args, struct store_columns *c, struct job *const *jobs)
+/* A statement for n rows: its arguments are columns, added between the two calls. */
+static int rows_begin(struct pg_args *args, struct columns *c, size_t n, struct deferred_error *err)
 {
-	for (size_t i = 0; i < c->n; i++)
-		c->int8[i] = jobs[i]->id;
-	pg_arg_int8_array(args, c->int8, NULL, c->n);
-	for (size_t i = 0; i < c->n; i++)
-		c->int8[i] = jobs[i]->receipt;
-	pg_arg_int8_array(args, c->int8, NULL, c->n);
+	pg_args_init(args);
+	return columns_init(c, n, WHERE, err);
+}
+
+static int rows_add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, struct columns *c, enum store_tag tag,
+		    int rc, struct deferred_error *err)
+{
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, stmt, args, tag, err);
+	pg_args_clear(args);
+	columns_clear(c);
+	return rc;
 }
 
 static int64_t age_us(uint64_t now_ns, uint64_t then_ns)
@@ -78,64 +87,48 @@ static int record_plain(struct store_cycle *cycle, struct attempt *const *a, siz
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		INT8_COLUMN(&args, &c, a[i]->job->id);
-		INT8_COLUMN(&args, &c, a[i]->job->receipt);
-		for (size_t i = 0; i < n; i++)
-			c.int8[i] = age_us(now, a[i]->started_ns);
-		pg_arg_interval_array(&args, c.int8, n);
-		for (size_t i = 0; i < n; i++)
-			c.int8[i] = age_us(now, a[i]->finished_ns);
-		pg_arg_interval_array(&args, c.int8, n);
-		INT8_COLUMN(&args, &c, age_us(now, a[i]->started_ns) - age_us(now, a[i]->finished_ns));
-		INT8_COLUMN(&args, &c, attempt_wait_us(a[i]));
-		INT8_COLUMN(&args, &c, a[i]->user_us);
-		INT8_COLUMN(&args, &c, a[i]->sys_us);
-		INT8_COLUMN(&args, &c, a[i]->max_rss_kb);
-		pg_arg_text(&args, a[0]->plugin);
-		rc = pg_pipeline_add(cycle->pg, &sql_job_done, &args, TAG_RECORD, err);
-	}
-	pg_args_clear(&args);
-	store_columns_clear(&c);
-	return rc;
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT8(&args, &c, a[i]->job->receipt);
+	COLUMN_INTERVAL(&args, &c, age_us(now, a[i]->started_ns));
+	COLUMN_INTERVAL(&args, &c, age_us(now, a[i]->finished_ns));
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->started_ns) - age_us(now, a[i]->finished_ns));
+	COLUMN_INT8(&args, &c, attempt_wait_us(a[i]));
+	COLUMN_INT8(&args, &c, a[i]->user_us);
+	COLUMN_INT8(&args, &c, a[i]->sys_us);
+	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
+	pg_arg_text(&args, a[0]->plugin);
+	return rows_add(cycle, &sql_job_done, &args, &c, TAG_RECORD, rc, err);
 }
 
 static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		INT8_COLUMN(&args, &c, a[i]->job->id);
-		INT8_COLUMN(&args, &c, a[i]->job->receipt);
-		TEXT_COLUMN_OR_NULL(&args, &c, job_outcome_text(a[i]->outcome), strlen(c.text[i]));
-		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->error, a[i]->error_len);
-		INT4_COLUMN_OR_NULL(&args, &c, a[i]->exit_code, -1);
-		INT4_COLUMN_OR_NULL(&args, &c, a[i]->signal, 0);
-		INT8_COLUMN(&args, &c, age_us(now, a[i]->started_ns));
-		INT8_COLUMN(&args, &c, age_us(now, a[i]->finished_ns));
-		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->plugin, strlen(c.text[i]));
-		INT8_COLUMN(&args, &c, attempt_wait_us(a[i]));
-		INT8_COLUMN(&args, &c, a[i]->user_us);
-		INT8_COLUMN(&args, &c, a[i]->sys_us);
-		INT8_COLUMN(&args, &c, a[i]->max_rss_kb);
-		TEXT_COLUMN_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
-		if (!final) {
-			INT8_COLUMN(&args, &c, a[i]->delay_ms);
-			pg_arg_int8(&args, worker);
-		}
-		rc = pg_pipeline_add(cycle->pg, final ? &sql_job_finish : &sql_job_retry, &args, TAG_RECORD, err);
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT8(&args, &c, a[i]->job->receipt);
+	COLUMN_TEXT_OR_NULL(&args, &c, job_outcome_text(a[i]->outcome), strlen(c.text[i]));
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->error, a[i]->error_len);
+	COLUMN_INT4_OR_NULL(&args, &c, a[i]->exit_code, -1);
+	COLUMN_INT4_OR_NULL(&args, &c, a[i]->signal, 0);
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->started_ns));
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->finished_ns));
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->plugin, strlen(c.text[i]));
+	COLUMN_INT8(&args, &c, attempt_wait_us(a[i]));
+	COLUMN_INT8(&args, &c, a[i]->user_us);
+	COLUMN_INT8(&args, &c, a[i]->sys_us);
+	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
+	if (!final) {
+		COLUMN_INT8(&args, &c, a[i]->delay_ms);
+		pg_arg_int8(&args, worker);
 	}
-	pg_args_clear(&args);
-	store_columns_clear(&c);
-	return rc;
+	return rows_add(cycle, final ? &sql_job_finish : &sql_job_retry, &args, &c, TAG_RECORD, rc, err);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -171,19 +164,14 @@ static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt,
 		    enum store_tag tag, struct deferred_error *err)
 {
 	struct pg_args args;
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		arg_ids_and_receipts(&args, &c, jobs);
-		if (leases)
-			INT8_COLUMN(&args, &c, jobs[i]->lease_ms);
-		rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
-	}
-	pg_args_clear(&args);
-	store_columns_clear(&c);
-	return rc;
+	COLUMN_INT8(&args, &c, jobs[i]->id);
+	COLUMN_INT8(&args, &c, jobs[i]->receipt);
+	if (leases)
+		COLUMN_INT8(&args, &c, jobs[i]->lease_ms);
+	return rows_add(cycle, stmt, &args, &c, tag, rc, err);
 }
 
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
@@ -258,43 +246,27 @@ int store_cycle_progress(struct store_cycle *cycle, const struct runner_progress
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		INT8_COLUMN(&args, &c, p[i].job->id);
-		INT8_COLUMN(&args, &c, p[i].job->receipt);
-		INT8_COLUMN(&args, &c, p[i].done);
-		INT8_COLUMN(&args, &c, p[i].total);
-		for (size_t i = 0; i < n; i++)
-			c.text[i] = p[i].text;
-		pg_arg_text_array(&args, c.text, NULL, n);
-		INT8_COLUMN(&args, &c, age_us(now, p[i].reported_ns));
-		rc = pg_pipeline_add(cycle->pg, &sql_job_progress, &args, TAG_IGNORE, err);
-	}
-	pg_args_clear(&args);
-	store_columns_clear(&c);
-	return rc;
+	COLUMN_INT8(&args, &c, p[i].job->id);
+	COLUMN_INT8(&args, &c, p[i].job->receipt);
+	COLUMN_INT8(&args, &c, p[i].done);
+	COLUMN_INT8(&args, &c, p[i].total);
+	COLUMN_TEXT(&args, &c, p[i].text);
+	COLUMN_INT8(&args, &c, age_us(now, p[i].reported_ns));
+	return rows_add(cycle, &sql_job_progress, &args, &c, TAG_IGNORE, rc, err);
 }
 
 int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
 {
 	struct pg_args args;
-	struct store_columns c;
-	int rc = store_columns_init(&c, n, err);
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
 
-	pg_args_init(&args);
-	if (rc == 0) {
-		INT8_COLUMN(&args, &c, a[i]->job->id);
-		for (size_t i = 0; i < n; i++)
-			c.int4[i] = a[i]->job->attempt;
-		pg_arg_int4_array(&args, c.int4, NULL, n);
-		rc = pg_pipeline_add(cycle->pg, &sql_job_progress_end, &args, TAG_IGNORE, err);
-	}
-	pg_args_clear(&args);
-	store_columns_clear(&c);
-	return rc;
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT4(&args, &c, a[i]->job->attempt);
+	return rows_add(cycle, &sql_job_progress_end, &args, &c, TAG_IGNORE, rc, err);
 }
 
 static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)

@@ -2,6 +2,7 @@
 #include "store_message.h"
 
 #include "clock.h"
+#include "columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,40 +61,6 @@ int store_message_session(struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
-/* The columns of a batch on their way to the server. */
-struct columns {
-	const char **queue, **text;
-	size_t *text_len;
-	int64_t *a, *b, *c;
-	int32_t *d;
-};
-
-static void columns_clear(struct columns *c)
-{
-	free(c->queue);
-	free(c->text);
-	free(c->text_len);
-	free(c->a);
-	free(c->b);
-	free(c->c);
-	free(c->d);
-}
-
-static int columns_init(struct columns *c, size_t n, struct deferred_error *err)
-{
-	c->queue = calloc(n, sizeof(*c->queue));
-	c->text = calloc(n, sizeof(*c->text));
-	c->text_len = calloc(n, sizeof(*c->text_len));
-	c->a = calloc(n, sizeof(*c->a));
-	c->b = calloc(n, sizeof(*c->b));
-	c->c = calloc(n, sizeof(*c->c));
-	c->d = calloc(n, sizeof(*c->d));
-	if (c->queue && c->text && c->text_len && c->a && c->b && c->c && c->d)
-		return 0;
-	columns_clear(c);
-	return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
-}
-
 /* ---- put -------------------------------------------------------------------------------------- */
 
 static void read_put(struct message_put *items, size_t n, const struct pg_result *res)
@@ -119,23 +86,17 @@ int store_message_put(struct pg *pg, struct message_put *items, size_t n, struct
 	struct pg_result *res;
 	struct columns c;
 	struct pg_args args;
-	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+	int rc = n == 0 ? 0 : columns_init(&c, n, WHERE, err);
 
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	for (size_t i = 0; i < n; i++) {
+	if (rc < 0 || n == 0)
+		return rc;
+	for (size_t i = 0; i < n; i++)
 		memset(&items[i].message, 0, sizeof(items[i].message));
-		c.queue[i] = items[i].queue;
-		c.text[i] = items[i].text;
-		c.text_len[i] = items[i].text_len;
-		c.a[i] = items[i].visibility_s;
-		c.b[i] = items[i].ttl_s > NEVER_TTL_S ? -1 : items[i].ttl_s;
-	}
 	pg_args_init(&args);
-	pg_arg_text_array(&args, c.queue, NULL, n);
-	pg_arg_text_array(&args, c.text, c.text_len, n);
-	pg_arg_int8_array(&args, c.a, NULL, n);
-	pg_arg_int8_array(&args, c.b, NULL, n);
+	COLUMN_TEXT(&args, &c, items[i].queue);
+	COLUMN_TEXT_OR_NULL(&args, &c, items[i].text, items[i].text_len);
+	COLUMN_INT8(&args, &c, items[i].visibility_s);
+	COLUMN_INT8(&args, &c, items[i].ttl_s > NEVER_TTL_S ? -1 : items[i].ttl_s);
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_put, &args, &res, err);
 	if (rc == 0)
@@ -178,36 +139,32 @@ static int read_message(struct message_get *item, const struct pg_result *res, s
 	return 0;
 }
 
-/* Only those items of the batch that are of this kind; `at` maps the numbers of the statement to ours. */
-static int get_some(struct pg *pg, struct message_get *items, size_t n, bool peek, struct columns *c, struct deferred_error *err)
+/* Only those items of the batch that are of this kind: at[] are their numbers. */
+static int get_some(struct pg *pg, struct message_get *items, size_t n, bool peek, struct columns *c, size_t *at, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
-	size_t some = 0;
 	int rc;
 
-	for (size_t i = 0; i < n; i++) {
-		if (items[i].peek != peek)
-			continue;
-		c->queue[some] = items[i].queue;
-		c->d[some] = items[i].max;
-		c->a[some] = items[i].visibility_s * 1000;
-		c->b[some++] = (int64_t)i;
-	}
-	if (some == 0)
+	c->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (items[i].peek == peek)
+			at[c->n++] = i;
+	if (c->n == 0)
 		return 0;
 	pg_args_init(&args);
-	pg_arg_text_array(&args, c->queue, NULL, some);
-	pg_arg_int4_array(&args, c->d, NULL, some);
+	COLUMN_TEXT(&args, c, items[at[i]].queue);
+	COLUMN_INT4(&args, c, items[at[i]].max);
 	if (!peek)
-		pg_arg_int8_array(&args, c->a, NULL, some);
+		COLUMN_INT8(&args, c, items[at[i]].visibility_s * 1000);
 	rc = exec(pg, peek ? &sql_message_peek : &sql_message_get, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
-		size_t i = item_of(res, row, some);
-		struct message_get *item = &items[c->b[i < some ? i : 0]];
+		size_t i = item_of(res, row, c->n);
+		struct message_get *item;
 
-		if (i == some)
+		if (i == c->n)
 			continue;
+		item = &items[at[i]];
 		item->status = (enum message_status)pg_int(res, row, 1);
 		if (!pg_null(res, row, 2))
 			rc = read_message(item, res, row, err);
@@ -219,18 +176,23 @@ static int get_some(struct pg *pg, struct message_get *items, size_t n, bool pee
 int store_message_get(struct pg *pg, struct message_get *items, size_t n, struct deferred_error *err)
 {
 	struct columns c;
-	int rc;
+	size_t *at;
+	int rc = n == 0 ? 0 : columns_init(&c, n, WHERE, err);
 
+	if (rc < 0 || n == 0)
+		return rc;
 	for (size_t i = 0; i < n; i++) {
 		items[i].messages = NULL;
 		items[i].n = 0;
 	}
-	rc = n == 0 ? 1 : columns_init(&c, n, err);
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	rc = get_some(pg, items, n, false, &c, err);
+	at = calloc(n, sizeof(*at));
+	if (!at)
+		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	if (rc == 0)
-		rc = get_some(pg, items, n, true, &c, err);
+		rc = get_some(pg, items, n, false, &c, at, err);
+	if (rc == 0)
+		rc = get_some(pg, items, n, true, &c, at, err);
+	free(at);
 	columns_clear(&c);
 	return rc;
 }
@@ -242,24 +204,16 @@ int store_message_update(struct pg *pg, struct message_update *items, size_t n, 
 	struct pg_result *res;
 	struct columns c;
 	struct pg_args args;
-	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+	int rc = n == 0 ? 0 : columns_init(&c, n, WHERE, err);
 
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	for (size_t i = 0; i < n; i++) {
-		c.queue[i] = items[i].queue;
-		c.a[i] = items[i].id;
-		c.b[i] = items[i].receipt;
-		c.c[i] = items[i].visibility_s;
-		c.text[i] = items[i].text;
-		c.text_len[i] = items[i].text_len;
-	}
+	if (rc < 0 || n == 0)
+		return rc;
 	pg_args_init(&args);
-	pg_arg_text_array(&args, c.queue, NULL, n);
-	pg_arg_int8_array(&args, c.a, NULL, n);
-	pg_arg_int8_array(&args, c.b, NULL, n);
-	pg_arg_int8_array(&args, c.c, NULL, n);
-	pg_arg_text_array(&args, c.text, c.text_len, n);
+	COLUMN_TEXT(&args, &c, items[i].queue);
+	COLUMN_INT8(&args, &c, items[i].id);
+	COLUMN_INT8(&args, &c, items[i].receipt);
+	COLUMN_INT8(&args, &c, items[i].visibility_s);
+	COLUMN_TEXT_OR_NULL(&args, &c, items[i].text, items[i].text_len);
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_update, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
@@ -280,19 +234,14 @@ int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, 
 	struct pg_result *res;
 	struct columns c;
 	struct pg_args args;
-	int rc = n == 0 ? 1 : columns_init(&c, n, err);
+	int rc = n == 0 ? 0 : columns_init(&c, n, WHERE, err);
 
-	if (rc != 0)
-		return rc < 0 ? rc : 0;
-	for (size_t i = 0; i < n; i++) {
-		c.queue[i] = items[i].queue;
-		c.a[i] = items[i].id;
-		c.b[i] = items[i].receipt;
-	}
+	if (rc < 0 || n == 0)
+		return rc;
 	pg_args_init(&args);
-	pg_arg_text_array(&args, c.queue, NULL, n);
-	pg_arg_int8_array(&args, c.a, NULL, n);
-	pg_arg_int8_array(&args, c.b, NULL, n);
+	COLUMN_TEXT(&args, &c, items[i].queue);
+	COLUMN_INT8(&args, &c, items[i].id);
+	COLUMN_INT8(&args, &c, items[i].receipt);
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_delete, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
