@@ -143,7 +143,7 @@ begin
                 select x.id, x.fn, x.due_at, x.visible_at, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
                 from deferred.__deferred_hot x
                 where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
-                  and (x.due_at is null or x.attempt > x.attempt_base)
+                  and x.fn is not null and (x.due_at is null or x.attempt > x.attempt_base)
                 order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
                 exit when not found or (lap = 1 and v_head.hash >= v_pivot);
                 v_looked := v_looked + 1;
@@ -153,7 +153,7 @@ begin
                         select x.id from deferred.__deferred_hot x
                         where x.queue = v_queue and x.concurrency_key is not null
                           and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
-                          and x.due_at is null and x.visible_at <= v_now and x.fn <> all ($8)
+                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and x.fn <> all ($8)
                         order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
                 elsif v_head.due_at is null and v_head.visible_at <= v_now and v_head.fn <> all ($8) then
                     v_more := array[v_head.id];
@@ -403,6 +403,10 @@ begin
     if v_new.burst is not null and v_new.rate is null then
         raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
+    end if;
+    if v_new.max_dequeue is not null and length($1) > 81 then
+        raise exception using errcode = '22023', message = format('the name of queue %L is too long for max_dequeue', $1),
+            hint = 'the queue NAME-poison takes its messages: NAME may have 81 characters';
     end if;
     if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
         raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,

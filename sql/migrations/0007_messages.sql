@@ -49,7 +49,7 @@ as $$
 declare
     v_json json;
 begin
-    if bound and text ~ '^[ \t\n\r]*[[{]' then
+    if bound and text ~ E'^[ \t\n\r]*[[{]' then
         begin
             v_json := text::json;
             if deferred.__depth_ok(v_json) then return v_json; end if;
@@ -71,13 +71,13 @@ exception when data_exception then
     return params::text;  -- what PostgreSQL cannot hold as text: \u0000, half a surrogate pair
 end
 $$;
-comment on function deferred.__message_text_escaped(json) is 'part of deferred.__message_text(): a string with \u in it';
+comment on function deferred.__message_text_escaped(json) is 'part of deferred.__message_text(): a string with escapes in it';
 
 create function deferred.__message_text(params json) returns text
 language sql immutable
 as $$
     select case when json_typeof($1) <> 'string' then $1::text
-                when strpos($1::text, '\u') = 0 then $1 #>> '{}'
+                when strpos($1::text, E'\\u') = 0 then $1 #>> '{}'
                 else deferred.__message_text_escaped($1) end
 $$;
 comment on function deferred.__message_text(json) is 'params of a message as its text: of a string what it says, else the JSON as it stands';
@@ -275,6 +275,7 @@ declare
     -- limits of queues that have one, as this statement found them
     v_limit    text[];
     v_still    json;
+    v_all      bigint[] := '{}';
 begin
     select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue),
            array_agg(q.name order by q.name) filter (where coalesce(q.max_running, q.rate) is not null)
@@ -331,7 +332,8 @@ begin
 
         if v_id is not null then
             v_items := v_items || v_item;
-            if v_limit is not null then perform deferred.__message_running(v_limit, v_still, v_id); end if;
+            v_all := v_all || v_id;
+            if v_limit is not null then perform deferred.__message_running(v_limit, v_still, v_all); end if;
             return query
             with pick as materialized (
                 select p.id, p.n, p.receipt, p.started_at, p.turn

@@ -243,6 +243,20 @@ def test_a_job_deferred_with_a_delay_takes_its_place_when_it_is_due(db, worker):
     assert ids(w.take()) == [late]
 
 
+def test_a_message_has_no_concurrency_key_and_is_never_a_workers(db, worker):
+    with pytest.raises(psycopg2.Error, match="a message cannot have a concurrency_key"):
+        db.sql("""select deferred.defer(null, '{}', '{"queue": "q", "concurrency_key": "k"}')""")
+    job, message = many(db, 2, concurrency_key="k")
+    db.sql("update deferred.__deferred_hot set fn = null where id = %s", message)
+    db.sql("update deferred.__deferred set fn = null where id = %s", message)
+    w = worker()
+    first, = w.take()
+    assert first.id == job
+    w.done(first)
+    assert w.take() == []
+    db.sql("update deferred.__deferred_hot set concurrency_key = null, limited = false where id = %s", message)
+
+
 def test_a_key_may_allow_more_than_one(db, worker):
     jobs = many(db, 6, concurrency_key="k", concurrency=3)
     w, v = worker("w"), worker("v")

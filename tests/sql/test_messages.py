@@ -528,6 +528,32 @@ def test_no_more_messages_are_taken_in_a_time_than_the_rate_says(db, c):
     assert len(c.get(10)) == 2 and c.get(10) == []
 
 
+def test_a_get_of_several_rounds_counts_what_each_of_them_took(db, c):
+    db.sql("select deferred.__queue_set(%s, '{\"max_running\": 4}')", Q)
+    c.puts((Q, "1", 0, 0), *[(Q, "old", 0, 5)] * 3, *[(Q, str(n), 0, 500) for n in range(2, 12)])
+    pass_time(db, 6, "expires_at < now() + interval '10 s'")
+    assert [m["text"] for m in c.get(4)] == ["1", "2", "3", "4"]
+    assert c.get(4) == []
+
+
+def test_a_queue_whose_name_leaves_no_room_for_poison_has_no_max_dequeue(db, c):
+    for length, fits in ((81, True), (82, False)):
+        name = "q" * length
+        db.sql("select deferred.__queue_set(%s, '{}', true)", name)
+        if fits:
+            db.sql("select deferred.__queue_set(%s, '{\"max_dequeue\": 1}')", name)
+        else:
+            with pytest.raises(psycopg2.Error, match="too long for max_dequeue"):
+                db.sql("select deferred.__queue_set(%s, '{\"max_dequeue\": 1}')", name)
+
+
+def test_a_text_with_escapes_is_read_where_a_backslash_escapes(db):
+    c = Consumer(db, options="-c standard_conforming_strings=off")
+    c.create()
+    c.put('a "quoted" text \\u0041')
+    assert [m["text"] for m in c.get()] == ['a "quoted" text \\u0041']
+
+
 def test_max_running_counts_calls_and_messages_together(db, c):
     db.sql("select deferred.__queue_set(%s, '{\"max_running\": 1}')", Q)
     c.put()
