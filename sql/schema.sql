@@ -249,13 +249,16 @@ ALTER FUNCTION deferred.__actor() OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__actor() IS 'role that acts: the one taken by SET ROLE, else the login role';
 
 --
--- Name: __add_partition(text, text, text, text, text); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+-- Name: __add_partition(text, text, text, text, text, boolean); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
-CREATE FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) RETURNS boolean
+CREATE FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text, in_use boolean DEFAULT true) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 begin
+    if in_use then
+        execute format('lock table only deferred.%I in share row exclusive mode', parent);
+    end if;
     execute format('create table deferred.%I (like deferred.%I including defaults including constraints including comments)', name, parent);
     execute format('with moved as (delete from deferred.%I where %I >= %L and %I < %L returning *) insert into deferred.%I select * from moved',
                    parent || '_default', col, lo, col, hi, name);
@@ -264,13 +267,13 @@ begin
 end
 $$;
 
-ALTER FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) OWNER TO deferred_owner;
+ALTER FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text, in_use boolean) OWNER TO deferred_owner;
 
 --
--- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text, in_use boolean); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) IS 'adds one partition; part of deferred.maintain()';
+COMMENT ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text, in_use boolean) IS 'adds one partition; part of deferred.maintain()';
 
 --
 -- Name: __claim_limited(text[], integer, integer, bigint, bigint, bigint, integer, text[], bigint[], bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -333,7 +336,7 @@ begin
                 select x.id, x.fn, x.due_at, x.visible_at, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
                 from deferred.__deferred_hot x
                 where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
-                  and (x.due_at is null or x.attempt > x.attempt_base)
+                  and x.fn is not null and (x.due_at is null or x.attempt > x.attempt_base)
                 order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
                 exit when not found or (lap = 1 and v_head.hash >= v_pivot);
                 v_looked := v_looked + 1;
@@ -343,7 +346,7 @@ begin
                         select x.id from deferred.__deferred_hot x
                         where x.queue = v_queue and x.concurrency_key is not null
                           and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
-                          and x.due_at is null and x.visible_at <= v_now and x.fn <> all ($8)
+                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and x.fn <> all ($8)
                         order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
                 elsif v_head.due_at is null and v_head.visible_at <= v_now and v_head.fn <> all ($8) then
                     v_more := array[v_head.id];
@@ -558,7 +561,7 @@ CREATE FUNCTION deferred.__depth_ok(params json) RETURNS boolean
     select length(params::text) - length(translate(params::text, '[{', '')) <= 512
         or (select max(depth) <= 512
             from (select sum(case when c in ('[', '{') then 1 else -1 end) over (order by n) as depth
-                  from string_to_table(regexp_replace(regexp_replace(params::text, '"([^"\\]|\\.)*"', '', 'g'),
+                  from string_to_table(regexp_replace(regexp_replace(params::text, E'"([^"\\\\]|\\\\.)*"', '', 'g'),
                                                       '[^][{}]', '', 'g'), null)
                        with ordinality as t(c, n)) s)
 $$;
@@ -600,7 +603,7 @@ declare
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
-        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
+        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
         -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
         if v_fn is null and $3 is not null then
             select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
@@ -624,16 +627,32 @@ begin
         end if;
         if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
             raise exception using errcode = '22003',
-                message = format('an option of %L is out of range', v_fn),
-                hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
-                       'more than 0; backoff_exponent: 1 to 100';
+                message = (
+                    select format('option "%s" of %L is out of range: %s', o.name, v_fn, o.value)
+                    from (values ('label', length($4) > 1000, length($4) || ' characters'),
+                                 ('key', length($10) not between 1 and 1000 or octet_length($10) > 2500,
+                                  length($10) || ' characters, ' || octet_length($10) || ' bytes'),
+                                 ('max_attempts', $12 < 1, $12::text), ('timeout', $13 < 1, $13 || ' ms'),
+                                 ('backoff_floor', $14 < 1, $14 || ' ms'), ('backoff_ceiling', $15 < 1, $15 || ' ms'),
+                                 ('backoff_exponent', true, $16::text)) as o(name, bad, value)
+                    where o.bad limit 1),
+                hint = 'label: at most 1000 characters; key: 1 to 1000, at most 2500 bytes; max_attempts, timeout and '
+                       'back-off delays: more than 0; backoff_exponent: 1 to 100';
+        end if;
+        if $11 not in ('skip', 'error', 'replace') then
+            raise exception using errcode = '22023',
+                message = format('invalid on_duplicate %L', left($11, 200)), hint = 'use skip, error or replace';
+        end if;
+        if v_fn is null and $17 is not null then
+            raise exception using errcode = '22023', message = 'a message cannot have a concurrency_key',
+                hint = 'it is for calls; set max_running of the queue to limit how many messages are out at once';
         end if;
         if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
             raise exception using errcode = '22003',
                 message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
         end if;
-        v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+        v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
     -- One look at all tables.
@@ -698,10 +717,6 @@ begin
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
             v_max_length is not null, $17, $18);
     else
-        if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
-            raise exception using errcode = '22023',
-                message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
-        end if;
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
                 concurrency_key, concurrency)
@@ -711,8 +726,17 @@ begin
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
             continue when not found;
+            if v_old.receipt is null and v_old.expires_at <= v_now then
+                -- It will never run: it must not stand in the way of one that can.
+                with gone as (
+                    delete from deferred.__deferred_hot h where h.id = v_old.id and h.receipt is null and h.expires_at <= v_now
+                    returning h.id, h.expires_at)
+                insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+                select g.id, 0, 'expired', true, format('not started before %s', g.expires_at) from gone g;
+                continue;
+            end if;
             if coalesce($11, 'skip') = 'skip' then
                 return v_old.id;
             elsif $11 = 'error' then
@@ -725,6 +749,11 @@ begin
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
+            end if;
+            if not deferred.__may_touch((select d.created_by from deferred.__deferred d where d.id = v_old.id)::name) then
+                raise exception using errcode = '42501',
+                    message = format('job %s with key %L was deferred by another role and cannot be replaced', v_old.id, $10),
+                    hint = 'use on_duplicate skip or error, or a key of your own';
             end if;
             delete from deferred.__deferred_hot h where h.id = v_old.id;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
@@ -809,8 +838,8 @@ begin
            j.concurrency_key, j.concurrency
     from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
          as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
-    cross join lateral (select coalesce(j.run_at,
-                        case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
+                        case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
         update deferred.__deferred_queue q set limited_jobs = true
         where not q.limited_jobs and exists (
@@ -820,7 +849,8 @@ begin
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
-           coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
+           coalesce(nullif(j.run_at, '-infinity'),
+                    case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor,
@@ -876,11 +906,11 @@ begin
     end if;
     -- Checked by pattern: an exception block would cost every call a subtransaction.
     if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
-        or o->>'backoff_exponent' !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') is true then
+        or o->>'backoff_exponent' !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') is true then
         select k, v into bad
         from jsonb_each_text(o) as e(k, v)
         where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
-           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$')
         limit 1;
         raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
             hint = 'it takes a number';
@@ -1323,6 +1353,7 @@ declare
     -- limits of queues that have one, as this statement found them
     v_limit    text[];
     v_still    json;
+    v_all      bigint[] := '{}';
 begin
     select array_agg(q.name), array_agg(w.wanted), array_agg(0), array_agg(q.max_dequeue),
            array_agg(q.name order by q.name) filter (where coalesce(q.max_running, q.rate) is not null)
@@ -1379,7 +1410,8 @@ begin
 
         if v_id is not null then
             v_items := v_items || v_item;
-            if v_limit is not null then perform deferred.__message_running(v_limit, v_still, v_id); end if;
+            v_all := v_all || v_id;
+            if v_limit is not null then perform deferred.__message_running(v_limit, v_still, v_all); end if;
             return query
             with pick as materialized (
                 select p.id, p.n, p.receipt, p.started_at, p.turn
@@ -1547,7 +1579,7 @@ CREATE FUNCTION deferred.__message_params(text text, bound boolean) RETURNS json
 declare
     v_json json;
 begin
-    if bound and text ~ '^[ \t\n\r]*[[{]' then
+    if bound and text ~ E'^[ \t\n\r]*[[{]' then
         begin
             v_json := text::json;
             if deferred.__depth_ok(v_json) then return v_json; end if;
@@ -2062,7 +2094,7 @@ CREATE FUNCTION deferred.__message_text(params json) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $_$
     select case when json_typeof($1) <> 'string' then $1::text
-                when strpos($1::text, '\u') = 0 then $1 #>> '{}'
+                when strpos($1::text, E'\\u') = 0 then $1 #>> '{}'
                 else deferred.__message_text_escaped($1) end
 $_$;
 
@@ -2094,7 +2126,7 @@ ALTER FUNCTION deferred.__message_text_escaped(params json) OWNER TO deferred_ow
 -- Name: FUNCTION __message_text_escaped(params json); Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON FUNCTION deferred.__message_text_escaped(params json) IS 'part of deferred.__message_text(): a string with \u in it';
+COMMENT ON FUNCTION deferred.__message_text_escaped(params json) IS 'part of deferred.__message_text(): a string with escapes in it';
 
 --
 -- Name: __message_update(text[], bigint[], bigint[], bigint[], text[]); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
@@ -2200,7 +2232,7 @@ CREATE FUNCTION deferred.__ms(name text, span text) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT
     AS $_$
 declare
-    m text[] := regexp_match(span, '^([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)?$');
+    m text[] := regexp_match(span, '^([0-9]+(?:[.][0-9]+)?)(ms|s|min|m|h|d)?$');
 begin
     if m is null or length(m[1]) > 12 then
         raise exception using errcode = '22023',
@@ -2227,7 +2259,7 @@ COMMENT ON FUNCTION deferred.__ms(name text, span text) IS 'a time span as peopl
 CREATE FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
-    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or max_attempts < 1 or timeout_ms < 1
+    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or octet_length(key) > 2500 or max_attempts < 1 or timeout_ms < 1
         or backoff_floor_ms < 1 or backoff_ceiling_ms < 1 or backoff_exponent not between 1 and 100, false)
 $$;
 
@@ -2326,6 +2358,10 @@ begin
     loop
         if p.is_log then
             continue when p.bound[2]::timestamptz > v_cutoff;
+            -- Attempts of a hot job stay: the other rows go page by page.
+            continue when exists (
+                select from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id
+                where h.attempt > 0 and l.finished_at >= p.bound[1]::timestamptz and l.finished_at < p.bound[2]::timestamptz);
         else
             continue when p.bound[2]::bigint > (select last_value from deferred.__deferred_id_seq);
             continue when exists (select from deferred.__deferred_hot h where h.id >= p.bound[1]::bigint and h.id < p.bound[2]::bigint);
@@ -2530,6 +2566,10 @@ begin
         raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
+    if v_new.max_dequeue is not null and length($1) > 81 then
+        raise exception using errcode = '22023', message = format('the name of queue %L is too long for max_dequeue', $1),
+            hint = 'the queue NAME-poison takes its messages: NAME may have 81 characters';
+    end if;
     if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
         raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,
             v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
@@ -2656,7 +2696,7 @@ begin
             raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
                 hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
         end if;
-        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
+        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
                 hint = 'it takes a number';
         end if;
@@ -3170,7 +3210,8 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
     for i in v_last / v_width .. (v_last + least(greatest(jobs, 0), 1e9)::bigint + v_width / 2) / v_width loop
         if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
-            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', (i * v_width)::text, ((i + 1) * v_width)::text);
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', (i * v_width)::text, ((i + 1) * v_width)::text,
+                v_last >= i * v_width - v_width / 100);
             v_made := v_made + 1;
         end if;
     end loop;
@@ -3253,6 +3294,8 @@ begin
                                  case when f.key is null then 'its key is NULL'
                                       when length(f.key) not between 1 and 1000
                                       then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
+                                      when octet_length(f.key) > 2500
+                                      then format('its key has %s bytes, at most 2500 are taken', octet_length(f.key))
                                       when octet_length(f.params::text) > v_max_bytes
                                       then format('params have %s bytes, queue %L takes %s', octet_length(f.params::text), r.queue, v_max_bytes)
                                       when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
@@ -3887,7 +3930,7 @@ begin
         v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;
         if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'))) is null then
             perform deferred.__add_partition('__deferred_log', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'), 'finished_at',
-                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00');
+                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00', v_week < (now() + interval '1 hour') at time zone v_utc);
             v_made := v_made + 1;
         end if;
     end loop;
@@ -3896,7 +3939,8 @@ begin
     for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
         if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
             v_lo := i * v_width;
-            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text);
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text,
+                v_last >= v_lo - v_width / 100);
             v_made := v_made + 1;
         end if;
     end loop;
@@ -3973,11 +4017,17 @@ begin
         perform deferred.__wake(h.queue);
         return true;
     end if;
+    -- Written, so that of two who retry it at once the second sees what became of the first, or fails if its snapshot is older.
+    update deferred.__deferred x set label = x.label where x.id = $1;
+    if exists (select from deferred.__deferred_hot x where x.id = $1) then return true; end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
     order by l.finished_at desc, l.attempt desc limit 1;
     if v_outcome = 'ok' then
         raise exception using errcode = '55000', message = format('job %s is done', $1),
             hint = 'defer the call again to have it run once more';
+    elsif v_outcome is null then
+        raise exception using errcode = '55000', message = format('job %s ended so long ago that its attempts were purged', $1),
+            hint = 'defer the call again';
     end if;
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
@@ -4056,7 +4106,7 @@ ALTER TABLE deferred.__deferred OWNER TO deferred_owner;
 -- Name: TABLE __deferred; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON TABLE deferred.__deferred IS 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces';
+COMMENT ON TABLE deferred.__deferred IS 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
 
 --
 -- Name: COLUMN __deferred.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -4092,7 +4142,7 @@ COMMENT ON COLUMN deferred.__deferred.label IS 'text for people, at most 1000 ch
 -- Name: COLUMN __deferred.key; Type: COMMENT; Schema: deferred; Owner: deferred_owner
 --
 
-COMMENT ON COLUMN deferred.__deferred.key IS 'at most one hot job of a queue has this key; 1 to 1000 characters';
+COMMENT ON COLUMN deferred.__deferred.key IS 'at most one hot job of a queue has this key; 1 to 1000 characters, at most 2500 bytes';
 
 --
 -- Name: COLUMN __deferred.priority; Type: COMMENT; Schema: deferred; Owner: deferred_owner
@@ -5537,10 +5587,10 @@ REVOKE ALL ON FUNCTION deferred.__actor() FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.__actor() TO deferred_worker;
 
 --
--- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text); Type: ACL; Schema: deferred; Owner: deferred_owner
+-- Name: FUNCTION __add_partition(parent text, name text, col text, lo text, hi text, in_use boolean); Type: ACL; Schema: deferred; Owner: deferred_owner
 --
 
-REVOKE ALL ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION deferred.__add_partition(parent text, name text, col text, lo text, hi text, in_use boolean) FROM PUBLIC;
 
 --
 -- Name: FUNCTION __claim_limited(queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer, unknown text[], held bigint[], seed bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
@@ -5817,6 +5867,7 @@ GRANT ALL ON FUNCTION deferred.__ms(name text, span text) TO deferred_producer;
 --
 
 REVOKE ALL ON FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__opts_ok(label text, key text, max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision) TO deferred_worker;
 
 --
 -- Name: FUNCTION __purge_jobs(older_than interval, from_id bigint, batch integer, OUT purged bigint, OUT next_id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner

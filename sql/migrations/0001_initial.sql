@@ -142,13 +142,13 @@ create table deferred.__deferred (
     concurrency         integer,
     primary key (id)
 ) partition by range (id);
-comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces';
+comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
 comment on column deferred.__deferred.id is 'job id';
 comment on column deferred.__deferred.queue is 'queue it was deferred to';
 comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
 comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
 comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
-comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters, at most 2500 bytes';
 comment on column deferred.__deferred.priority is 'larger is taken earlier';
 comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
 comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
@@ -319,7 +319,7 @@ as $$
     select length(params::text) - length(translate(params::text, '[{', '')) <= 512
         or (select max(depth) <= 512
             from (select sum(case when c in ('[', '{') then 1 else -1 end) over (order by n) as depth
-                  from string_to_table(regexp_replace(regexp_replace(params::text, '"([^"\\]|\\.)*"', '', 'g'),
+                  from string_to_table(regexp_replace(regexp_replace(params::text, E'"([^"\\\\]|\\\\.)*"', '', 'g'),
                                                       '[^][{}]', '', 'g'), null)
                        with ordinality as t(c, n)) s)
 $$;
@@ -331,7 +331,7 @@ create function deferred.__opts_ok(label text, key text, max_attempts integer, t
 returns boolean
 language sql immutable
 as $$
-    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or max_attempts < 1 or timeout_ms < 1
+    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or octet_length(key) > 2500 or max_attempts < 1 or timeout_ms < 1
         or backoff_floor_ms < 1 or backoff_ceiling_ms < 1 or backoff_exponent not between 1 and 100, false)
 $$;
 comment on function deferred.__opts_ok is 'true if these options of a job are in range';
@@ -366,7 +366,7 @@ declare
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
-        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
+        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) = 0) is not true then
         -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
         if v_fn is null and $3 is not null then
             select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
@@ -390,16 +390,32 @@ begin
         end if;
         if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
             raise exception using errcode = '22003',
-                message = format('an option of %L is out of range', v_fn),
-                hint = 'label: at most 1000 characters; key: 1 to 1000; max_attempts, timeout and back-off delays: '
-                       'more than 0; backoff_exponent: 1 to 100';
+                message = (
+                    select format('option "%s" of %L is out of range: %s', o.name, v_fn, o.value)
+                    from (values ('label', length($4) > 1000, length($4) || ' characters'),
+                                 ('key', length($10) not between 1 and 1000 or octet_length($10) > 2500,
+                                  length($10) || ' characters, ' || octet_length($10) || ' bytes'),
+                                 ('max_attempts', $12 < 1, $12::text), ('timeout', $13 < 1, $13 || ' ms'),
+                                 ('backoff_floor', $14 < 1, $14 || ' ms'), ('backoff_ceiling', $15 < 1, $15 || ' ms'),
+                                 ('backoff_exponent', true, $16::text)) as o(name, bad, value)
+                    where o.bad limit 1),
+                hint = 'label: at most 1000 characters; key: 1 to 1000, at most 2500 bytes; max_attempts, timeout and '
+                       'back-off delays: more than 0; backoff_exponent: 1 to 100';
+        end if;
+        if $11 not in ('skip', 'error', 'replace') then
+            raise exception using errcode = '22023',
+                message = format('invalid on_duplicate %L', left($11, 200)), hint = 'use skip, error or replace';
+        end if;
+        if v_fn is null and $17 is not null then
+            raise exception using errcode = '22023', message = 'a message cannot have a concurrency_key',
+                hint = 'it is for calls; set max_running of the queue to limit how many messages are out at once';
         end if;
         if ($17 is not null or $18 is not null) and not deferred.__concurrency_ok($17, $18) then
             raise exception using errcode = '22003',
                 message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
         end if;
-        v_due := coalesce($7, case when $6 > 0 then v_now + $6 * interval '1 millisecond' end);
+        v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
     -- One look at all tables.
@@ -464,10 +480,6 @@ begin
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
             v_max_length is not null, $17, $18);
     else
-        if coalesce($11, 'skip') not in ('skip', 'error', 'replace') then
-            raise exception using errcode = '22023',
-                message = format('invalid on_duplicate %L', $11), hint = 'use skip, error or replace';
-        end if;
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
                 concurrency_key, concurrency)
@@ -477,8 +489,17 @@ begin
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
             continue when not found;
+            if v_old.receipt is null and v_old.expires_at <= v_now then
+                -- It will never run: it must not stand in the way of one that can.
+                with gone as (
+                    delete from deferred.__deferred_hot h where h.id = v_old.id and h.receipt is null and h.expires_at <= v_now
+                    returning h.id, h.expires_at)
+                insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+                select g.id, 0, 'expired', true, format('not started before %s', g.expires_at) from gone g;
+                continue;
+            end if;
             if coalesce($11, 'skip') = 'skip' then
                 return v_old.id;
             elsif $11 = 'error' then
@@ -491,6 +512,11 @@ begin
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
+            end if;
+            if not deferred.__may_touch((select d.created_by from deferred.__deferred d where d.id = v_old.id)::name) then
+                raise exception using errcode = '42501',
+                    message = format('job %s with key %L was deferred by another role and cannot be replaced', v_old.id, $10),
+                    hint = 'use on_duplicate skip or error, or a key of your own';
             end if;
             delete from deferred.__deferred_hot h where h.id = v_old.id;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
@@ -515,7 +541,7 @@ create function deferred.__ms(name text, span text) returns bigint
 language plpgsql immutable strict
 as $$
 declare
-    m text[] := regexp_match(span, '^([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)?$');
+    m text[] := regexp_match(span, '^([0-9]+(?:[.][0-9]+)?)(ms|s|min|m|h|d)?$');
 begin
     if m is null or length(m[1]) > 12 then
         raise exception using errcode = '22023',
@@ -555,11 +581,11 @@ begin
     end if;
     -- Checked by pattern: an exception block would cost every call a subtransaction.
     if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
-        or o->>'backoff_exponent' !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') is true then
+        or o->>'backoff_exponent' !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') is true then
         select k, v into bad
         from jsonb_each_text(o) as e(k, v)
         where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
-           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$')
         limit 1;
         raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
             hint = 'it takes a number';
@@ -670,8 +696,8 @@ begin
            j.concurrency_key, j.concurrency
     from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
          as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
-    cross join lateral (select coalesce(j.run_at,
-                        case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
+    cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
+                        case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
         update deferred.__deferred_queue q set limited_jobs = true
         where not q.limited_jobs and exists (
@@ -681,7 +707,8 @@ begin
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
-           coalesce(j.run_at, case when j.delay_ms > 0 then v_now + j.delay_ms * interval '1 millisecond' end),
+           coalesce(nullif(j.run_at, '-infinity'),
+                    case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor,
@@ -848,11 +875,17 @@ begin
         perform deferred.__wake(h.queue);
         return true;
     end if;
+    -- Written, so that of two who retry it at once the second sees what became of the first, or fails if its snapshot is older.
+    update deferred.__deferred x set label = x.label where x.id = $1;
+    if exists (select from deferred.__deferred_hot x where x.id = $1) then return true; end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
     order by l.finished_at desc, l.attempt desc limit 1;
     if v_outcome = 'ok' then
         raise exception using errcode = '55000', message = format('job %s is done', $1),
             hint = 'defer the call again to have it run once more';
+    elsif v_outcome is null then
+        raise exception using errcode = '55000', message = format('job %s ended so long ago that its attempts were purged', $1),
+            hint = 'defer the call again';
     end if;
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
@@ -939,10 +972,15 @@ comment on function deferred.__front is 'where in a lane, or in the half 0 or 1 
 
 -- Attach a partition for [lo, hi), taking over rows that fell into the net. Gives up, and leaves
 -- all as it was, where the parent cannot be locked at once: the net takes the rows meanwhile.
-create function deferred.__add_partition(parent text, name text, col text, lo text, hi text) returns boolean
+-- in_use: rows of that range are being added now. Then nobody may be adding one meanwhile: it would land in the net after the
+-- move, or find itself in front of a net that does not take it any more.
+create function deferred.__add_partition(parent text, name text, col text, lo text, hi text, in_use boolean default true) returns boolean
 language plpgsql
 as $$
 begin
+    if in_use then
+        execute format('lock table only deferred.%I in share row exclusive mode', parent);
+    end if;
     execute format('create table deferred.%I (like deferred.%I including defaults including constraints including comments)', name, parent);
     execute format('with moved as (delete from deferred.%I where %I >= %L and %I < %L returning *) insert into deferred.%I select * from moved',
                    parent || '_default', col, lo, col, hi, name);
@@ -977,7 +1015,7 @@ begin
         v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;
         if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'))) is null then
             perform deferred.__add_partition('__deferred_log', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'), 'finished_at',
-                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00');
+                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00', v_week < (now() + interval '1 hour') at time zone v_utc);
             v_made := v_made + 1;
         end if;
     end loop;
@@ -986,7 +1024,8 @@ begin
     for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
         if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
             v_lo := i * v_width;
-            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text);
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text,
+                v_last >= v_lo - v_width / 100);
             v_made := v_made + 1;
         end if;
     end loop;
@@ -1017,6 +1056,10 @@ begin
     loop
         if p.is_log then
             continue when p.bound[2]::timestamptz > v_cutoff;
+            -- Attempts of a hot job stay: the other rows go page by page.
+            continue when exists (
+                select from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id
+                where h.attempt > 0 and l.finished_at >= p.bound[1]::timestamptz and l.finished_at < p.bound[2]::timestamptz);
         else
             continue when p.bound[2]::bigint > (select last_value from deferred.__deferred_id_seq);
             continue when exists (select from deferred.__deferred_hot h where h.id >= p.bound[1]::bigint and h.id < p.bound[2]::bigint);
@@ -1143,7 +1186,7 @@ grant usage on schema deferred to deferred_producer, deferred_worker, deferred_v
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
-    deferred.state(text), deferred.check_ledger(), deferred.__front to deferred_worker;
+    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;

@@ -154,7 +154,7 @@ begin
             raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
                 hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
         end if;
-        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}(\.[0-9]{1,9})?$') then
+        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
                 hint = 'it takes a number';
         end if;
@@ -445,6 +445,8 @@ begin
                                  case when f.key is null then 'its key is NULL'
                                       when length(f.key) not between 1 and 1000
                                       then format('its key has %s characters, 1 to 1000 are taken', length(f.key))
+                                      when octet_length(f.key) > 2500
+                                      then format('its key has %s bytes, at most 2500 are taken', octet_length(f.key))
                                       when octet_length(f.params::text) > v_max_bytes
                                       then format('params have %s bytes, queue %L takes %s', octet_length(f.params::text), r.queue, v_max_bytes)
                                       when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
@@ -496,7 +498,8 @@ begin
     if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
     for i in v_last / v_width .. (v_last + least(greatest(jobs, 0), 1e9)::bigint + v_width / 2) / v_width loop
         if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
-            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', (i * v_width)::text, ((i + 1) * v_width)::text);
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', (i * v_width)::text, ((i + 1) * v_width)::text,
+                v_last >= i * v_width - v_width / 100);
             v_made := v_made + 1;
         end if;
     end loop;

@@ -31,7 +31,8 @@ static void delays_grow_by_the_exponent_up_to_the_ceiling(void **state)
 		{ 1, 31536000000, 100, 7, 31536000000 },
 		{ 60000, 10000, 2, 1, 10000 }, /* a ceiling below the floor wins */
 		{ 1, 1, 100, 1000000, 1 },
-		{ 1, INT64_MAX, 100, 1000000, INT64_MAX },
+		{ 1, INT64_MAX, 100, 1000000, 3155760000000 }, /* at most a hundred years */
+		{ INT64_MAX, INT64_MAX, 2, 1, 3155760000000 },
 	};
 
 	(void)state;

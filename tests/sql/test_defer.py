@@ -208,6 +208,59 @@ def test_keys_skip_refuse_and_replace(db):
     clean(db)
 
 
+def test_an_expired_job_does_not_stand_in_the_way_of_a_new_one_with_its_key(db):
+    old = defer(db, key="daily", expires="1h")
+    assert defer(db, key="daily") == old
+    db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s' where id = %s", old)
+    new = defer(db, key="daily", on_duplicate="error")
+    assert new != old and db.one("select id from deferred.__deferred_hot") == new
+    assert db.one("select state from deferred.job where id = %s", old) == "expired"
+    clean(db)
+
+
+def test_a_job_of_another_role_is_not_replaced(db):
+    job = defer(db, key="k")
+    producer = as_role(db, "deferred_producer")
+    with pytest.raises(pgerror.InsufficientPrivilege, match="deferred by another role and cannot be replaced"):
+        ask(producer, """select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')""")
+    (own,), = ask(producer, """select deferred.defer('f', '{}', '{"key": "own"}')""")
+    (new,), = ask(producer, """select deferred.defer('f', '{}', '{"key": "own", "on_duplicate": "replace"}')""")
+    producer.close()
+    assert sorted(r[0] for r in db.sql("select id from deferred.__deferred_hot")) == [job, new] and new != own
+    clean(db)
+
+
+@pytest.mark.parametrize("how", ["defer('f', '{}', '{\"run_at\": \"-infinity\", \"delay\": \"1h\"}')",
+                                 "defer_many('[{\"fn\": \"f\", \"run_at\": \"-infinity\", \"delay\": \"1h\"}, {\"fn\": \"f\"}]')"])
+def test_a_time_before_all_times_is_now(db, how):
+    db.sql("select deferred." + how)
+    assert db.one("select count(*) from deferred.__deferred_hot where due_at is not null or not isfinite(visible_at)") == 0
+    assert db.one("select count(*) from deferred.__deferred where run_at is not null") == 0
+    clean(db)
+
+
+def test_the_functions_work_where_a_backslash_escapes(db):
+    connection = db.connect(options="-c standard_conforming_strings=off")
+    connection.autocommit = True
+    params = json.dumps({"a": "[" * 600})
+    ask(connection, "select deferred.defer('f', %s::json, '{\"delay\": \"1.5s\", \"backoff_exponent\": 1.5}')", params)
+    with pytest.raises(psycopg2.Error, match="invalid time span '1x5s'"):
+        ask(connection, "select deferred.defer('f', '{}', '{\"delay\": \"1x5s\"}')")
+    connection.close()
+
+
+@pytest.mark.parametrize("opts, says", [
+    ({"key": ""}, 'option "key" of \'f\' is out of range: 0 characters'),
+    ({"key": "\u4e00" * 1000}, "1000 characters, 3000 bytes"),
+    ({"max_attempts": 0}, 'option "max_attempts" of \'f\' is out of range: 0'),
+    ({"timeout": "0"}, 'option "timeout" of \'f\' is out of range: 0 ms'),
+    ({"backoff_exponent": 0.5}, 'option "backoff_exponent" of \'f\' is out of range: 0.5'),
+    ({"on_duplicate": "nope"}, "invalid on_duplicate 'nope'"),
+])
+def test_an_option_out_of_range_is_named_with_its_value(db, opts, says):
+    refused(db, psycopg2.Error, says, "select deferred.defer('f', '{}', %s::json)", json.dumps(opts))
+
+
 def test_concurrent_defers_of_one_key_store_one_job(db):
     ids, errors = [], []
 
@@ -466,6 +519,29 @@ def test_retry_is_refused_while_a_newer_job_has_the_key(db):
     assert db.one("select deferred.retry(%s)", dead) is True
 
 
+def test_a_retry_with_a_snapshot_from_before_another_one_fails_instead_of_running_it_twice(db):
+    job = defer(db)
+    finish(db, job, "failed")
+    old = db.connect()
+    old.set_session(isolation_level="REPEATABLE READ")
+    assert ask(old, "select state from deferred.job where id = %s", job) == [("dead",)]
+    assert db.one("select deferred.retry(%s)", job) is True
+    db.sql("with h as (delete from deferred.__deferred_hot where id = %s returning id)"
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 2, 'ok', true from h", job)
+    with pytest.raises(pgerror.SerializationFailure):
+        ask(old, "select deferred.retry(%s)", job)
+    old.close()
+    assert db.one("select count(*) from deferred.__deferred_hot") == 0
+    clean(db)
+
+
+def test_a_job_whose_attempts_were_purged_is_not_taken_for_a_dead_one(db):
+    job = defer(db)
+    finish(db, job)
+    db.sql("delete from deferred.__deferred_log")
+    refused(db, psycopg2.Error, "its attempts were purged", "select deferred.retry(%s)", job)
+
+
 # ---- ledger --------------------------------------------------------------------------------------
 
 
@@ -503,6 +579,38 @@ def test_maintain_adds_partitions_once_and_empties_the_net(db):
     assert db.one("select count(*) from deferred.__deferred_default") == 0
     assert db.one("select relname::text from deferred.__deferred d join pg_class c on c.oid = d.tableoid where id = %s", job) == "__deferred_2"
     assert db.one("select deferred.maintain()") == 0
+    clean(db)
+
+
+def test_maintain_empties_a_net_that_is_in_use(db):
+    """Rows that arrive between the move of what was caught and the attachment would fail it."""
+    db.sql("select setval('deferred.__deferred_id_seq', 10000001)")
+    assert db.one("select deferred.maintain()") == 1
+    db.sql("select setval('deferred.__deferred_id_seq', 19999990)")
+    stop, failed = threading.Event(), []
+
+    def producer():
+        connection = db.connect()
+        connection.autocommit = True
+        try:
+            while not stop.is_set():
+                ask(connection, "select count(deferred.defer('f')) from generate_series(1, 20)")
+        except psycopg2.Error as e:
+            failed.append(e)
+        connection.close()
+    threads = [threading.Thread(target=producer) for _ in range(4)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(20):
+            if db.one("select deferred.maintain()") and db.one("select to_regclass('deferred.__deferred_2') is not null"):
+                break
+    finally:
+        stop.set()
+        for t in threads:
+            t.join(60)
+    assert failed == [] and db.one("select to_regclass('deferred.__deferred_2') is not null")
+    assert db.one("select count(*) from deferred.__deferred_default") == 0
     clean(db)
 
 
@@ -556,6 +664,18 @@ def test_a_log_partition_past_the_limit_is_dropped(db):
     assert db.sql("select purged from deferred.__purge_jobs('30 days', 0, 1000)") == [(1,)]
     assert db.one("select count(*) from deferred.__deferred where id = %s", job) == 0
     clean(db)
+
+
+def test_a_log_partition_with_attempts_of_a_hot_job_stays(db):
+    job, name = old_job(db)
+    other = defer(db, delay="30d")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)"
+           " select %s, 1, 'failed', false, finished_at from deferred.__deferred_log where job_id = %s", other, job)
+    db.sql("update deferred.__deferred_hot set attempt = 1 where id = %s", other)
+    assert db.one("select deferred.__purge_partition('30 days')") is None
+    clean(db)
+    db.sql("delete from deferred.__deferred_hot where id = %s", other)
+    assert db.one("select deferred.__purge_partition('30 days')") == name
 
 
 def test_a_job_partition_is_dropped_once_nothing_of_it_is_needed(db):
