@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "listen.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -104,7 +105,9 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	}
 	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
-		rc = error_errno(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\"", address);
+		/* Another program may give the port up: worth another start. An address that is not ours will stay so. */
+		rc = error_errno(err, errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM : DEFERRED_ECONFIG, "listen",
+				 "cannot listen on \"%s\"", address);
 		if (fd >= 0)
 			close(fd);
 	} else {

@@ -198,7 +198,7 @@ static int start(struct run *run, struct deferred_error *err)
 		return EX_CONFIG;
 	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "http.listen"), false, err) < 0 ||
 				      listen_open(&run->sockets, config_text(config, "http.listen_tls"), true, err) < 0))
-		return EX_CONFIG;
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	if (run->sockets.len == 0) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on");
 		error_hint(err, "set http.listen or http.listen_tls");
