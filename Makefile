@@ -31,6 +31,9 @@ MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 
 VERSION := 0.1.0
+ifeq ($(origin PREFIX),command line)
+$(error PREFIX counts for nothing here: say prefix=$(PREFIX))
+endif
 prefix ?= /usr/local
 exec_prefix ?= $(prefix)
 bindir ?= $(exec_prefix)/bin
@@ -338,6 +341,8 @@ INSTALL ?= install
 INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
+# Samples and man pages are written for the default prefix.
+NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
 INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
@@ -354,18 +359,19 @@ install: all
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
 	ln -sf libdeferred.so.0 $(DESTDIR)$(libdir)/libdeferred.so
-	sed -e 's|@prefix@|$(prefix)|' -e 's|@exec_prefix@|$(exec_prefix)|' -e 's|@libdir@|$(libdir)|' \
-		-e 's|@includedir@|$(includedir)|' -e 's|@plugindir@|$(plugindir)|' -e 's|@VERSION@|$(VERSION)|' \
-		lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' -e 's|@plugindir@|$(plugindir)|' \
+		-e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
 	$(INSTALL_DATA) $(PLUGINS) $(DESTDIR)$(plugindir)
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
+	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
 	$(INSTALL_DATA) $(filter sql/migrations/%,$(SQL)) $(DESTDIR)$(datadir)/sql/migrations
 	$(INSTALL_DATA) $(filter sql/queries/%,$(SQL)) $(DESTDIR)$(datadir)/sql/queries
 	$(INSTALL_DATA) sql/schema.sql $(DESTDIR)$(datadir)/sql
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
+	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
-	-rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(datadir)/sql/migrations $(datadir)/sql/queries \
-		$(docdir)/examples) 2>/dev/null
+	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(datadir)/sql/migrations $(datadir)/sql/queries \
+		$(docdir)/examples) 2>/dev/null || :

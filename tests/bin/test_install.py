@@ -40,9 +40,23 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         for folder, _, files in os.walk(installed):
             for name in files:
                 assert os.stat(os.path.join(folder, name)).st_mode & 0o022 == 0, name
-        assert make("uninstall", f"DESTDIR={tmp_path}").returncode == 0
+        done = make("uninstall", f"DESTDIR={tmp_path}")
+        assert done.returncode == 0 and done.stderr == ""
         left = [os.path.join(d, f) for d, _, files in os.walk(installed) for f in files]
         assert left == []
+
+    def test_pkg_config_says_where_plugins_go_and_no_place_is_left_open(installed):
+        folder = os.path.join(installed, "usr/local/lib/pkgconfig")
+        said = subprocess.run(["pkg-config", "--variable=plugindir", "libdeferred"], capture_output=True, text=True,
+                              env={**os.environ, "PKG_CONFIG_PATH": folder})
+        assert said.stdout == "/usr/local/lib/deferred/plugins\n", said.stderr
+        with open(os.path.join(folder, "libdeferred.pc")) as f:
+            assert "@" not in f.read()
+
+    def test_a_prefix_in_capitals_is_refused(tmp_path):
+        done = make("install", f"PREFIX={tmp_path}/usr", f"DESTDIR={tmp_path}")
+        assert done.returncode == 2 and f"say prefix={tmp_path}/usr" in done.stderr, done.stderr
+        assert os.listdir(tmp_path) == []
 
     def test_a_program_builds_against_the_installed_library_and_runs(installed, db):
         root = os.path.join(installed, "usr/local")
@@ -74,6 +88,17 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         done = make("install", f"prefix={prefix}", f"sysconfdir={prefix}/etc", f"B={tmp_path}/build")
         assert done.returncode == 0, done.stderr
         subprocess.run(["rm", "-rf", os.path.join(tmp_path, "build")], check=True)
+        shown = {}
+        for folder in ("share/man", "share/doc/deferred/examples"):
+            for d, _, files in os.walk(os.path.join(prefix, folder)):
+                for name in files:
+                    with open(os.path.join(d, name)) as f:
+                        shown[name] = f.read()
+                    assert "/usr/local/bin" not in shown[name], name
+                    assert shown[name].count("/etc/deferred") == shown[name].count(f"{prefix}/etc/deferred"), name
+        assert f"root   {prefix}/bin/check_deferred " in shown["check_deferred.crontab"]
+        assert f"ExecStart={prefix}/bin/check_deferred " in shown["check_deferred.service"]
+        assert f"\n.Pa {prefix}/etc/deferred/deferred.conf ,\n" in shown["deferred.conf.5"]
         job = db.defer("echo", '"x"')
         del db.env["DEFERRED_PLUGIN_DIR"]
         done = db.run([os.path.join(prefix, "bin/check_deferred")])
