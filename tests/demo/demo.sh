@@ -22,8 +22,9 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-step=0
-say() { step=$((step + 1)); printf '\n\033[1m%d. %s\033[0m\n' $step "$*"; }
+step=0 bold= plain=
+if [ -t 1 ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); fi
+say() { step=$((step + 1)); printf '\n%s%d. %s%s\n' "$bold" $step "$*" "$plain"; }
 show() { sed 's/^/     /'; }
 # Each of these stops the demo when its command fails; a pipe would hide that.
 run() { printf '   $ %s\n' "${*#build/bin/}" && out=$("$@") && printf '%s\n' "$out" | show; }
