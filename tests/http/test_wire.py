@@ -892,10 +892,6 @@ def test_a_start_that_cannot_be_says_why(db):
 
     rc, said = start("--listen", "256.1.1.1:x")
     assert rc == 78 and 'cannot listen on "256.1.1.1:x"' in said
-    with socket.create_server(("127.0.0.1", 0)) as taken:  # somebody may give it up: a service manager is to try again
-        address = "127.0.0.1:%d" % taken.getsockname()[1]
-        rc, said = start("--listen", address)
-        assert rc == 71 and f'cannot listen on "{address}": Address already in use' in said
     rc, said = start("--listen", "")
     assert rc == 78 and "nothing to listen on" in said
     rc, said = start("--listen-tls", "127.0.0.1:0")
@@ -912,7 +908,7 @@ def test_a_start_that_cannot_be_says_why(db):
     assert rc == 78 and "idle_timeout" in said
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         rc, said = start("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
-        assert rc == 78 and "Address already in use" in said
+        assert rc == 71 and "Address already in use" in said  # a service manager is to try again
     assert db.run(["deferred_http", "--version"]).stdout.startswith("deferred_http ")
 
 
