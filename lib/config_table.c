@@ -79,7 +79,7 @@ const struct config_setting config_settings[] = {
 	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
 	TEXT("http.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
 	TEXT("http.tls_key", NULL, "key of that certificate, in PEM"),
-	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: /etc/deferred/http.key"),
+	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: " DEFERRED_SYSCONFDIR "/deferred/http.key"),
 	TEXT("http.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),
 	NUMBER("http.db_connections", INT, "2", 1, 64, "database connections that put, get, update and delete messages"),
 	NUMBER("http.threads", INT, "1", 1, 64, "threads that serve the connections of one address listened on"),

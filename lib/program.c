@@ -20,7 +20,7 @@ static void usage(const struct program *p)
 	printf("usage: %s [options]\n%s Options (default):\n", p->name, p->about);
 	for (size_t i = 0; i < p->options_len; i++)
 		printf("  --%-16s %-9s %s\n", p->options[i].option, p->options[i].arg ? p->options[i].arg : "", p->options[i].what);
-	printf("  --%-16s %-9s %s\n", "config", "FILE", "config file (/etc/deferred/deferred.conf)");
+	printf("  --%-16s %-9s %s\n", "config", "FILE", "config file (" DEFERRED_SYSCONFDIR "/deferred/deferred.conf)");
 	printf("  --help, --version\nSee %s.\n", p->manual);
 }
 
