@@ -51,6 +51,9 @@ class Recorded:
         assert self.db.sql("""select count(*), count(distinct job_id) from deferred.__deferred_log
                               where outcome = 'ok' and job_id = any(%s)""", jobs) == [(len(jobs), len(jobs))]
         assert {line[1] for line in self.starts()} >= set(jobs)
+        # An attempt that was begun twice was begun again by somebody who did not know what had become of the first.
+        begun = [(job, attempt) for _, job, attempt, _ in self.starts()]
+        assert len(begun) == len(set(begun))
         assert self.overlaps() == []
         ledger(self.db)
 

@@ -1,8 +1,13 @@
 """The service (check_deferred --loop) and its server: restarts, failover, killed processes."""
 
+import contextlib
+import json
 import os
 import signal
+import threading
 import time
+
+import psycopg2
 
 import pg
 from harness import ledger, wait_for
@@ -99,7 +104,7 @@ def test_a_busy_service_loses_nothing_when_its_server_is_stopped_and_killed(own_
         else:
             db.kill()
         db.start()
-    drained(db, 90)  # claims whose answer was lost are given back at the reconnection, not after the lease
+    drained(db, 40)  # claims whose answer was lost are given back at the reconnection, not after the lease of 60 s
     assert run.alive()
     stop(run)
     recorded.assert_all_ok(ids)
@@ -117,6 +122,21 @@ def standby_of(server, folder):
     return standby.start()
 
 
+def defer_until_it_fails(recorded, connection):
+    """A thread that defers one job a transaction. Returns the ids whose commit was answered, and the thread."""
+    connection.autocommit = True
+    acknowledged, params = [], json.dumps({"file": recorded.file, "ms": 0})
+
+    def work():
+        with contextlib.suppress(psycopg2.Error), connection.cursor() as cursor:
+            while True:
+                cursor.execute("select deferred.defer('record', %s)", (params,))
+                acknowledged.append(cursor.fetchone()[0])
+    thread = threading.Thread(target=work)
+    thread.start()
+    return acknowledged, thread
+
+
 def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_server, recorded_on):
     db, recorded = own_server, recorded_on(own_server)
     db.config(SETTINGS)
@@ -131,7 +151,11 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
         ids = recorded.defer(200, ms=5)
         run = service(db, "--runners", "2", "--batch", "20", env={"DEFERRED_DB": both})
         wait_for(lambda: len(recorded.lines()) > 50, 30)
+        acknowledged, producer = defer_until_it_fails(recorded, db.connect())
+        wait_for(lambda: len(acknowledged) > 50, 30)
         db.kill()
+        producer.join(60)
+        ids += acknowledged
         pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_ctl"), "-D", standby.data, "-w", "-t", "60", "-s", "promote"]))
         db.cluster, db.conninfo = standby, standby.conninfo(db.name)
         drained(db)

@@ -57,3 +57,11 @@ def test_a_claim_changes_no_indexed_column(db):
               visible_at = now() + interval '1 min' where id in (select id from deferred.__deferred_hot limit 5)""")
     db.sql("select pg_stat_force_next_flush()")
     assert db.one("select n_tup_hot_upd from pg_stat_user_tables where relname = '__deferred_hot'") == 5
+
+
+def test_no_statement_makes_commits_less_durable():
+    """What was acknowledged as recorded must be; how durable a commit is, the administrator says."""
+    for name in sorted(os.listdir(os.path.join(pg.TOP, "sql", "queries"))):
+        with open(os.path.join(pg.TOP, "sql", "queries", name)) as f:
+            text = f.read()
+        assert "synchronous_commit" not in text or name == "message_session.sql", name
