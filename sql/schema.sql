@@ -5293,7 +5293,7 @@ CREATE VIEW deferred.job AS
         CASE
             WHEN (h.id IS NULL) THEN deferred.state(l.outcome)
             WHEN ((h.receipt IS NOT NULL) AND (h.visible_at > clock_timestamp())) THEN 'claimed'::text
-            WHEN ((h.due_at > clock_timestamp()) OR ((h.due_at IS NOT NULL) AND (h.fn IS NOT NULL))) THEN 'delayed'::text
+            WHEN (h.due_at > clock_timestamp()) THEN 'delayed'::text
             ELSE 'ready'::text
         END AS state,
     COALESCE(h.attempt, l.attempts, 0) AS attempt,

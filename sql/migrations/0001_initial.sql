@@ -793,12 +793,13 @@ as $$
 $$;
 comment on function deferred.state(text) is 'state of a job whose last attempt ended finally with this outcome';
 
--- What a viewer sees of every job: no params, no results, no error texts.
+-- What a viewer sees of every job: no params, no results, no error texts. A job whose time has come is ready, though it
+-- keeps its due_at until a worker looks for such jobs: where none does, that shows as jobs that have long been ready.
 create view deferred.job as
     select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
            case when h.id is null then deferred.state(l.outcome)
                 when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
-                when h.due_at > clock_timestamp() or (h.due_at is not null and h.fn is not null) then 'delayed'
+                when h.due_at > clock_timestamp() then 'delayed'
                 else 'ready' end as state,
            coalesce(h.attempt, l.attempts, 0) as attempt,
            coalesce(h.due_at, h.visible_at) as visible_at,

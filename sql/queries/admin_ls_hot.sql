@@ -12,7 +12,7 @@ from (select x.id, x.visible_at
       from deferred.__deferred_hot x
       where ($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
         and ($3::text is null or $3 = case when x.started_at is not null and x.visible_at > clock_timestamp() then 'claimed'
-                                           when x.due_at > clock_timestamp() or (x.due_at is not null and x.fn is not null) then 'delayed'
+                                           when x.due_at > clock_timestamp() then 'delayed'
                                            else 'ready' end)
       order by x.id limit $4::int4) h
 cross join lateral (select * from deferred.job x where x.id = h.id offset 0) j

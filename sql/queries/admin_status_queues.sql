@@ -4,24 +4,31 @@
 --   counting of delayed stopped (bool), seconds the longest waiting ready job among those counted has waited (int8, NULL: none),
 --   it has limits (bool), the same as a JSON object (text)
 -- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues,
---   __deferred_hot_message. A message is claimed while a consumer has it hidden
-with delayed as (
+--   __deferred_hot_message. A message is claimed while a consumer has it hidden; a call whose time has come is ready, though no worker
+--   has looked yet
+with due as (
+    select x.queue, count(*) as n, min(x.due_at) as since
+    from (select h.queue, h.due_at from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null
+          order by h.due_at limit $1::int8 + 1) x
+    group by x.queue),
+delayed as (
     select x.queue, count(*) as n
-    from (select h.queue from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit $1::int8 + 1) x
+    from (select h.queue from deferred.__deferred_hot h where h.due_at > now() and h.fn is not null limit $1 + 1) x
     group by x.queue),
 stopped as (
-    select coalesce(sum(n), 0) > $1 as yes from delayed),
+    select (select coalesce(sum(n), 0) > $1 from due) as due, (select coalesce(sum(n), 0) > $1 from delayed) as delayed),
 figures as (
-    select q.name as queue, q.paused, coalesce(q.max_running, q.rate) is not null as limited, r.ready,
-           least(r.claimed + m.claimed, $1) as claimed, least(coalesce(d.n, 0) + m.delayed, $1) as delayed, r.more or m.more as ready_more,
-           s.yes or m.more as delayed_more, r.oldest_ready_s
+    select q.name as queue, q.paused, coalesce(q.max_running, q.rate) is not null as limited, least(r.ready + coalesce(e.n, 0), $1) as ready,
+           least(r.claimed + m.claimed, $1) as claimed, least(coalesce(d.n, 0) + m.delayed, $1) as delayed,
+           r.more or m.more or s.due or r.ready + coalesce(e.n, 0) > $1 as ready_more, s.delayed or m.more as delayed_more,
+           extract(epoch from clock_timestamp() - least(r.since, e.since))::int8 as oldest_ready_s
     from deferred.__deferred_queue q
     cross join stopped s
+    left join due e on e.queue = q.name
     left join delayed d on d.queue = q.name
     cross join lateral (
         select least(count(*) filter (where x.free), $1) as ready, least(count(*) filter (where not x.free), $1) as claimed,
-               count(*) > $1 as more,
-               extract(epoch from clock_timestamp() - min(x.visible_at) filter (where x.free))::int8 as oldest_ready_s
+               count(*) > $1 as more, min(x.visible_at) filter (where x.free) as since
         from (select h.worker is null or h.visible_at <= clock_timestamp() as free, h.visible_at
               from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null and not h.limited and h.fn is not null
               union all
@@ -43,7 +50,7 @@ figures as (
         select count(*) filter (where x.started_at is not null) as claimed, count(*) filter (where x.started_at is null) as delayed,
                count(*) > $1 as more
         from (select h.started_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m
-    where q.removed_at is null or r.ready + r.claimed + m.claimed + m.delayed + coalesce(d.n, 0) > 0)
+    where q.removed_at is null or r.ready + r.claimed + m.claimed + m.delayed + coalesce(d.n, 0) + coalesce(e.n, 0) > 0)
 select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, f.limited, row_to_json(f)::text
 from figures f
 order by f.queue

@@ -420,8 +420,29 @@ def test_status_shows_queues_workers_and_the_last_hour(db):
     assert status["last_hour"] == [{"outcome": "ok", "attempts": 1, "more": False}]
 
 
+def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
+    """Nobody runs check_deferred: a delay that is over and a retry that is due wait as long as jobs that never were delayed."""
+    late, retry, coming = db.defer("noop", queue="mail", delay="1h"), db.defer("noop", queue="mail"), db.defer("noop", queue="mail", delay="9h")
+    end(db, retry, "failed", final=False)
+    db.sql("update deferred.__deferred_hot set due_at = now() - interval '3 days', visible_at = now() - interval '3 days' where id = %s", late)
+    db.sql("update deferred.__deferred_hot set attempt = 1, due_at = now() - interval '1 hour', visible_at = now() - interval '1 hour' where id = %s",
+           retry)
+    q, = [q for q in json.loads(ok(db.run(["deferred", "status", "--json"])))["queues"] if q["queue"] == "mail"]
+    assert (q["ready"], q["delayed"], q["claimed"], q["oldest_ready_s"] // 60) == (2, 1, 0, 3 * 24 * 60)
+    assert re.search(r"^mail +2 +1 +0 +3d$", ok(db.run(["deferred", "status"])), re.M)
+    for state, jobs in (("ready", [late, retry]), ("delayed", [coming])):
+        assert [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--state", state, "--json"])))] == jobs
+    assert re.search(rf"^ *{late} +ready .* 3d ago$", ok(db.run(["deferred", "ls"])), re.M)
+    assert "ready since" in ok(db.run(["deferred", "show", late]))
+    db.sql("update deferred.__deferred_queue set removed_at = now() where name = 'mail'")  # what is left in it still shows
+    db.sql("delete from deferred.__deferred_hot where id <> %s", late)
+    assert "mail" in ok(db.run(["deferred", "status"]))
+
+
 def test_status_stops_counting(db):
     db.sql("insert into deferred.__deferred_hot (id, queue, fn, visible_at) select -i, 'default', 'noop', now() from generate_series(1, 100001) i")
+    assert re.search(r"^default +100000\+ +0 +0 ", ok(db.run(["deferred", "status"])), re.M)
+    db.sql("update deferred.__deferred_hot set due_at = visible_at")
     assert re.search(r"^default +100000\+ +0 +0 ", ok(db.run(["deferred", "status"])), re.M)
 
 
