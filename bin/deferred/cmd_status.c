@@ -37,9 +37,13 @@ static void print_outcomes(const struct pg_result *res)
 	printf("\nlast hour:");
 	if (pg_rows(res) == 0)
 		printf(" no attempts");
-	for (size_t i = 0; i < pg_rows(res); i++)
-		printf("%s %" PRId64 "%s %s", i ? "," : "", pg_int(res, i, 1), pg_bool(res, i, 2) ? "+" : "",
-		       pg_text(res, i, 0, NULL));
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		const char *more = pg_bool(res, i, 3) ? "+" : "";
+
+		printf("%s %" PRId64 "%s %s", i ? "," : "", pg_int(res, i, 1), more, pg_text(res, i, 0, NULL));
+		if (pg_int(res, i, 2) > 0)
+			printf(" (%" PRId64 "%s dead)", pg_int(res, i, 2), more);
+	}
 	putchar('\n');
 }
 
@@ -69,7 +73,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		       pg_int(all, 0, 1));
 		cli_print_json_array(queues, 9);
 		printf(",\n \"last_hour\": ");
-		cli_print_json_array(outcomes, 3);
+		cli_print_json_array(outcomes, 4);
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));

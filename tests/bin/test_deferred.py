@@ -417,7 +417,15 @@ def test_status_shows_queues_workers_and_the_last_hour(db):
     assert status["workers"] == 1
     assert [(q["queue"], q["paused"], q["ready"], q["claimed"], q["delayed"]) for q in status["queues"]] == \
         [("default", False, 1, 1, 1), ("mail", True, 1, 0, 0)]
-    assert status["last_hour"] == [{"outcome": "ok", "attempts": 1, "more": False}]
+    assert status["last_hour"] == [{"outcome": "ok", "attempts": 1, "dead": 0, "more": False}]
+
+
+def test_status_tells_the_dead_from_those_to_be_tried_again(db):
+    for outcome, final in (("failed", False), ("failed", True), ("failed", True), ("timeout", True), ("crashed", False), ("cancelled", True)):
+        end(db, db.defer("noop"), outcome, final=final)
+    assert ok(db.run(["deferred", "status"])).endswith("last hour: 1 cancelled, 1 crashed, 3 failed (2 dead), 1 timeout (1 dead)\n")
+    assert {o["outcome"]: o["dead"] for o in json.loads(ok(db.run(["deferred", "status", "--json"])))["last_hour"]} == \
+        {"cancelled": 0, "crashed": 0, "failed": 2, "timeout": 1}
 
 
 def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
