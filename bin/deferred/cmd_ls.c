@@ -32,7 +32,7 @@ static void print_table(const struct pg_result *res)
 		int64_t due_s = pg_int(res, i, 8);
 
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, pg_bool(res, i, 11) ? "%s (limit)" : "%s", pg_text(res, i, 1, NULL));
+		table_cell(&t, pg_null(res, i, 11) ? "%s" : "%s (%s)", pg_text(res, i, 1, NULL), pg_text(res, i, 11, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
 		table_cell(&t, "%" PRId64, pg_int(res, i, 5));

@@ -37,6 +37,7 @@ static void print_job(const struct pg_result *res)
 	if (!pg_null(res, 0, 13))
 		print_line(strcmp(state, "claimed") == 0 ? "lease ends" : strcmp(state, "ready") == 0 ? "ready since" : "due",
 			   pg_text(res, 0, 13, NULL));
+	print_line("held by", pg_text(res, 0, 22, NULL));
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		print_line(lines[i].name, pg_text(res, 0, lines[i].col, NULL));
 	print_line("progress", table_progress(progress, res, 0, 18));

@@ -5,12 +5,12 @@
 -- locks: none. Index: __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from j.finished_at - clock_timestamp())::int8,
-       j.last_outcome, row_to_json(j)::text, false
+       j.last_outcome, row_to_json(j)::text, j.held_by
 from (select x.job_id, x.finished_at
       from deferred.__deferred_log x
       where x.final and x.outcome <> 'ok' and deferred.state(x.outcome) = $3::text
       order by x.finished_at desc limit 10000) l
-cross join lateral (select * from deferred.job x where x.id = l.job_id offset 0) j
+cross join lateral (select x.*, null::text as held_by from deferred.job x where x.id = l.job_id offset 0) j
 where j.state = $3 and j.finished_at = l.finished_at
   and ($1::text is null or j.queue = $1) and ($2::text is null or j.fn = $2)
 order by l.finished_at desc limit $4::int4

@@ -2,12 +2,12 @@
 -- $1 queue (text), $2 function (text), $3 state ready, delayed or claimed (text); each NULL: any. $4 most rows (int4)
 -- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),
 --   seconds until it is due, or while claimed until the lease ends, negative: since (int8), last outcome (text), the job as a
---   JSON object (text), it is ready but a limit may hold it back (bool)
+--   JSON object with held_by (text), what holds it back though it is ready: paused, its queue, or limit, it may (text; NULL: nothing)
 -- locks: none. Index: primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
---   (offset 0 has it looked up job by job)
+--   (offset 0 has it looked up job by job) and primary key of __deferred_queue
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
-       j.last_outcome, row_to_json(j)::text, j.limited and j.state = 'ready'
+       j.last_outcome, row_to_json(j)::text, j.held_by
 from (select x.id, x.visible_at
       from deferred.__deferred_hot x
       where ($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
@@ -15,5 +15,8 @@ from (select x.id, x.visible_at
                                            when x.due_at > clock_timestamp() then 'delayed'
                                            else 'ready' end)
       order by x.id limit $4::int4) h
-cross join lateral (select * from deferred.job x where x.id = h.id offset 0) j
+cross join lateral (
+    select x.*, case when x.state = 'ready' then case when q.paused then 'paused' when x.limited then 'limit' end end as held_by
+    from deferred.job x left join deferred.__deferred_queue q on q.name = x.queue
+    where x.id = h.id offset 0) j
 order by h.id

@@ -243,7 +243,7 @@ def test_ls_lists_hot_jobs_oldest_first(db):
     jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
     assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
     assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
-                               "finished_at last_outcome concurrency_key limited".split())
+                               "finished_at last_outcome concurrency_key limited held_by".split())
 
 
 def test_ls_filters_by_state_queue_function_and_limit(db):
@@ -263,6 +263,32 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
     assert ids("--state", "delayed") == [7]
     assert ids("--state", "ready", "--fn", "noop") == [1, 3, 4, 5]
     assert ids("--queue", "none") == []
+
+
+def test_ls_and_show_tell_what_holds_a_ready_job(db):
+    for queue in ("free", "halted", "few"):
+        ok(db.run(["deferred", "queue", "set", queue, "--create", *(["--max-running", "1"] if queue == "few" else [])]))
+    free, held, limited, both, later = (db.defer(fn, queue=queue, **opts) for fn, queue, opts in (
+        ("noop", "free", {}), ("noop", "halted", {}), ("echo", "few", {"concurrency_key": "o'k"}), ("noop", "few", {}), ("noop", "halted", {"delay": "1h"})))
+    ok(db.run(["deferred", "function", "set", "echo", "--rate", "1/s"]))
+    ok(db.run(["deferred", "queue", "pause", "halted"]))
+
+    def told(job):
+        lines = ok(db.run(["deferred", "show", job])).splitlines()
+        return [line.split(None, 2)[2] for line in lines if line.startswith("held by ")], json.loads(ok(db.run(["deferred", "show", job, "--json"])))["held_by"]
+
+    assert told(free) == ([], None) and told(later) == ([], None)
+    assert told(held) == (["queue halted is paused"], "paused")
+    assert told(limited) == (["limits, where used up: of queue few, of function echo, of key 'o''k'"], "limit")
+    assert told(both) == (["limits, where used up: of queue few"], "limit")
+    text = ok(db.run(["deferred", "ls"]))
+    for job, state in ((free, "ready"), (held, "ready (paused)"), (limited, "ready (limit)"), (later, "delayed")):
+        assert re.search(rf"^ *{job}  {re.escape(state)} ", text, re.M), text
+    assert [j["held_by"] for j in json.loads(ok(db.run(["deferred", "ls", "--json"])))] == [None, "paused", "limit", "limit", None]
+    ok(db.run(["deferred", "queue", "pause", "few"]))
+    assert told(both) == (["queue few is paused; limits, where used up: of queue few"], "paused")
+    end(db, free)
+    assert [j["held_by"] for j in json.loads(ok(db.run(["deferred", "ls", "--state", "done", "--json"])))] == [None]
 
 
 def test_ls_finds_ended_jobs_by_their_last_outcome(db):
