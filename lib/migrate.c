@@ -102,13 +102,13 @@ static int record(struct pg *pg, const struct sql_migration *m, struct deferred_
 	return rc;
 }
 
-/* Apply the next step, if there is one, inside the open transaction. */
-static int apply_next(struct pg *pg, migrate_step_fn *step, void *data, bool *applied, struct deferred_error *err)
+/* Apply the next step inside the open transaction; *applied is NULL where there is none. */
+static int apply_next(struct pg *pg, const struct sql_migration **applied, struct deferred_error *err)
 {
 	const struct sql_migration *m;
 	int version, ignored, rc = query_int(pg, &sql_admin_migrate_lock, &ignored, err);
 
-	*applied = false;
+	*applied = NULL;
 	if (rc == 0)
 		rc = migrate_version(pg, &version, err);
 	if (rc < 0)
@@ -118,28 +118,28 @@ static int apply_next(struct pg *pg, migrate_step_fn *step, void *data, bool *ap
 	m = step_after(version);
 	if (!m)
 		return 0;
-	if (step)
-		step(data, m);
 	rc = pg_command(pg, m->text, err);
 	if (rc == 0)
 		rc = record(pg, m, err);
 	if (rc < 0)
 		error_prefix(err, "migration %d \"%s\"", m->version, m->name);
-	*applied = rc == 0;
+	*applied = m;
 	return rc;
 }
 
 int migrate_run(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err)
 {
-	bool applied = false;
+	const struct sql_migration *applied = NULL;
 	int rc;
 
 	do {
 		rc = pg_command(pg, "begin", err);
 		if (rc == 0)
-			rc = apply_next(pg, step, data, &applied, err);
+			rc = apply_next(pg, &applied, err);
 		if (rc == 0)
 			rc = pg_command(pg, "commit", err);
+		if (rc == 0 && applied && step)
+			step(data, applied);
 	} while (rc == 0 && applied);
 	if (rc < 0 && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);

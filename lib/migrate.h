@@ -34,7 +34,7 @@ int migrate_accepts(int version, struct deferred_error *err);
  */
 int migrate_check(struct pg *pg, struct deferred_error *err);
 
-/* Called before a step is applied, or in its place. */
+/* Called when a step was committed, or in the place of it. */
 typedef void migrate_step_fn(void *data, const struct sql_migration *step);
 
 /* migrate_plan - call `step` for what migrate_run() would apply; changes nothing. */
