@@ -264,6 +264,20 @@ int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error
 	return set(pg, &sql_admin_queue_rm, &args, err);
 }
 
+int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, role);
+	return exec(pg, &sql_admin_role, &args, res, err);
+}
+
+int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_migrate_rights, NULL, PG_TEXT, res, err);
+}
+
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
 {
 	struct pg_args args;

@@ -73,6 +73,12 @@ int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, i
 /* Source: admin_queue_rm.sql. */
 int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
 
+/* The role that acts, quoted, and whether it has the rights of `role`. Source: admin_role.sql. */
+int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err);
+
+/* What the role that acts would have to be granted before it can migrate. Source: admin_migrate_rights.sql. */
+int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
 /* Add the partitions the next weeks need. Source: maintain.sql. */
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
 

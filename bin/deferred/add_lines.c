@@ -182,7 +182,7 @@ int add_lines(struct cli *cli, FILE *fp)
 
 	if (!a) {
 		no_memory(&err);
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	}
 	a->pg = cli->pg;
 	a->progress = isatty(STDERR_FILENO);
@@ -203,5 +203,5 @@ int add_lines(struct cli *cli, FILE *fp)
 	free(a->json);
 	free(a->ids);
 	free(a);
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }

@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "migrate.h"
+#include "store_admin.h"
 #include "table.h"
 
 #include <errno.h>
@@ -72,9 +73,28 @@ static int exit_code_of_refusal(const char *sqlstate)
 	return CLI_NOT_DONE;
 }
 
-int cli_fail(const struct deferred_error *err)
+/* What the server says of missing rights names no role. Who has the role was refused something else. */
+static void hint_role(const struct cli *cli, struct deferred_error *err)
 {
-	char *message = table_clean(err->message, 0, 0), *hint = table_clean(err->hint, 0, 0);
+	struct pg_result *res = NULL;
+
+	if (strcmp(err->sqlstate, "42501") != 0 || !cli->role || !cli->pg || pg_broken(cli->pg))
+		return;
+	if (pg_in_transaction(cli->pg))
+		pg_command(cli->pg, "rollback", NULL);
+	if (store_admin_role(cli->pg, cli->role, &res, NULL) == 0 && !pg_bool(res, 0, 1))
+		error_hint(err, "grant %s to %s", cli->role, pg_text(res, 0, 0, NULL));
+	pg_result_free(res);
+}
+
+int cli_fail(const struct cli *cli, const struct deferred_error *what)
+{
+	struct deferred_error told = *what, *err = &told;
+	char *message, *hint;
+
+	hint_role(cli, err);
+	message = table_clean(err->message, 0, 0);
+	hint = table_clean(err->hint, 0, 0);
 
 	fprintf(stderr, "deferred: %s\n", message);
 	if (hint[0])
@@ -103,7 +123,7 @@ int cli_config(struct cli *cli)
 
 	if (cli->config)
 		return 0;
-	return config_load(&cli->config, cli->config_path, &err) < 0 ? cli_fail(&err) : 0;
+	return config_load(&cli->config, cli->config_path, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
 const char *cli_conninfo(const struct cli *cli)
@@ -119,9 +139,9 @@ int cli_connect(struct cli *cli, bool check_schema)
 	if (rc != 0)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	pg_set_unnamed(cli->pg); /* few statements are sent twice */
-	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(&err) : 0;
+	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value)
@@ -185,7 +205,7 @@ int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 		else if (rc == 0)
 			printf("%" PRId64 " %s\n", id, done);
 		if (rc < 0) {
-			rc = cli_fail(&err);
+			rc = cli_fail(cli, &err);
 			exit_code = exit_code == EX_OK ? rc : exit_code;
 		}
 	}

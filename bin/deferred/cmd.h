@@ -25,6 +25,7 @@ struct cmd;
 
 struct cli {
 	const struct cmd *cmd;
+	const char *role;     /* whose rights it takes; NULL: none */
 	const char *conninfo; /* --db; NULL: not given */
 	const char *config_path;
 	bool json;
@@ -37,6 +38,7 @@ struct cmd {
 	const char *usage;   /* what follows the name */
 	const char *summary; /* one line */
 	int (*run)(struct cli *cli, int argc, char **argv);
+	const char *role;    /* as in struct cli */
 };
 
 extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_function, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
@@ -55,8 +57,8 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 /* Report wrong usage of the command; returns EX_USAGE. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Report an error; returns the exit code that goes with it. */
-int cli_fail(const struct deferred_error *err);
+/* Report an error, and to a role that lacks the rights what to ask for; returns the exit code that goes with it. */
+int cli_fail(const struct cli *cli, const struct deferred_error *err);
 
 /* The settings. Returns 0 or the exit code, the error having been reported. */
 int cli_config(struct cli *cli);

@@ -185,7 +185,7 @@ static int add(struct cli *cli, const char *name, const char *keys_path, const c
 		print_keys(cli, name, &keys, 0, endpoint);
 	explicit_bzero(&keys, sizeof(keys));
 	explicit_bzero(master, sizeof(master));
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 static int rotate(struct cli *cli, const char *name, int number, const char *endpoint)
@@ -206,7 +206,7 @@ static int rotate(struct cli *cli, const char *name, int number, const char *end
 		print_keys(cli, name, &keys, number, endpoint);
 	explicit_bzero(&keys, sizeof(keys));
 	explicit_bzero(master, sizeof(master));
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 static void print_accounts(const struct account_row *rows, size_t n)
@@ -232,7 +232,7 @@ static int ls(struct cli *cli)
 	size_t n;
 
 	if (store_account_ls(cli->pg, &rows, &n, &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (cli->json) {
 		putchar('[');
 		for (size_t i = 0; i < n; i++)
@@ -254,7 +254,7 @@ static int change(struct cli *cli, const char *verb, const char *name)
 					 : store_account_enable(cli->pg, name, strcmp(verb, "enable") == 0, &err);
 
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (cli->json)
 		printf("{\"account\": \"%s\", \"%s\": true}\n", name, strcmp(verb, "rm") == 0 ? "removed" : verb[0] == 'e' ? "enabled" : "disabled");
 	return EX_OK;
@@ -320,5 +320,5 @@ const struct cmd cmd_account = {
 	"       deferred account rotate NAME --key 1|2 [--endpoint URL]\n"
 	"       deferred account enable|disable NAME\n"
 	"       deferred account rm NAME",
-	"accounts of the HTTP front and their keys", run,
+	"accounts of the HTTP front and their keys", run, "deferred_owner",
 };

@@ -91,7 +91,9 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (rc == 0)
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
 	deferred_close(d);
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
+		cli_connect(cli, false); /* to learn what the role lacks */
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -126,5 +128,5 @@ const struct cmd cmd_add = {
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N]\n"
 	"       deferred add --stdin",
-	"defer a call, or with --stdin one for each line; prints the job id", run,
+	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer",
 };

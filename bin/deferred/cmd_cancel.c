@@ -9,5 +9,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_cancel = {
-	"cancel", "ID...", "take jobs out of the queue; an attempt in progress is asked to stop, then killed", run,
+	"cancel", "ID...", "take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer",
 };

@@ -32,7 +32,7 @@ static int ls(struct cli *cli, const char *fn)
 	struct pg_result *res;
 
 	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 5);
 		putchar('\n');
@@ -52,7 +52,7 @@ static int set(struct cli *cli, const char *fn, const struct settings *s)
 	if (rc == 0)
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	return cli->json ? ls(cli, fn) : EX_OK;
 }
 
@@ -64,12 +64,12 @@ static int rm(struct cli *cli, const char *fn)
 	bool found;
 
 	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	found = pg_rows(res) > 0;
 	pg_result_free(res);
 	if (!found) {
 		error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" has no limits", fn);
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	}
 	return set(cli, fn, &none);
 }
@@ -98,6 +98,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
 	if ((verb[0] == 's') != (s.n > 0))
 		return cli_usage(cli, verb[0] == 's' ? "no setting given" : "settings are changed by function set");
+	if (verb[0] == 'l')
+		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (verb[0] == 'l')
@@ -110,5 +112,5 @@ const struct cmd cmd_function = {
 	"ls [FN]\n"
 	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--unset SETTING]\n"
 	"       deferred function rm FN",
-	"list and change the limits of functions", run,
+	"list and change the limits of functions", run, "deferred_worker",
 };

@@ -115,7 +115,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc == 0)
 		rc = store_admin_ls(cli->pg, &filter, &res, &err);
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, filter.running ? 12 : 10);
 		putchar('\n');
@@ -128,5 +128,5 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_ls = {
 	"ls", "[--state STATE | --running] [--queue Q] [--fn FN] [--limit N]",
-	"list jobs: those still to be run, or those of one state", run,
+	"list jobs: those still to be run, or those of one state", run, "deferred_viewer",
 };

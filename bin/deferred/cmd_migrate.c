@@ -2,8 +2,10 @@
 #include "cmd.h"
 
 #include "migrate.h"
+#include "store_admin.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct progress {
 	bool json, dry_run;
@@ -24,12 +26,24 @@ static void on_step(void *data, const struct sql_migration *step)
 		printf("migration %d: %s\n", step->version, step->name);
 }
 
+static void hint_rights(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+
+	if (strcmp(err->sqlstate, "42501") == 0 && store_admin_migrate_rights(pg, &res, NULL) == 0) {
+		const char *say = pg_text(res, 0, 0, NULL);
+
+		error_hint(err, "migrate as a superuser%s%s", say[0] ? ", or have one say: " : "", say);
+	}
+	pg_result_free(res);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = { { "dry-run", no_argument, NULL, 'n' }, { 0 } };
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
-	int version, c, rc;
+	int version = 0, c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c != 'n')
@@ -44,17 +58,19 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (cli->json)
 		printf("{\"%s\": [", progress.dry_run ? "pending" : "applied");
 	rc = progress.dry_run ? migrate_plan(cli->pg, on_step, &progress, &err) : migrate_run(cli->pg, on_step, &progress, &err);
-	if (rc == 0)
-		rc = migrate_version(cli->pg, &version, &err);
-	if (cli->json)
-		printf("], \"version\": %d}\n", rc == 0 ? version : 0);
-	if (rc < 0)
-		return cli_fail(&err);
+	if (migrate_version(cli->pg, &version, rc == 0 ? &err : NULL) == 0 && cli->json)
+		printf("], \"version\": %d}\n", version);
+	else if (cli->json)
+		puts("], \"version\": null}");
+	if (err.code) {
+		hint_rights(cli->pg, &err);
+		return cli_fail(cli, &err);
+	}
 	if (!cli->json && !progress.dry_run && progress.steps == 0)
 		printf("nothing to do: the schema has version %d\n", version);
 	return EX_OK;
 }
 
 const struct cmd cmd_migrate = {
-	"migrate", "[--dry-run]", "bring the database up to the schema of this program", run,
+	"migrate", "[--dry-run]", "bring the database up to the schema of this program", run, NULL,
 };

@@ -128,9 +128,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		       p.workers);
 	else if (rc == 0 || p.attempts || p.jobs)
 		printf("deleted %" PRId64 " attempts, %" PRId64 " jobs, %" PRId64 " runs\n", p.attempts, p.jobs, p.workers);
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run,
+	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run, "deferred_owner",
 };

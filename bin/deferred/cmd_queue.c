@@ -79,10 +79,10 @@ static int ls(struct cli *cli, const char *queue)
 	int rc = EX_OK;
 
 	if (store_admin_queue_ls(cli->pg, queue, &res, &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (queue && pg_rows(res) == 0) {
 		error_set(&err, DEFERRED_ENOTFOUND, "queue", "no queue \"%.64s\"", queue);
-		rc = cli_fail(&err);
+		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		cli_print_json_array(res, 13);
 		putchar('\n');
@@ -105,7 +105,7 @@ static int set(struct cli *cli, const char *queue, const struct settings *s, boo
 	if (rc == 0)
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	return cli->json ? ls(cli, queue) : EX_OK;
 }
 
@@ -120,7 +120,7 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 	if (rc == 0)
 		rc = pg_command(cli->pg, "commit", &err);
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (cli->json)
 		printf("[");
 	for (int i = 0; i < n; i++)
@@ -155,7 +155,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	int rc = store_admin_queue_hot(cli->pg, queue, &hot, &last, &err);
 
 	if (rc < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	if (hot > 0 && rm && !force)
 		return refuse(queue, hot, "\"deferred queue rm --force\" cancels them");
 	if (hot > 0 && !yes && !(rm && force)) {
@@ -172,7 +172,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled, rm && rc == 0 ? "true" : "false");
 	else if (rc == 0 || cancelled > 0)
 		printf("%s: %" PRId64 " jobs cancelled%s\n", queue, cancelled, rm && rc == 0 ? ", removed" : "");
-	return rc < 0 ? cli_fail(&err) : EX_OK;
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 /* ---- the command */
@@ -241,6 +241,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "%s%.64s%s is none of ls, set, pause, resume, clear and rm", optind == argc ? "" : "\"",
 				 optind == argc ? "what to do" : argv[optind], optind == argc ? "" : "\"");
 	optind++;
+	if (verb == LS)
+		cli->role = "deferred_viewer";
 	if ((rc = check_arguments(cli, verb, argc, argv, &s, given)) != 0 || (rc = cli_connect(cli, true)) != 0)
 		return rc;
 	switch (verb) {
@@ -267,5 +269,5 @@ const struct cmd cmd_queue = {
 	"       deferred queue pause|resume QUEUE...\n"
 	"       deferred queue clear QUEUE [--yes]\n"
 	"       deferred queue rm QUEUE [--force]",
-	"list queues, change their settings, pause, empty and remove them", run,
+	"list queues, change their settings, pause, empty and remove them", run, "deferred_worker",
 };

@@ -9,5 +9,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID...", "have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run,
+	"retry", "ID...", "have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run, "deferred_worker",
 };

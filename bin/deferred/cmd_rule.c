@@ -25,9 +25,9 @@ int rule_connect(struct cli *cli)
 	return rc;
 }
 
-int rule_fail(const struct deferred_error *err)
+int rule_fail(const struct cli *cli, const struct deferred_error *err)
 {
-	int rc = cli_fail(err);
+	int rc = cli_fail(cli, err);
 
 	return strcmp(err->sqlstate, "55006") == 0 ? EX_TEMPFAIL : rc;
 }
@@ -112,7 +112,7 @@ static int store(struct cli *cli, struct adding *a, bool from_stdin)
 	if (rc == 0)
 		rc = params_check(a->rule.params, strlen(a->rule.params), &err);
 	if (rc < 0) {
-		rc = cli_fail(&err);
+		rc = cli_fail(cli, &err);
 		goto out;
 	}
 	if (from_stdin) {
@@ -126,7 +126,7 @@ static int store(struct cli *cli, struct adding *a, bool from_stdin)
 	if ((rc = rule_connect(cli)) != 0)
 		goto out;
 	if (store_rule_add(cli->pg, &a->rule, &err) < 0)
-		rc = rule_fail(&err);
+		rc = rule_fail(cli, &err);
 	else if (cli->json)
 		printf("{\"rule\": \"%s\"}\n", a->rule.name);
 out:
@@ -205,7 +205,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_ls(cli->pg, &res, &err) < 0)
-		return rule_fail(&err);
+		return rule_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 11);
 		putchar('\n');
@@ -263,7 +263,7 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_test(cli->pg, argv[optind], (int)limit, &res, &err) < 0)
-		rc = rule_fail(&err);
+		rc = rule_fail(cli, &err);
 	else if (cli->json)
 		print_test_json(argv[optind], res);
 	else
@@ -288,7 +288,7 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 		struct deferred_error err = { 0 };
 
 		if (store_rule_remove(cli->pg, argv[i], &err) < 0) {
-			int failed = rule_fail(&err);
+			int failed = rule_fail(cli, &err);
 
 			rc = rc == EX_OK ? failed : rc;
 		}
@@ -327,5 +327,5 @@ const struct cmd cmd_rule = {
 	"       deferred rule test NAME [--limit N]\n"
 	"       deferred rule run [NAME...]\n"
 	"       deferred rule rm NAME...",
-	"stored queries whose rows become jobs", run,
+	"stored queries whose rows become jobs", run, "deferred_producer",
 };

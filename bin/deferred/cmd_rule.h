@@ -14,6 +14,6 @@ int rule_run(struct cli *cli, int argc, char **argv);
 int rule_connect(struct cli *cli);
 
 /* As cli_fail(); a rule that is being run is a reason to try again later. */
-int rule_fail(const struct deferred_error *err);
+int rule_fail(const struct cli *cli, const struct deferred_error *err);
 
 #endif

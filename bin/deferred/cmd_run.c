@@ -84,7 +84,7 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		fprintf(stderr, "deferred: interrupted\n");
 		rc = 130;
 	} else {
-		rc = cli_fail(&pool->fatal);
+		rc = cli_fail(cli, &pool->fatal);
 	}
 	attempt_free(a);
 	free(unknown);
@@ -117,14 +117,14 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (argc - optind == 2)
 		params = argv[optind + 1];
 	if (params_check(params, strlen(params), &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	rc = cli_config(cli);
 	if (rc != 0)
 		return rc;
 	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
 	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
 	    config_override(cli->config, "runners", "1", "run", &err) < 0)
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	log_init("deferred", LOG_L_INFO);
 
 	sigemptyset(&signals);
@@ -140,7 +140,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	runner_init_process();
 	if (signal_fd < 0 || pool_init(&pool, &setup, &err) < 0) {
 		error_errno(&err, DEFERRED_ESYSTEM, "run", "cannot start a runner");
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	}
 	job = job_new("default", argv[optind], "", params, strlen(params));
 	if (job) {
@@ -155,5 +155,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_run = {
-	"run", "FN [JSON] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run,
+	"run", "FN [JSON] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL,
 };

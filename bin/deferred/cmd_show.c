@@ -100,7 +100,7 @@ static int show(struct cli *cli, int64_t id)
 	if (rc == 0 && !cli->json)
 		rc = store_admin_attempts(cli->pg, id, &attempts, &err);
 	if (rc < 0) {
-		rc = cli_fail(&err);
+		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		puts(pg_text(job, 0, 17, NULL));
 	} else {
@@ -131,5 +131,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_show = {
-	"show", "ID", "show a job, its params and every attempt", run,
+	"show", "ID", "show a job, its params and every attempt", run, "deferred_worker",
 };

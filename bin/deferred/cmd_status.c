@@ -67,7 +67,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc == 0)
 		rc = store_admin_status_outcomes(cli->pg, &outcomes, &err);
 	if (rc < 0) {
-		rc = cli_fail(&err);
+		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"queues\": ", pg_int(all, 0, 0),
 		       pg_int(all, 0, 1));
@@ -87,5 +87,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers and how the attempts of the last hour ended", run,
+	"status", "", "show queues, workers and how the attempts of the last hour ended", run, "deferred_viewer",
 };

@@ -81,6 +81,7 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return EX_USAGE;
 	}
+	cli.role = cli.cmd->role;
 	argc -= optind;
 	argv += optind;
 	optind = 0; /* glibc: start anew, with the command in the place of the program */

@@ -72,7 +72,7 @@ static int run_one(struct cli *cli, const char *name)
 		fprintf(stderr, "\r\033[K");
 	if (rc < 0) {
 		error_prefix(&err, "rule '%.64s'", name);
-		exit_code = rule_fail(&err);
+		exit_code = rule_fail(cli, &err);
 		if (cli->json)
 			print_json_error(name, &err);
 		return exit_code;
@@ -98,13 +98,13 @@ static int list(struct cli *cli, struct pg_result **res, const char ***names, in
 	struct deferred_error err = { 0 };
 
 	if (store_rule_ls(cli->pg, res, &err) < 0)
-		return rule_fail(&err);
+		return rule_fail(cli, &err);
 	*names = calloc(pg_rows(*res) + 1, sizeof(**names));
 	if (!*names) {
 		pg_result_free(*res);
 		*res = NULL;
 		error_set(&err, DEFERRED_ENOMEM, "rule", "out of memory");
-		return cli_fail(&err);
+		return cli_fail(cli, &err);
 	}
 	for (size_t i = 0; i < pg_rows(*res); i++)
 		if (pg_bool(*res, i, 10))

@@ -128,6 +128,24 @@ def test_what_dry_run_prints_does_the_same_in_psql(db, run):
     ok(db.run(["deferred", "add", "noop"]))
 
 
+def test_migrate_tells_only_of_steps_that_were_committed(db):
+    name, env = login(db)
+    dbname = db.one("select current_database()")
+    try:
+        db.sql("drop schema deferred cascade")
+        result = db.run(["deferred", "migrate"], env=env)
+        assert (result.returncode, result.stdout) == (NOPERM, "") and 'migration 1 "initial": ' in result.stderr
+        say = re.search(r"^hint: migrate as a superuser, or have one say: (.*)$", result.stderr, re.M).group(1)
+        assert say == f"grant deferred_owner to {name} with admin option; grant create on database {dbname} to {name}"
+        result = db.run(["deferred", "migrate", "--json"], env=env)
+        assert (result.returncode, json.loads(result.stdout)) == (NOPERM, {"applied": [], "version": 0})
+        db.sql(say)
+        result = db.run(["deferred", "migrate"], env=env)  # what was said is enough
+        assert result.returncode == OK and result.stdout.startswith("migration 1: initial\nmigration 2: ")
+    finally:
+        db.sql(f"drop owned by {name}; drop role {name}")
+
+
 def test_migrate_refuses_a_newer_database(db):
     db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
@@ -513,19 +531,24 @@ def test_rights_decide_what_a_role_may_do(db):
     try:
         own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
         ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
-        fails(db.run(["deferred", "ls"], env=producing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "ls"], env=producing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {producer}\n")
         fails(db.run(["deferred", "cancel", job], env=producing), NOT_DONE)
         ok(db.run(["deferred", "cancel", own], env=producing))
         for args in (["ls"], ["ls", "--state", "dead"], ["ls", "--state", "done"], ["status"]):
             ok(db.run(["deferred", *args], env=viewing))
             ok(db.run(["deferred", *args], env=working))
-        fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied")
-        fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_worker to {viewer}\n")
+        fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to {viewer}\n")
         assert "secret" in ok(db.run(["deferred", "show", job], env=working))
         ok(db.run(["deferred", "retry", own], env=working))
-        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied")
-        fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied")
-        fails(db.run(["deferred", "add", "noop"], env=nothing), NOPERM, "permission denied")
+        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_owner to {worker}\n")
+        fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {nobody}\n")
+        fails(db.run(["deferred", "queue", "ls"], env=nothing), NOPERM, f"\nhint: grant deferred_viewer to {nobody}\n")
+        fails(db.run(["deferred", "queue", "pause", "default"], env=viewing), NOPERM, f"\nhint: grant deferred_worker to {viewer}\n")
+        fails(db.run(["deferred", "add", "noop"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to {nobody}\n")
+        db.sql("insert into deferred.__deferred_grant (role, fn) values (%s, 'echo')", producer)
+        result = db.run(["deferred", "add", "noop"], env=producing)  # what is refused to who has the role is something else
+        assert result.returncode == NOPERM and "grant deferred_" not in result.stderr
     finally:
         for role in (producer, viewer, worker, nobody):
             db.sql(f"drop role {role}")
