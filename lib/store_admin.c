@@ -95,6 +95,15 @@ int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc;
 }
 
+int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_state, &args, res, err);
+}
+
 int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

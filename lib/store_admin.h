@@ -34,6 +34,9 @@ int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, stru
 /* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
 
+/* State of a job that one may cancel; *res holds NULL where there is none. Source: admin_state.sql. */
+int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
 /* Defer the jobs of a JSON array. Source: admin_add_lines.sql. */
 int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err);
 

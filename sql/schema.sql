@@ -3389,6 +3389,25 @@ ALTER FUNCTION deferred.__rules() OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__rules() IS 'the rules one may run; for viewers all of them, without query, params and errors of those of others';
 
 --
+-- Name: __state(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__state(id bigint) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    select j.state from deferred.job j where j.id = $1 and deferred.__may_touch(j.created_by::name)
+$_$;
+
+ALTER FUNCTION deferred.__state(id bigint) OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __state(id bigint); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__state(id bigint) IS 'part of "deferred cancel": state of a job that one may cancel; NULL: no such job, or that of another role';
+
+--
 -- Name: __track_bury(text, bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -6033,6 +6052,13 @@ REVOKE ALL ON FUNCTION deferred.__rule_tick(what text, n bigint, v timestamp wit
 REVOKE ALL ON FUNCTION deferred.__rules() FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.__rules() TO deferred_producer;
 GRANT ALL ON FUNCTION deferred.__rules() TO deferred_viewer;
+
+--
+-- Name: FUNCTION __state(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__state(id bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__state(id bigint) TO deferred_producer;
 
 --
 -- Name: FUNCTION __track_bury(p_group text, p_except bigint); Type: ACL; Schema: deferred; Owner: deferred_owner

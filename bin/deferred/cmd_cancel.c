@@ -1,11 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "store_admin.h"
 #include "store_client.h"
+
+#include <inttypes.h>
+
+/* Why there was nothing to cancel is looked up behind it. */
+static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = store_cancel(pg, id, err);
+
+	if (rc == DEFERRED_ENOTFOUND && store_admin_state(pg, id, &res, NULL) == 0) {
+		error_clear(err);
+		if (pg_null(res, 0, 0))
+			error_set(err, rc, "cancel", "cannot cancel job %" PRId64 ": unknown, or deferred by another role", id);
+		else
+			error_set(err, rc, "cancel", "cannot cancel job %" PRId64 ": it is %s", id, pg_text(res, 0, 0, NULL));
+	}
+	pg_result_free(res);
+	return rc;
+}
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	return cli_each_id(cli, argc, argv, "cancelled", store_cancel);
+	return cli_each_id(cli, argc, argv, "cancelled", cancel);
 }
 
 const struct cmd cmd_cancel = {

@@ -53,6 +53,15 @@ static void print_json_error(const char *name, const struct deferred_error *err)
 	free(text);
 }
 
+/* What the server says of a rule itself names it. */
+static bool names_rule(const char *message, const char *name)
+{
+	char rule[80];
+
+	snprintf(rule, sizeof(rule), "rule '%.64s'", name);
+	return strstr(message, rule) != NULL;
+}
+
 /* One rule. Returns its exit code. */
 static int run_one(struct cli *cli, const char *name)
 {
@@ -71,7 +80,8 @@ static int run_one(struct cli *cli, const char *name)
 	if (progress.shown)
 		fprintf(stderr, "\r\033[K");
 	if (rc < 0) {
-		error_prefix(&err, "rule '%.64s'", name);
+		if (!names_rule(err.message, name))
+			error_prefix(&err, "rule \"%.64s\"", name);
 		exit_code = rule_fail(cli, &err);
 		if (cli->json)
 			print_json_error(name, &err);
@@ -85,7 +95,8 @@ static int run_one(struct cli *cli, const char *name)
 	if (run.failed > 0) {
 		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, 0);
 
-		fprintf(stderr, "deferred: rule '%s': %" PRId64 " rows could not become jobs, such as %s\n", name, run.failed, examples);
+		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name, run.failed,
+			run.failed == 1 ? "" : "s", examples);
 		free(examples);
 	}
 	pg_result_free(run.examples);

@@ -826,6 +826,13 @@ as $$
 $$;
 comment on function deferred.__may_touch(name) is 'true for who deferred a job, for workers and administrators';
 
+create function deferred.__state(id bigint) returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$
+    select j.state from deferred.job j where j.id = $1 and deferred.__may_touch(j.created_by::name)
+$$;
+comment on function deferred.__state(bigint) is 'part of "deferred cancel": state of a job that one may cancel; NULL: no such job, or that of another role';
+
 -- The worker that runs it is told: by a notification, should it listen. What is sent is a hint only, on which the worker looks
 -- at its claims; so anybody may send it.
 create function deferred.cancel(id bigint) returns boolean
@@ -1185,7 +1192,7 @@ comment on function deferred.check_ledger() is 'violations of the promises kept 
 revoke all on all functions in schema deferred from public;
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
-    deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint) to deferred_producer;
+    deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint), deferred.__state(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
     deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;

@@ -369,7 +369,12 @@ def test_cancel_takes_jobs_out_and_reports_each(db, ledger):
     assert ok(db.run(["deferred", "cancel", 1, 2])) == "1 cancelled\n2 cancelled\n"
     result = db.run(["deferred", "cancel", 1, 3, 99])
     assert (result.returncode, result.stdout) == (NOT_DONE, "3 cancelled\n")
-    assert "job 1" in result.stderr and "job 99" in result.stderr
+    assert result.stderr == ("deferred: cannot cancel job 1: it is cancelled\n"
+                             "deferred: cannot cancel job 99: unknown, or deferred by another role\n")
+    for outcome, state in (("ok", "done"), ("failed", "dead"), ("expired", "expired")):
+        job = db.defer("noop")
+        end(db, job, outcome)
+        fails(db.run(["deferred", "cancel", job]), NOT_DONE, f"deferred: cannot cancel job {job}: it is {state}\n")
     assert db.hot() == 0
     result = db.run(["deferred", "cancel", "--json", 1])
     assert result.returncode == NOT_DONE and json.loads(result.stdout) == [{"id": 1, "cancelled": False}]
@@ -532,8 +537,9 @@ def test_rights_decide_what_a_role_may_do(db):
         own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
         ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
         fails(db.run(["deferred", "ls"], env=producing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {producer}\n")
-        fails(db.run(["deferred", "cancel", job], env=producing), NOT_DONE)
+        fails(db.run(["deferred", "cancel", job], env=producing), NOT_DONE, "unknown, or deferred by another role")
         ok(db.run(["deferred", "cancel", own], env=producing))
+        fails(db.run(["deferred", "cancel", own], env=producing), NOT_DONE, "it is cancelled")
         for args in (["ls"], ["ls", "--state", "dead"], ["ls", "--state", "done"], ["status"]):
             ok(db.run(["deferred", *args], env=viewing))
             ok(db.run(["deferred", *args], env=working))

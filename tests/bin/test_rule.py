@@ -115,7 +115,7 @@ def test_names_are_unique_and_unknown_ones_are_told(docs):
     ok(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"))
     fails(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"), NOT_DONE, "there is a rule 'r' already", "deferred rule rm r")
     for command in ("test", "run", "rm"):
-        fails(rule(docs, command, "nobody"), NOT_DONE, "there is no rule 'nobody'")
+        fails(rule(docs, command, "nobody"), NOT_DONE, "deferred: there is no rule 'nobody'\n")
     fails(rule(docs, "rm", "nobody", "r"), NOT_DONE, "nobody")
     assert ok(rule(docs, "ls")) == ""
 
@@ -204,7 +204,7 @@ def test_rows_that_cannot_become_jobs_are_told_and_stop_no_others(docs, ledger):
                case when id = 4 then repeat('x', 2000) end as big, case when id = 5 then (repeat('[', 550) || repeat(']', 550))::json end as deep
         from doc where id <= 10""", "--key", "k", "--queue", "small"))
     result = rule(docs, "run", "r", "--json")
-    fails(result, NOT_DONE, "rule 'r': 5 rows could not become jobs, such as ")
+    fails(result, NOT_DONE, 'rule "r": 5 rows could not become jobs, such as ')
     [answer] = json.loads(result.stdout)
     assert (answer["queued"], answer["skipped"], answer["failed"], len(answer["examples"])) == (5, 0, 5, 3)
     told = {e["key"]: e["error"] for e in answer["examples"]}
@@ -219,7 +219,7 @@ def test_rows_that_cannot_become_jobs_are_told_and_stop_no_others(docs, ledger):
 
 def test_a_run_that_fails_has_queued_nothing_and_is_noted(docs):
     ok(rule(docs, "add", "r", "noop", "select id, 1 / (50 - id) as x from doc", "--key", "id"))
-    fails(rule(docs, "run", "r"), DATA, "rule 'r': division by zero")
+    fails(rule(docs, "run", "r"), DATA, 'rule "r": division by zero')
     assert docs.hot() == 0
     [r] = json.loads(ok(rule(docs, "ls", "--json")))
     assert (r["last_error"], r["last_queued"], r["last_run_by"]) == ("division by zero", None, "deferred")
@@ -229,7 +229,7 @@ def test_a_run_that_fails_has_queued_nothing_and_is_noted(docs):
     [r] = json.loads(ok(rule(docs, "ls", "--json")))
     assert (r["last_error"], r["last_queued"], r["last_skipped"], r["last_failed"]) == (None, 99, 0, 0)
     docs.sql("drop table doc")
-    fails(rule(docs, "run", "r"), DATA, "query of rule 'r': relation \"doc\" does not exist")
+    fails(rule(docs, "run", "r"), DATA, "deferred: query of rule 'r': relation \"doc\" does not exist")
 
 
 def test_run_without_a_name_runs_all_and_one_that_fails_stops_no_other(docs):
@@ -239,7 +239,7 @@ def test_run_without_a_name_runs_all_and_one_that_fails_stops_no_other(docs):
     assert result.returncode == DATA and result.stdout.startswith("b: 100 queued")
     answer = json.loads(rule(docs, "run", "--json").stdout)
     assert [a["rule"] for a in answer] == ["a", "b"]
-    assert answer[0]["error"] == "rule 'a': division by zero" and answer[1]["skipped"] == 100
+    assert answer[0]["error"] == 'rule "a": division by zero' and answer[1]["skipped"] == 100
 
 
 def test_names_in_a_query_are_those_its_owner_saw(docs):
@@ -251,7 +251,7 @@ def test_names_in_a_query_are_those_its_owner_saw(docs):
 
 def test_a_rule_has_a_time_limit(docs):
     ok(rule(docs, "add", "r", "noop", "select id, pg_sleep(id)::text as s from doc", "--key", "id", "--statement-timeout", "300ms"))
-    fails(rule(docs, "run", "r"), NOT_DONE, "rule 'r': canceling statement due to statement timeout")
+    fails(rule(docs, "run", "r"), NOT_DONE, 'rule "r": canceling statement due to statement timeout')
     assert docs.hot() == 0
 
 
@@ -259,8 +259,8 @@ def test_a_rule_is_run_and_removed_by_one_at_a_time(docs):
     ok(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"))
     with docs.connect() as conn, conn.cursor() as cursor:
         cursor.execute("select deferred.__rule_get('r', true)")
-        fails(rule(docs, "run", "r"), TEMPFAIL, "rule 'r' is being run", "hint: wait")
-        fails(rule(docs, "rm", "r"), TEMPFAIL, "rule 'r' is being run")
+        fails(rule(docs, "run", "r"), TEMPFAIL, "deferred: rule 'r' is being run", "hint: wait")
+        fails(rule(docs, "rm", "r"), TEMPFAIL, "deferred: rule 'r' is being run")
         assert json.loads(ok(rule(docs, "ls", "--json")))[0]["last_error"] is None
     conn.close()
     ok(rule(docs, "run", "r"))
