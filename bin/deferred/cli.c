@@ -27,7 +27,8 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	while (own && own->name && n < 20)
 		all[n++] = *own++;
 	memcpy(all + n, global, sizeof(global));
-	while ((c = getopt_long(argc, argv, "", all, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli->conninfo = optarg;
@@ -38,11 +39,13 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		case CLI_OPT_JSON:
 			cli->json = true;
 			break;
+		case 'h':
 		case CLI_OPT_HELP:
-			printf("usage: deferred %s %s\n%s\n", cli->cmd->name, cli->cmd->usage, cli->cmd->summary);
+			cli_help(cli->cmd);
 			return CLI_OPT_HELP;
-		case '?': /* getopt_long() said why */
-			fprintf(stderr, "usage: deferred %s %s\n", cli->cmd->name, cli->cmd->usage);
+		case ':':
+		case '?':
+			cli_bad_option(cli, c, argv);
 			return CLI_OPT_BAD;
 		default:
 			return c;
@@ -59,8 +62,31 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\nusage: deferred %s %s\n", cli->cmd->name, cli->cmd->usage);
+	fprintf(stderr, "\nTry \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
 	return EX_USAGE;
+}
+
+int cli_none_of(const struct cli *cli, const char *word, const char *words)
+{
+	return word && word[0] ? cli_usage(cli, "\"%.64s\" is none of %s", word, words) : cli_usage(cli, "one of %s is wanted", words);
+}
+
+int cli_bad_option(const struct cli *cli, int c, char **argv)
+{
+	const char *word = argv[optind - 1];
+	bool is_long = word[0] == '-' && word[1] == '-';
+
+	if (c == ':')
+		return cli_usage(cli, "option \"%.64s\" needs a value", word);
+	if (is_long && optopt && strchr(word, '='))
+		return cli_usage(cli, "option \"%.*s\" takes no value", (int)strcspn(word, "="), word);
+	/* Of letters behind one dash optind counts the last only. */
+	return cli_usage(cli, "unknown option \"%.64s\"", optopt && (is_long || word[0] != '-') ? argv[optind] : word);
+}
+
+void cli_help(const struct cmd *cmd)
+{
+	printf("usage: deferred %s%s%s\n%s\n", cmd->name, cmd->usage[0] ? " " : "", cmd->usage, cmd->summary);
 }
 
 /* By the first two characters of the sqlstate: what the server thinks was wrong. */

@@ -54,8 +54,17 @@ enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_O
  */
 int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own);
 
-/* Report wrong usage of the command; returns EX_USAGE. */
+/* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same of a word that is none of `words`, "" or NULL: is missing. */
+int cli_none_of(const struct cli *cli, const char *word, const char *words);
+
+/* The same of what getopt_long() has just refused, with opterr 0 and options that begin with ":". */
+int cli_bad_option(const struct cli *cli, int c, char **argv);
+
+/* Print how the command is used. */
+void cli_help(const struct cmd *cmd);
 
 /* Report an error, and to a role that lacks the rights what to ask for; returns the exit code that goes with it. */
 int cli_fail(const struct cli *cli, const struct deferred_error *err);

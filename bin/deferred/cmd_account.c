@@ -293,7 +293,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	name = optind < argc ? argv[optind++] : NULL;
 	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 && strcmp(verb, "enable") != 0 &&
 	    strcmp(verb, "disable") != 0 && strcmp(verb, "rm") != 0)
-		return cli_usage(cli, "\"%.64s\" is none of add, ls, rotate, enable, disable and rm", verb);
+		return cli_none_of(cli, verb, "add, ls, rotate, enable, disable and rm");
 	if (optind < argc || (name && strcmp(verb, "ls") == 0))
 		return cli_usage(cli, "unexpected argument \"%.64s\"", optind < argc ? argv[optind] : name);
 	if (!name && strcmp(verb, "ls") != 0)

@@ -53,7 +53,7 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
 			n++;
 		if (n == 3)
-			cli_usage(cli, "--on-duplicate \"%s\" is none of skip, error and replace", optarg);
+			cli_usage(cli, "--on-duplicate \"%.64s\" is none of skip, error and replace", optarg);
 		ok = n < 3;
 		opts->on_duplicate = (enum deferred_on_duplicate)n;
 		break;
@@ -118,7 +118,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc != 0 ? rc : add_lines(cli, stdin);
 	}
 	if (argc - optind < 1 || argc - optind > 2)
-		return cli_usage(cli, "a function and its params are wanted");
+		return cli_usage(cli, "a function is wanted, and at most one JSON text");
 	return add_one(cli, argv[optind], argv[optind + 1], &opts);
 }
 

@@ -91,7 +91,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	verb = optind < argc ? argv[optind++] : "";
 	n = argc - optind;
 	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0)
-		return cli_usage(cli, "\"%.64s\" is none of ls, set and rm", verb);
+		return cli_none_of(cli, verb, "ls, set and rm");
 	if (n == 0 && verb[0] != 'l')
 		return cli_usage(cli, "no function given");
 	if (n > 1)

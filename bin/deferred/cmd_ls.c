@@ -83,7 +83,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		switch (c) {
 		case 's':
 			if (!is_state(optarg))
-				return cli_usage(cli, "--state \"%s\" is none of delayed, ready, claimed, done, dead, cancelled and "
+				return cli_usage(cli, "--state \"%.64s\" is none of delayed, ready, claimed, done, dead, cancelled and "
 						      "expired", optarg);
 			filter.state = optarg;
 			break;
@@ -106,9 +106,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if (filter.running && filter.state)
-		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%s\"", filter.state);
+		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%.64s\"", filter.state);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);

@@ -115,7 +115,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if (p.older_ms < 0)
 		return cli_usage(cli, "--older-than is missing");
 	if ((rc = cli_connect(cli, true)) != 0)

@@ -238,8 +238,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (optind == argc || (verb = find_verb(argv[optind])) == VERBS)
-		return cli_usage(cli, "%s%.64s%s is none of ls, set, pause, resume, clear and rm", optind == argc ? "" : "\"",
-				 optind == argc ? "what to do" : argv[optind], optind == argc ? "" : "\"");
+		return cli_none_of(cli, argv[optind], "ls, set, pause, resume, clear and rm");
 	optind++;
 	if (verb == LS)
 		cli->role = "deferred_viewer";

@@ -201,7 +201,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%s\"", argv[optind]);
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_ls(cli->pg, &res, &err) < 0)
@@ -315,8 +315,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return argc > 1 ? cli_usage(cli, "\"%s\" is none of add, ls, test, run and rm", argv[1])
-			: cli_usage(cli, "one of add, ls, test, run and rm is wanted");
+	return cli_none_of(cli, argv[1], "add, ls, test, run and rm");
 }
 
 const struct cmd cmd_rule = {

@@ -113,7 +113,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
 	}
 	if (optind >= argc || argc - optind > 2)
-		return cli_usage(cli, "FN and at most one JSON value are expected");
+		return cli_usage(cli, "a function is wanted, and at most one JSON text");
 	if (argc - optind == 2)
 		params = argv[optind + 1];
 	if (params_check(params, strlen(params), &err) < 0)

@@ -21,7 +21,8 @@ static const struct option options[] = {
 static void print_usage(FILE *fp)
 {
 	fputs("usage: deferred [--db CONNINFO] [--config FILE] [--json] COMMAND [ARGUMENT...]\n"
-	      "       deferred --help | --version\n\n", fp);
+	      "       deferred help [COMMAND]\n"
+	      "       deferred --version\n\n", fp);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(fp, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n\"deferred COMMAND --help\" shows the arguments of a command; all is explained in deferred(1).\n", fp);
@@ -33,6 +34,20 @@ static const struct cmd *find_command(const char *name)
 		if (strcmp(commands[i]->name, name) == 0)
 			return commands[i];
 	return NULL;
+}
+
+/* A command's, or, word NULL, the program's. */
+static int help(struct cli *cli, const char *word)
+{
+	const struct cmd *cmd = word ? find_command(word) : NULL;
+
+	if (word && !cmd)
+		return cli_usage(cli, "unknown command \"%.64s\"", word);
+	if (cmd)
+		cli_help(cmd);
+	else
+		print_usage(stdout);
+	return EX_OK;
 }
 
 /* Standard output may be a full disk: an answer that did not arrive is no success. */
@@ -49,7 +64,8 @@ int main(int argc, char **argv)
 	struct cli cli = { 0 };
 	int c, exit_code;
 
-	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli.conninfo = optarg;
@@ -60,27 +76,25 @@ int main(int argc, char **argv)
 		case CLI_OPT_JSON:
 			cli.json = true;
 			break;
+		case 'h':
 		case CLI_OPT_HELP:
-			print_usage(stdout);
-			return close_output(EX_OK);
+			return close_output(help(&cli, NULL));
 		case CLI_OPT_VERSION:
 			puts("deferred " DEFERRED_VERSION);
 			return close_output(EX_OK);
 		default:
-			print_usage(stderr);
-			return EX_USAGE;
+			return cli_bad_option(&cli, c, argv);
 		}
 	}
 	if (optind == argc) {
 		print_usage(stderr);
 		return EX_USAGE;
 	}
+	if (strcmp(argv[optind], "help") == 0)
+		return close_output(help(&cli, argv[optind + 1]));
 	cli.cmd = find_command(argv[optind]);
-	if (!cli.cmd) {
-		fprintf(stderr, "deferred: unknown command \"%s\"\n", argv[optind]);
-		print_usage(stderr);
-		return EX_USAGE;
-	}
+	if (!cli.cmd)
+		return cli_usage(&cli, "unknown command \"%.64s\"", argv[optind]);
 	cli.role = cli.cmd->role;
 	argc -= optind;
 	argv += optind;

@@ -156,7 +156,7 @@ def test_an_account_is_added_once_and_removed_once(accounts):
 
 
 @pytest.mark.parametrize("args, says", [
-    ((), '"" is none of add, ls'), (("sell", "acct"), '"sell" is none of'), (("add",), "no account given"), (("rm",), "no account given"),
+    ((), "one of add, ls, rotate, enable, disable and rm is wanted"), (("sell", "acct"), '"sell" is none of'), (("add",), "no account given"), (("rm",), "no account given"),
     (("add", "a", "b"), 'unexpected argument "b"'), (("ls", "acct"), 'unexpected argument "acct"'), (("add", "ab"), "3 to 24"),
     (("add", "a" * 25), "3 to 24"), (("add", "Acct"), "3 to 24"), (("add", "a-ct"), "3 to 24"), (("rotate", "acct"), "--key 1 or --key 2"),
     (("rotate", "acct", "--key", "3"), "from 1 to 2"), (("add", "acct", "--key", "1"), "--key goes with rotate"),
@@ -165,7 +165,7 @@ def test_an_account_is_added_once_and_removed_once(accounts):
     (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is no address"),
 ])
 def test_wrong_usage_is_told(accounts, args, says):
-    account(accounts, *args, code=USAGE, says=[says, "usage: deferred account"])
+    account(accounts, *args, code=USAGE, says=[says, 'Try "deferred account --help".'])
     assert not os.path.exists(accounts.key_file)
 
 

@@ -61,15 +61,38 @@ def login(db, *roles):
 def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
     result = run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE
-    assert "usage: deferred" in result.stderr
+    command = args[0] if args and re.fullmatch("(?!lss)[a-z]+", args[0]) else ""
+    if args:
+        assert re.fullmatch(r'deferred: .*\nTry "deferred%s --help"\.\n' % (command and " " + command), result.stderr), result.stderr
+    else:
+        assert result.stderr.startswith("usage: deferred ")
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("args, text", [
+    (["--frobnicate"], 'unknown option "--frobnicate"'), (["-x"], 'unknown option "-x"'), (["--db"], 'option "--db" needs a value'),
+    (["--json=1"], 'option "--json" takes no value'), (["lss"], 'unknown command "lss"'), (["help", "lss"], 'unknown command "lss"'),
+    (["show", "-5"], 'unknown option "-5"'), (["show", "-51"], 'unknown option "-51"'), (["show", "--json", "-51"], 'unknown option "-51"'),
+    (["ls", "--queue"], 'option "--queue" needs a value'), (["ls", "--running=1"], 'option "--running" takes no value'),
+    (["ls", "--frobnicate=1"], 'unknown option "--frobnicate=1"'), (["function"], "one of ls, set and rm is wanted"),
+    (["account"], "one of add, ls, rotate, enable, disable and rm is wanted"), (["queue"], "one of ls, set, pause, resume, clear and rm is wanted"),
+    (["rule"], "one of add, ls, test, run and rm is wanted"), (["queue", "sell"], '"sell" is none of ls, set, pause, resume, clear and rm'),
+    (["function", "sell"], '"sell" is none of ls, set and rm'), (["rule", "sell"], '"sell" is none of add, ls, test, run and rm'),
+    (["add"], "a function is wanted, and at most one JSON text"), (["run"], "a function is wanted, and at most one JSON text"),
+])
+def test_what_is_wrong_is_told_in_one_line(run, args, text):
+    result = run(["deferred", *args])
+    assert (result.returncode, result.stderr.splitlines()[0]) == (USAGE, "deferred: " + text)
 
 
 def test_help_and_version_need_no_server(run):
     assert "migrate" in ok(run(["deferred", "--help"]))
     assert re.fullmatch(r"deferred \d+\.\d+\.\d+\n", ok(run(["deferred", "--version"])))
     for command in "migrate add ls show cancel retry run purge status queue function".split():
-        assert ok(run(["deferred", command, "--help"])).startswith(f"usage: deferred {command}")
+        told = ok(run(["deferred", command, "--help"]))
+        assert told.startswith(f"usage: deferred {command}") and not re.search(r" $", told, re.M)
+        assert told == ok(run(["deferred", command, "-h"])) == ok(run(["deferred", "help", command]))
+    assert ok(run(["deferred", "--help"])) == ok(run(["deferred", "-h"])) == ok(run(["deferred", "help"]))
 
 
 # ---- server, config and schema

@@ -354,7 +354,7 @@ NONSENSE = [
 def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says):
     result = run(["deferred", "queue", "set", "q", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE and result.stdout == ""
-    assert f'--{option} "{value}"' in result.stderr and says in result.stderr and "usage: deferred queue" in result.stderr
+    assert f'--{option} "{value}"' in result.stderr and says in result.stderr and result.stderr.endswith('\nTry "deferred queue --help".\n')
     if option in ("max-running", "rate", "burst"):
         result = run(["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
         assert result.returncode == USAGE and f'--{option} "{value}"' in result.stderr
@@ -371,7 +371,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
 ])
 def test_wrong_usage_ends_with_64(run, args):
     result = run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})
-    assert result.returncode == USAGE and result.stdout == "" and "usage: deferred " + args[0] in result.stderr
+    assert result.returncode == USAGE and result.stdout == "" and result.stderr.endswith(f'\nTry "deferred {args[0]} --help".\n')
 
 
 def test_what_only_the_server_can_refuse_quotes_the_input(db):

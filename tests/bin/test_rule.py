@@ -49,7 +49,7 @@ def params(db):
 def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
     result = run(["deferred", "rule", *args], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE, result
-    assert "usage: deferred" in result.stderr
+    assert result.stderr.startswith("deferred: ") and result.stderr.endswith('\nTry "deferred rule --help".\n')
     assert result.stdout == ""
 
 
