@@ -161,9 +161,12 @@ static int call_check(const struct deferred_call_spec *call, int64_t params_max_
 
 	/* Without a function it is a message, and has to say for which queue. */
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
-		error_set(err, DEFERRED_EINVAL, "fn", "invalid function name %s%.200s%s", call->fn ? "'" : "", call->fn ? call->fn : "NULL",
-			  call->fn ? "'" : "");
-		error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
+		if (call->fn)
+			error_set(err, DEFERRED_EINVAL, "fn", "invalid function name '%.200s'", call->fn);
+		else
+			error_set(err, DEFERRED_EINVAL, "fn", "no function given");
+		error_hint(err, "%sa name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"",
+			   call->fn ? "" : "only a message is without one, and names its queue; ");
 		return DEFERRED_EINVAL;
 	}
 	if (call->opts && opts_check(call->opts, err) < 0) {

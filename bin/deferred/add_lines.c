@@ -16,6 +16,7 @@
 #define CHUNK_LINES 1000
 #define CHUNK_BYTES (8 * 1024 * 1024)
 #define LINE_BYTES_MAX (256 * 1024 * 1024)
+#define QUOTE_BYTES 60
 
 struct adding {
 	struct pg *pg;
@@ -44,9 +45,9 @@ static void show_progress(const struct adding *a)
 	if (a->total > 0) {
 		int percent = (int)(a->bytes >= a->total ? 100 : a->bytes * 100 / a->total);
 
-		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu jobs", percent * 40 / 100, bar, percent, a->ids_len);
+		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->ids_len, cli_s((int64_t)a->ids_len));
 	} else {
-		fprintf(stderr, "\r%zu jobs", a->ids_len);
+		fprintf(stderr, "\r%zu job%s", a->ids_len, cli_s((int64_t)a->ids_len));
 	}
 }
 
@@ -117,6 +118,20 @@ static int send_chunk(struct adding *a, struct deferred_error *err)
 	return rc;
 }
 
+/* JSON, but not of an object: a few words of it, cut between characters. */
+static int no_object(const char *json, size_t len, struct deferred_error *err)
+{
+	size_t n = len < QUOTE_BYTES ? len : QUOTE_BYTES;
+
+	while (n < len && n > 0 && ((unsigned char)json[n] & 0xc0) == 0x80)
+		n--;
+	while (n > 0 && strchr(" \t\r\n", json[n - 1]))
+		n--;
+	error_set(err, DEFERRED_EINVAL, "add", "no JSON object: %.*s%s", (int)n, json, len > QUOTE_BYTES ? "..." : "");
+	error_hint(err, "a line is such as {\"fn\": \"echo\", \"params\": {\"id\": 17}}");
+	return DEFERRED_EINVAL;
+}
+
 static int add_line(struct adding *a, const char *line, size_t len, int64_t number, struct deferred_error *err)
 {
 	size_t blank = strspn(line, " \t\r\n");
@@ -126,12 +141,12 @@ static int add_line(struct adding *a, const char *line, size_t len, int64_t numb
 		return 0;
 	if (memchr(line, '\0', len))
 		rc = error_set(err, DEFERRED_EINVAL, "add", "NUL byte");
-	else if (line[blank] != '{')
-		rc = error_set(err, DEFERRED_EINVAL, "add", "no JSON object");
 	else if (len > LINE_BYTES_MAX)
 		rc = error_set(err, DEFERRED_EINVAL, "add", "longer than %d bytes", LINE_BYTES_MAX);
 	else
 		rc = params_check(line, len, err);
+	if (rc == 0 && line[blank] != '{')
+		rc = no_object(line + blank, len - blank, err);
 	if (rc < 0) {
 		error_prefix(err, "line %" PRId64, number);
 		return rc;
@@ -173,6 +188,18 @@ static int read_lines(struct adding *a, FILE *fp, struct deferred_error *err)
 	return rc;
 }
 
+static void note_stored(struct cli *cli, const struct adding *a)
+{
+	int64_t least = INT64_MAX, largest = 0;
+
+	for (size_t i = 0; i < a->ids_len; i++) {
+		least = a->ids[i] > 0 && a->ids[i] < least ? a->ids[i] : least;
+		largest = a->ids[i] > largest ? a->ids[i] : largest;
+	}
+	if (largest > 0)
+		snprintf(cli->stored, sizeof(cli->stored), "all jobs are stored, ids from %" PRId64 " to %" PRId64, least, largest);
+}
+
 int add_lines(struct cli *cli, FILE *fp)
 {
 	struct adding *a = calloc(1, sizeof(*a));
@@ -194,6 +221,8 @@ int add_lines(struct cli *cli, FILE *fp)
 		rc = pg_command(a->pg, "commit", &err);
 	if (a->progress)
 		fputc('\n', stderr);
+	if (rc == 0)
+		note_stored(cli, a);
 	if (rc == 0 && cli->json)
 		putchar('[');
 	for (size_t i = 0; rc == 0 && i < a->ids_len; i++)

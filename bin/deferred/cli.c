@@ -195,6 +195,11 @@ bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *
 	return true;
 }
 
+const char *cli_s(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 void cli_print_json_array(const struct pg_result *res, int col)
 {
 	putchar('[');

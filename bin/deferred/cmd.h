@@ -31,6 +31,7 @@ struct cli {
 	bool json;
 	struct config *config;
 	struct pg *pg;
+	char stored[96]; /* what was done though the answer may not arrive */
 };
 
 struct cmd {
@@ -81,6 +82,9 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+
+/* What a word that counts n of something ends in. */
+const char *cli_s(int64_t n);
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res, int col);

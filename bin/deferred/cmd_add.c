@@ -88,6 +88,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	rc = deferred_open(&d, cli->conninfo, &err);
 	if (rc == 0)
 		rc = deferred_defer(d, fn, params, opts, &id, &err);
+	if (rc == 0 && id > 0)
+		snprintf(cli->stored, sizeof(cli->stored), "job %" PRId64 " is stored", id);
 	if (rc == 0)
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
 	deferred_close(d);

@@ -2,6 +2,7 @@
 /* deferred - the command of administrators: main finds the command, cmd_NAME.c does it. */
 #include "cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,12 @@ static int help(struct cli *cli, const char *word)
 }
 
 /* Standard output may be a full disk: an answer that did not arrive is no success. */
-static int close_output(int exit_code)
+static int close_output(const struct cli *cli, int exit_code)
 {
+	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
-	perror("deferred: cannot write the answer");
+	fprintf(stderr, "deferred: cannot write the answer: %s%s%s\n", errno ? strerror(errno) : "output error", cli->stored[0] ? "; " : "", cli->stored);
 	return exit_code ? exit_code : EX_IOERR;
 }
 
@@ -78,10 +80,10 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 		case CLI_OPT_HELP:
-			return close_output(help(&cli, NULL));
+			return close_output(&cli, help(&cli, NULL));
 		case CLI_OPT_VERSION:
 			puts("deferred " DEFERRED_VERSION);
-			return close_output(EX_OK);
+			return close_output(&cli, EX_OK);
 		default:
 			return cli_bad_option(&cli, c, argv);
 		}
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
 		return EX_USAGE;
 	}
 	if (strcmp(argv[optind], "help") == 0)
-		return close_output(help(&cli, argv[optind + 1]));
+		return close_output(&cli, help(&cli, argv[optind + 1]));
 	cli.cmd = find_command(argv[optind]);
 	if (!cli.cmd)
 		return cli_usage(&cli, "unknown command \"%.64s\"", argv[optind]);
@@ -102,5 +104,5 @@ int main(int argc, char **argv)
 	exit_code = cli.cmd->run(&cli, argc, argv);
 	pg_close(cli.pg);
 	config_free(cli.config);
-	return close_output(exit_code);
+	return close_output(&cli, exit_code);
 }

@@ -373,8 +373,8 @@ begin
         end if;
         if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
             raise exception using errcode = '22023',
-                message = format('invalid function name %s', coalesce(quote_literal(left(v_fn, 200)), 'NULL')),
-                hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+                message = coalesce('invalid function name ' || quote_literal(left(v_fn, 200)), 'no function given'),
+                hint = case when v_fn is null then 'only a message is without one, and names its queue; ' else '' end || 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
         end if;
         if $2 is null then
             raise exception using errcode = '22004',
@@ -576,7 +576,7 @@ begin
     end if;
     if o - options <> '{}' then
         raise exception using errcode = '22023',
-            message = format('unknown option %s', (select quote_ident(left(k, 200)) from jsonb_object_keys(o - options) k limit 1)),
+            message = format('unknown option "%s"', (select left(k, 200) from jsonb_object_keys(o - options) k limit 1)),
             hint = 'options: ' || array_to_string(options, ', ');
     end if;
     -- Checked by pattern: an exception block would cost every call a subtransaction.
@@ -747,7 +747,9 @@ begin
         'concurrency_key', 'concurrency')
     limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('job %s: unknown option %s', bad.n, quote_ident(left(bad.name, 200)));
+        raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
+            hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
+                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
     end if;
     -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
     -- has is no array: one of NULLs costs half a microsecond a job.

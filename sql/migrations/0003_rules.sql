@@ -151,7 +151,7 @@ begin
     end if;
     for k, v in select * from json_each_text(v_opts) loop
         if k not in ('label', 'delay', 'expires', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
-            raise exception using errcode = '22023', message = format('unknown option %s', quote_ident(left(k, 200))),
+            raise exception using errcode = '22023', message = format('unknown option "%s"', left(k, 200)),
                 hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
         end if;
         if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then

@@ -236,8 +236,9 @@ def test_add_stdin_of_nothing_stores_nothing(db):
 
 
 @pytest.mark.parametrize("bad, text", [
-    ('{"fn": "noop"', "invalid JSON"), ("[]", "no JSON object"), ('{"fn": "no op"}', "invalid function name 'no op'"),
-    ("{}", "invalid function name NULL"), ('{"fn": "noop", "quue": "q"}', "unknown option quue"),
+    ('{"fn": "noop"', "invalid JSON"), ("[]", "no JSON object: []\nhint: a line is such as {"), ("é" * 50, "invalid JSON"),
+    ('"' + "é" * 50 + '"', 'no JSON object: "' + "é" * 29 + "...\n"), ('{"fn": "no op"}', "invalid function name 'no op'"),
+    ("{}", "no function given"), ('{"fn": "noop", "quue": "q"}', 'unknown option "quue"\nhint: beside fn and params: queue, label, priority, '),
     ('{"fn": "noop", "delay": "soon"}', "invalid time span 'soon'"), ('{"fn": "noop", "priority": "high"}', "high"),
     ('{"fn": "noop", "params": "a\0b"}', "NUL byte"), ('{"fn": "noop"} {"fn": "noop"}', "invalid JSON"),
     ('{"fn": "noop", "params": "' + "x" * 1100000 + '"}', "bytes"),
@@ -594,7 +595,21 @@ def test_looking_gives_up_after_its_time(db):
 def test_a_full_disk_is_no_success(db):
     with open("/dev/full", "w") as full:
         result = db.run(["deferred", "status"], stdout=full)
-    assert result.returncode == 74 and "cannot write the answer" in result.stderr
+    assert result.returncode == 74 and result.stderr == "deferred: cannot write the answer: No space left on device\n"
+
+
+@pytest.mark.parametrize("n", [1, 2, 5000])
+def test_who_cannot_be_told_the_ids_is_told_that_the_jobs_are_stored(db, n):
+    """Else they would be deferred once more."""
+    with open("/dev/full", "w") as full:
+        one = db.run(["deferred", "add", "noop"], stdout=full)
+        many = db.run(["deferred", "add", "--stdin"], stdout=full, input='{"fn": "noop"}\n' * n)
+        none = db.run(["deferred", "add", "no op"], stdout=full)
+    assert (one.returncode, one.stderr) == (74, "deferred: cannot write the answer: No space left on device; job 1 is stored\n")
+    assert (many.returncode, many.stderr) == \
+        (74, f"deferred: cannot write the answer: No space left on device; all jobs are stored, ids from 2 to {n + 1}\n")
+    assert none.returncode == DATA and "stored" not in none.stderr
+    assert db.hot() == n + 1
 
 
 def test_the_man_page_names_each_command_and_exit_code(run):

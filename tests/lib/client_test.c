@@ -211,7 +211,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		struct deferred_opts opts;
 		const char *says;
 	} bad[] = {
-		{ NULL, "{}", { 0 }, "invalid function name NULL" },
+		{ NULL, "{}", { 0 }, "no function given" },
 		{ "", "{}", { 0 }, "invalid function name ''" },
 		{ "1x", "{}", { 0 }, "invalid function name '1x'" },
 		{ "a b", "{}", { 0 }, "invalid function name 'a b'" },
@@ -242,7 +242,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "concurrency 10001 is out of range" },
 		{ "f", NULL, { .concurrency_key = "" }, "option concurrency_key is empty" },
 		{ "f", NULL, { .concurrency_key = "\xff" }, "option concurrency_key is no valid UTF-8" },
-		{ NULL, "{}", { .label = "for no queue" }, "invalid function name NULL" },
+		{ NULL, "{}", { .label = "for no queue" }, "no function given" },
 		{ NULL, "{", { .queue = "q" }, "params of 'message'" },
 		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
 	};
