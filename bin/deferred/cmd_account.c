@@ -33,13 +33,13 @@ static int read_keys(struct keys *keys, FILE *fp, const char *path, struct defer
 	for (int i = 0; i < 2 && fgets(line, sizeof(line), fp); i++) {
 		line[strcspn(line, "\r\n")] = '\0';
 		if (!account_key_parse(line, keys->key[i], &keys->len[i])) {
-			error_set(err, DEFERRED_EINVAL, "account", "line %d of '%s' is no key", i + 1, path);
+			error_set(err, DEFERRED_EINVAL, "account", "line %d of \"%s\" is no key", i + 1, path);
 			error_hint(err, "a key is %d to %d bytes in base64", ACCOUNT_KEY_MIN, ACCOUNT_KEY_MAX);
 			return DEFERRED_EINVAL;
 		}
 	}
 	explicit_bzero(line, sizeof(line));
-	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "'%s' holds no key", path);
+	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "\"%s\" holds no key", path);
 }
 
 static int given_keys(struct keys *keys, const char *path, struct deferred_error *err)
@@ -49,7 +49,7 @@ static int given_keys(struct keys *keys, const char *path, struct deferred_error
 	int rc;
 
 	if (!fp)
-		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open '%s'", path);
+		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open \"%s\"", path);
 	rc = read_keys(keys, fp, standard_input ? "standard input" : path, err);
 	if (!standard_input)
 		fclose(fp);
@@ -72,7 +72,7 @@ static int complete_keys(struct keys *keys, struct deferred_error *err)
 
 static int refuse_key_file(const char *path, const char *what, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_ECONFIG, "account", "%s '%s', by which the keys of accounts are encrypted", what, path);
+	error_set(err, DEFERRED_ECONFIG, "account", "%s \"%s\", by which the keys of accounts are encrypted", what, path);
 	error_hint(err, "get it back from a copy, or from another machine that serves these accounts");
 	return DEFERRED_ECONFIG;
 }

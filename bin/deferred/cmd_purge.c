@@ -127,7 +127,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts, p.jobs,
 		       p.workers);
 	else if (rc == 0 || p.attempts || p.jobs)
-		printf("deleted %" PRId64 " attempts, %" PRId64 " jobs, %" PRId64 " runs\n", p.attempts, p.jobs, p.workers);
+		printf("deleted %" PRId64 " attempt%s, %" PRId64 " job%s, %" PRId64 " run%s\n", p.attempts, cli_s(p.attempts), p.jobs, cli_s(p.jobs),
+		       p.workers, cli_s(p.workers));
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 

@@ -222,7 +222,7 @@ static void print_test(const struct pg_result *res)
 {
 	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 1);
 
-	printf("about %.0f rows\n\n%s\n", pg_float(res, 0, 0), plan);
+	printf("about %.0f row%s\n\n%s\n", pg_float(res, 0, 0), pg_float(res, 0, 0) == 1 ? "" : "s", plan);
 	free(plan);
 	if (pg_rows(res) > 1)
 		printf("\nfirst rows, as key and params:\n");

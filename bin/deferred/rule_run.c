@@ -96,7 +96,7 @@ static int run_one(struct cli *cli, const char *name)
 		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, 0);
 
 		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name, run.failed,
-			run.failed == 1 ? "" : "s", examples);
+			cli_s(run.failed), examples);
 		free(examples);
 	}
 	pg_result_free(run.examples);

@@ -439,6 +439,7 @@ def test_purge_removes_what_ended_long_ago_and_keeps_the_rest(db, ledger):
     assert db.sql("select id from deferred.__deferred order by id") == [(young,), (hot,)]
     assert db.sql("select job_id from deferred.__deferred_log order by job_id") == [(young,), (hot,)]
     assert ok(db.run(["deferred", "purge", "--older-than", "30d"])) == "deleted 0 attempts, 0 jobs, 0 runs\n"
+    assert ok(db.run(["deferred", "purge", "--older-than", "5d"])) == "deleted 1 attempt, 1 job, 0 runs\n"
     ledger(db)
 
 
@@ -538,7 +539,7 @@ def test_run_calls_a_function_without_a_database(db):
     fails(db.run(["deferred", "run", "fail", '{"error": "out of luck"}'], env=nowhere), NOT_DONE, "fail failed: out of luck")
     fails(db.run(["deferred", "run", "crash", '{"signal": 11}'], env=nowhere), NOT_DONE, "signal 11")
     fails(db.run(["deferred", "run", "sleep", '{"ms": 60000}', "--timeout", "100ms"], env=nowhere), NOT_DONE, "sleep timeout")
-    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, "'nosuch'")
+    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, 'function "nosuch" is in no plugin')
     fails(db.run(["deferred", "run", "noop", "{x"], env=nowhere), DATA, "invalid JSON")
     assert db.run(["deferred", "run"], env=nowhere).returncode == USAGE
 
