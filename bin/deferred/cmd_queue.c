@@ -47,14 +47,34 @@ static void cells_limits(struct table *t, const struct pg_result *res, size_t ro
 		table_cell(t, "%s burst %" PRId64, settings_rate(rate, pg_float(res, row, col + 2)), pg_int(res, row, col + 3));
 }
 
+/* Settings that few queues have: a column each where one has. */
+static const struct { const char *header; int col; bool span; } rare[] = {
+	{ ">MIN BACK-OFF", 14, true }, { ">MAX BACK-OFF", 15, true }, { ">EXPONENT", 16, false }, { ">MAX DEQUEUE", 17, false },
+	{ ">MAX PARAMS", 18, false }, { "METADATA", 19, false }
+};
+#define RARE (sizeof(rare) / sizeof(rare[0]))
+
+static bool is_set(const struct pg_result *res, int col)
+{
+	size_t i = 0;
+
+	while (i < pg_rows(res) && pg_null(res, i, col))
+		i++;
+	return i < pg_rows(res);
+}
+
 static void print_queues(const struct pg_result *res)
 {
-	static const char *const headers[] = {
+	const char *headers[10 + RARE] = {
 		"QUEUE", "PAUSED", ">RUNNING", ">RATE", ">MAX LENGTH", ">LEASE", ">TTL", ">TRIES", ">WEIGHT", "FUNCTION"
 	};
+	int cols = 10;
 	struct table t;
 
-	table_begin(&t, headers, 10);
+	for (size_t r = 0; r < RARE; r++)
+		if (is_set(res, rare[r].col))
+			headers[cols++] = rare[r].header;
+	table_begin(&t, headers, cols);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
 		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : "");
@@ -68,6 +88,14 @@ static void print_queues(const struct pg_result *res)
 		cell_int(&t, res, i, 10);
 		table_cell(&t, "%g", pg_float(res, i, 11));
 		table_cell(&t, "%s", pg_text(res, i, 12, NULL));
+		for (size_t r = 0; r < RARE; r++) {
+			if (!is_set(res, rare[r].col))
+				continue;
+			if (rare[r].span)
+				cell_span(&t, res, i, rare[r].col);
+			else
+				table_cell(&t, "%s", pg_text(res, i, rare[r].col, NULL));
+		}
 	}
 	table_end(&t);
 }

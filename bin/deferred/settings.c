@@ -93,9 +93,9 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 		snprintf(bounds, sizeof(bounds), "is out of range 1/115d to 1000000/s");
 		break;
 	default:
+		snprintf(bounds, sizeof(bounds), "is no %snumber from %.10g to %.10g", t->kind == WHOLE ? "whole " : "", t->min, t->max);
 		if (config_parse_real(text, number) < 0 || (t->kind == WHOLE && strchr(text, '.')))
-			return wrong(cli, t, text, t->kind == WHOLE ? "is no whole number" : "is no number");
-		snprintf(bounds, sizeof(bounds), "is out of range %.10g to %.10g", t->min, t->max);
+			return wrong(cli, t, text, bounds);
 	}
 	return *number >= t->min && *number <= t->max ? true : wrong(cli, t, text, bounds);
 }
@@ -160,6 +160,13 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 	return true;
 }
 
+static bool is_whole(double n)
+{
+	double whole = (double)(int64_t)(n + 0.5);
+
+	return whole >= 1 && n > whole * (1 - 1e-9) && n < whole * (1 + 1e-9);
+}
+
 const char *settings_rate(char buf[SETTINGS_RATE_SIZE], double a_second)
 {
 	static const struct {
@@ -168,9 +175,13 @@ const char *settings_rate(char buf[SETTINGS_RATE_SIZE], double a_second)
 	} units[] = { { "s", 1 }, { "min", 60 }, { "h", 3600 }, { "d", 86400 } };
 	size_t i = 0;
 
-	while (i < 3 && a_second * units[i].seconds < 0.9999999)
+	/* The first unit in which it is a whole number; else the first in which it is one at least. */
+	while (i < 4 && !is_whole(a_second * units[i].seconds))
 		i++;
-	snprintf(buf, SETTINGS_RATE_SIZE, "%.6g/%s", a_second * units[i].seconds, units[i].name);
+	if (i == 4)
+		for (i = 0; i < 3 && a_second * units[i].seconds < 1; i++)
+			;
+	snprintf(buf, SETTINGS_RATE_SIZE, "%.*g/%s", is_whole(a_second * units[i].seconds) ? 10 : 6, a_second * units[i].seconds, units[i].name);
 	return buf;
 }
 

@@ -321,7 +321,7 @@ def test_every_setting_is_set_shown_and_taken_back(db):
         assert shown[column] == pytest.approx(expected) if isinstance(expected, float) else shown[column] == expected
     assert shown["running"] == 0 and shown["paused"] is False
     line = queue(db, "ls").splitlines()[2]
-    assert line.split() == "q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail".split()
+    assert line.split() == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"}'.split()
     plain = db.sql("select to_jsonb(q) - array['name', 'created_at', 'limited_jobs'] from deferred.__deferred_queue q where name = 'default'")
     for i, name in enumerate(options):
         if name == "burst":
@@ -407,12 +407,43 @@ def test_pause_and_resume_say_what_they_did(db):
     assert db.log(job) == [(1, "ok")]
 
 
+@pytest.mark.parametrize("rate, shown", [
+    ("100/h", "100/h"), ("5/s", "5/s"), ("1/min", "1/min"), ("3/10s", "18/min"), ("0.5/h", "12/d"), ("60/min", "1/s"), ("1000000/s", "1000000/s"),
+    ("999999.5/s", "59999970/min"), ("0.3/d", "0.3/d"), ("7/13min", "32.3077/h"), ("1/115d", "0.00869565/d"),
+])
+def test_a_rate_is_shown_as_a_whole_number_where_there_is_a_unit_for_it(db, rate, shown):
+    queue(db, "set", "q", "--create", "--rate", rate)
+    assert queue(db, "ls", "q").splitlines()[1].split() == ["q", "0", shown, "1"]
+
+
+def test_rare_settings_have_columns_where_a_queue_has_them(db):
+    usual = "QUEUE PAUSED RUNNING RATE MAX LENGTH LEASE TTL TRIES WEIGHT FUNCTION"
+    heads = lambda *args: " ".join(queue(db, "ls", *args).splitlines()[0].split())
+    assert heads() == usual
+    queue(db, "set", "a", "--create", "--backoff-floor", "10s", "--backoff-ceiling", "1h", "--backoff-exponent", "2.5")
+    queue(db, "set", "b", "--create", "--max-dequeue", "5", "--metadata", '{"x": 1}')
+    assert heads("default") == usual
+    assert heads("a") == usual + " MIN BACK-OFF MAX BACK-OFF EXPONENT" and heads("b") == usual + " MAX DEQUEUE METADATA"
+    assert heads() == usual + " MIN BACK-OFF MAX BACK-OFF EXPONENT MAX DEQUEUE METADATA"
+    assert [line.split() for line in queue(db, "ls").splitlines()[1:]] == \
+        [["a", "1", "10s", "1h", "2.5"], ["b", "1", "5", '{"x":', "1}"], ["default", "1"]]
+
+
+@pytest.mark.parametrize("args, text", [
+    (["--max-running", "-1"], '--max-running "-1" is no whole number from 1 to 1000000'), (["--max-length", "0"], "from 1 to 1000000000"),
+    (["--max-running", "1.5"], "is no whole number from 1 to 1000000"), (["--weight", "many"], "is no number from 0.001 to 1000"),
+])
+def test_a_wrong_number_is_told_the_range(run, args, text):
+    result = run(["deferred", "queue", "set", "q", *args])
+    assert result.returncode == USAGE and text in result.stderr
+
+
 def test_functions_are_listed_set_and_removed(db):
     assert ok(db.run(["deferred", "function", "ls"])) == ""
     ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))
     assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == \
         [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None}]
-    assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "1.5/min"]
+    assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "90/h"]
     ok(db.run(["deferred", "function", "set", "sleep", "--unset", "rate"]))
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2"]
     ok(db.run(["deferred", "function", "rm", "sleep"]))
