@@ -544,8 +544,25 @@ static int take_sections(struct config *config, cfg_t *cfg, struct deferred_erro
 	return rc;
 }
 
-/* The lexer of libconfuse keeps its state in globals. */
+/* The lexer of libconfuse keeps its state in globals. A fork waits until nobody is in it: a child would find the lock taken
+ * by a thread it does not have, and the lexer halfway through a file. */
 static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t parser_once = PTHREAD_ONCE_INIT;
+
+static void parser_take(void)
+{
+	pthread_mutex_lock(&parser);
+}
+
+static void parser_release(void)
+{
+	pthread_mutex_unlock(&parser);
+}
+
+static void parser_setup(void)
+{
+	pthread_atfork(parser_take, parser_release, parser_release);
+}
 
 static int parse_file(struct config *config, const char *text, struct deferred_error *err)
 {
@@ -555,11 +572,12 @@ static int parse_file(struct config *config, const char *text, struct deferred_e
 
 	if (!cfg)
 		return out_of_memory(err);
-	pthread_mutex_lock(&parser);
+	pthread_once(&parser_once, parser_setup);
+	parser_take();
 	loading = &state;
 	rc = cfg_parse_buf(cfg, text);
 	loading = NULL;
-	pthread_mutex_unlock(&parser);
+	parser_release();
 	if (state.rc < 0)
 		rc = state.rc;
 	else if (rc != CFG_SUCCESS)

@@ -915,6 +915,60 @@ static void defer_works_on_both_sides_of_a_fork(void **state)
 	close(fds[1]);
 }
 
+static atomic_bool forks_done;
+
+static void *open_again_and_again(void *data)
+{
+	struct deferred_error err;
+	struct deferred *d;
+
+	(void)data;
+	while (!atomic_load(&forks_done))
+		/* Nobody is there to connect to: most of the time goes by in the config file. */
+		if (deferred_open(&d, "host=/nowhere", &err) != DEFERRED_ECONNECT)
+			return (void *)"opened";
+	return NULL;
+}
+
+/* A child made while another thread reads the config file has to read it too. */
+static void a_child_can_defer_whatever_the_threads_of_its_parent_were_at(void **state)
+{
+	char file[] = "/tmp/client_test.XXXXXX", *before = getenv("DEFERRED_CONFIG");
+	FILE *fp = fdopen(mkstemp(file), "w");
+	void *why = NULL;
+	pthread_t thread;
+
+	(void)state;
+	before = before ? strdup(before) : NULL;
+	for (int i = 0; i < 2000; i++)
+		assert_true(fprintf(fp, "settings \"plugin_%d\" { one = 1 two = 2 }\n", i) > 0);
+	assert_int_equal(fclose(fp), 0);
+	setenv("DEFERRED_CONFIG", file, 1);
+	atomic_store(&forks_done, false);
+	assert_int_equal(pthread_create(&thread, NULL, open_again_and_again, NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (child == 0) {
+			alarm(DEADLINE_MS / 1000); /* one that hangs is killed */
+			_exit(defer("f", NULL, NULL) > 0 ? 0 : 1);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+	atomic_store(&forks_done, true);
+	pthread_join(thread, &why);
+	assert_null(why);
+	assert_int_equal(jobs(), 20);
+	if (before)
+		setenv("DEFERRED_CONFIG", before, 1);
+	else
+		unsetenv("DEFERRED_CONFIG");
+	free(before);
+	unlink(file);
+}
+
 #define THREADS 4
 #define CALLS 100
 
@@ -1131,6 +1185,7 @@ int main(void)
 		TEST(a_connection_lost_before_sending_is_opened_again),
 		TEST(a_lost_answer_is_an_unknown_outcome_and_a_key_makes_it_safe),
 		TEST(defer_works_on_both_sides_of_a_fork),
+		TEST(a_child_can_defer_whatever_the_threads_of_its_parent_were_at),
 		TEST(threads_take_turns_on_defer),
 		TEST(the_last_error_belongs_to_its_thread),
 		TEST(a_job_finishes_in_the_callers_transaction),
