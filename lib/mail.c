@@ -276,7 +276,20 @@ static int after_success(struct now *now, struct deferred *d, const struct defer
  * bear unloading. It is used by one thread at a time.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
 static struct plugin_set *plugins;
+
+/* A thread of the parent may have held it, through a whole mail; it does not exist here. The plugin sees by itself that its
+ * connection is that of another process. */
+static void lock_renew(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+static void lock_setup(void)
+{
+	pthread_atfork(NULL, NULL, lock_renew);
+}
 
 static int send_now(struct deferred *d, const struct config *config, const char *params, const struct deferred_opts *opts,
 		    struct deferred_error *err)
@@ -298,6 +311,7 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	call.created_at_us = ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
+	pthread_once(&lock_once, lock_setup);
 	pthread_mutex_lock(&lock);
 	if (!plugins)
 		rc = plugin_load_one(&plugins, config_plugin_dir(config), "send_mail", geteuid(), err);

@@ -2,16 +2,22 @@
 /*
  * mail_call - call deferred_send_mail() with a mail given as JSON, for tests of lib/mail.c.
  *
- *     mail_call [-d CONNINFO] [-k KEY] MAIL...
+ *     mail_call [-d CONNINFO] [-k KEY] [-f FILE] MAIL...
  *
  * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text", "html", "label",
  * "attachments": [{"path", "name", "type", "delete_after_send"}]}. -d: on a context of its own, else without one.
+ * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes commands, the others.
  * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
  */
 #include "deferred.h"
 
 #include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST 16
@@ -70,18 +76,81 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 	return code;
 }
 
+struct mails {
+	struct deferred *d;
+	const char *key;
+	char **text;
+	int n;
+};
+
+/* Returns NULL, or what cannot be read. */
+static void *send_all(void *data)
+{
+	const struct mails *m = data;
+
+	for (int i = 0; i < m->n; i++) {
+		json_t *mail = json_loads(m->text[i], 0, NULL);
+
+		if (!mail)
+			return m->text[i];
+		send_one(m->d, m->key, mail);
+		json_decref(mail);
+	}
+	return NULL;
+}
+
+static bool says_rcpt(const char *file)
+{
+	char text[4096];
+	FILE *f = fopen(file, "re");
+	size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	if (f)
+		fclose(f);
+	text[n] = '\0';
+	return strstr(text, "RCPT") != NULL;
+}
+
+/* Returns what the child returned; one that hangs is killed. */
+static int send_on_both_sides(const struct mails *m, const char *file)
+{
+	struct mails first = { m->d, m->key, m->text, 1 }, rest = { m->d, m->key, m->text + 1, m->n - 1 };
+	struct timespec pause = { 0, 1000000 };
+	pthread_t thread;
+	int status = 1;
+	pid_t child;
+
+	if (pthread_create(&thread, NULL, send_all, &first) != 0)
+		return 1;
+	while (!says_rcpt(file))
+		nanosleep(&pause, NULL);
+	child = fork();
+	if (child == 0) {
+		alarm(20);
+		status = send_all(&rest) != NULL;
+		fflush(stdout);
+		_exit(status);
+	}
+	waitpid(child, &status, 0);
+	pthread_join(thread, NULL);
+	return status != 0;
+}
+
 int main(int argc, char **argv)
 {
-	const char *conninfo = NULL, *key = NULL;
+	const char *conninfo = NULL, *key = NULL, *file = NULL;
 	struct deferred_error err = { 0 };
 	struct deferred *d = NULL;
-	int opt;
+	struct mails mails;
+	int opt, rc;
 
-	while ((opt = getopt(argc, argv, "d:k:")) != -1) {
+	while ((opt = getopt(argc, argv, "d:k:f:")) != -1) {
 		if (opt == 'd')
 			conninfo = optarg;
 		else if (opt == 'k')
 			key = optarg;
+		else if (opt == 'f')
+			file = optarg;
 		else
 			return 2;
 	}
@@ -89,14 +158,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", err.message);
 		return 1;
 	}
-	for (int i = optind; i < argc; i++) {
-		json_t *mail = json_loads(argv[i], 0, NULL);
-
-		if (!mail)
-			return 2;
-		send_one(d, key, mail);
-		json_decref(mail);
-	}
+	mails = (struct mails){ d, key, argv + optind, argc - optind };
+	if (file)
+		rc = send_on_both_sides(&mails, file);
+	else
+		rc = send_all(&mails) ? 2 : 0;
 	deferred_close(d);
-	return 0;
+	return rc;
 }

@@ -52,6 +52,16 @@ def test_several_mails_of_a_process_use_one_connection(mail_call):
     assert mail_call.server.mail(1)["message-id"] != mail_call.server.mail(2)["message-id"]
 
 
+def test_a_child_can_send_while_a_thread_of_its_parent_talks_to_the_server(mail_call, smtpd):
+    """The child is not stopped by the lock that thread holds, nor does it use the connection."""
+    server = smtpd("--slow", "3")
+    slow = {**MAIL, "to": [["slow@x.org", None]]}
+    answers = mail_call(slow, MAIL, args=["-f", os.path.join(server.dir, "commands.log")], env={"DEFERRED_MAIL_PORT": str(server.port)})
+    assert [a["code"] for a in answers] == [OK, OK]
+    first, second = server.envelopes()
+    assert first["to"] == ["ann@x.org"] and second["to"] == ["slow@x.org"] and first["peer_port"] != second["peer_port"]
+
+
 def test_a_process_with_an_encrypted_connection_ends_cleanly(mail_call, smtpd, certificates):
     server = smtpd("--tls", "tls", "--cert", str(certificates / "good.pem"), "--key", str(certificates / "good.key"))
     config = f'tls = tls ca_file = "{certificates}/ca.pem"'
