@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define WHERE "config"
@@ -658,6 +659,32 @@ static int clean_text(struct config *config, char *text, size_t len, struct defe
 	return 0;
 }
 
+/* The file names commands and plugins: who can write it can do what this process can. That may be root. A device, such as
+ * /dev/null, is not written into for good. */
+static int check_writers(const struct config *config, FILE *fp, struct deferred_error *err)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (fstat(fileno(fp), &st) < 0)
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	if (S_ISCHR(st.st_mode))
+		return 0;
+	if (st.st_uid != 0) {
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" belongs to user %u, not to root", config->path,
+			  (unsigned int)st.st_uid);
+		error_hint(err, "who can write it could have root run commands: chown root it, or do not run as root");
+	} else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" is writable by others (mode %04o)", config->path,
+			  (unsigned int)st.st_mode & 07777);
+		error_hint(err, "chmod go-w \"%.200s\"", config->path);
+	} else {
+		return 0;
+	}
+	return DEFERRED_ECONFIG;
+}
+
 static int read_file(struct config *config, struct deferred_error *err)
 {
 	char *text = NULL;
@@ -665,8 +692,15 @@ static int read_file(struct config *config, struct deferred_error *err)
 	size_t len;
 	int rc;
 
-	if (!fp)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	if (!fp) {
+		error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+		if (errno == EACCES)
+			error_hint(err, "make it readable for this user, or set DEFERRED_CONFIG to another file");
+		return DEFERRED_ECONFIG;
+	}
+	rc = check_writers(config, fp, err);
+	if (rc < 0)
+		goto out;
 	text = malloc(FILE_MAX_BYTES + 2);
 	if (!text) {
 		rc = out_of_memory(err);

@@ -50,7 +50,8 @@ struct config_command {
 
 /*
  * Read the config file and the environment. path NULL: DEFERRED_CONFIG, else
- * /etc/deferred/deferred.conf, which may be missing; a file named explicitly may not.
+ * /etc/deferred/deferred.conf, which may be missing; a file named explicitly may not. As root only a file that nobody else can
+ * write is read.
  * Returns 0 or DEFERRED_ECONFIG.
  */
 int config_load(struct config **config, const char *path, struct deferred_error *err);

@@ -26,15 +26,34 @@ static void write_file(const char *text)
 	assert_int_equal(fclose(fp), 0);
 }
 
-static struct config *load(const char *text)
+/* A checkout may belong to somebody else, whose files root does not read. */
+static void copy_file(const char *path)
+{
+	FILE *from = fopen(path, "r"), *to = fopen(file, "w");
+	int c;
+
+	assert_non_null(from);
+	assert_non_null(to);
+	while ((c = getc(from)) != EOF)
+		putc(c, to);
+	fclose(from);
+	assert_int_equal(fclose(to), 0);
+}
+
+static struct config *load_file(const char *path)
 {
 	struct deferred_error err = { 0 };
 	struct config *config = NULL;
 
-	write_file(text);
-	if (config_load(&config, file, &err) < 0)
+	if (config_load(&config, path, &err) < 0)
 		fail_msg("%s", err.message);
 	return config;
+}
+
+static struct config *load(const char *text)
+{
+	write_file(text);
+	return load_file(file);
 }
 
 static void every_default_is_a_valid_value_of_its_setting(void **state)
@@ -162,8 +181,9 @@ static void each_bad_file_is_refused_with_its_message(void **state)
 		fclose(fp);
 		text[strcspn(text, "\n")] = '\0';
 		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-		snprintf(expected, sizeof(expected), "%.200s%.200s", path, text);
-		assert_int_equal(config_load(&config, path, &err), DEFERRED_ECONFIG);
+		copy_file(path);
+		snprintf(expected, sizeof(expected), "%.200s%.200s", file, text);
+		assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
 		assert_string_equal(err.message, expected);
 		assert_null(config);
 		n++;
@@ -192,6 +212,61 @@ static void a_file_that_cannot_be_read_is_an_error_only_if_it_was_named(void **s
 	assert_int_equal(config_load(&config, dir, &err), DEFERRED_ECONFIG);
 	assert_non_null(strstr(err.message, "Is a directory"));
 	snprintf(file, sizeof(file), "%s/conf", dir);
+}
+
+static void a_file_this_user_may_not_read_comes_with_a_remedy(void **state)
+{
+	struct deferred_error err = { 0 };
+	struct config *config = NULL;
+
+	(void)state;
+	write_file("cnt = 2\n");
+	assert_int_equal(chmod(file, 0), 0);
+	if (geteuid() == 0) /* who may read everything */
+		assert_int_equal(chmod(dir, 0755) | seteuid(65534), 0);
+	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
+	if (getuid() == 0)
+		assert_int_equal(seteuid(0) | chmod(dir, 0700), 0);
+	assert_int_equal(chmod(file, 0600), 0);
+	assert_non_null(strstr(err.message, "Permission denied"));
+	assert_string_equal(err.hint, "make it readable for this user, or set DEFERRED_CONFIG to another file");
+}
+
+/* It could name a command for root to run. Anybody else trusts whom he trusts. */
+static void root_reads_no_file_that_others_can_write(void **state)
+{
+	static const struct {
+		uid_t owner;
+		mode_t mode;
+		const char *message, *hint;
+	} cases[] = {
+		{ 65534, 0600, " belongs to user 65534, not to root", "chown root" },
+		{ 0, 0620, " is writable by others (mode 0620)", "chmod go-w" },
+		{ 0, 0602, " is writable by others (mode 0602)", "chmod go-w" },
+		{ 0, 0644, NULL, NULL },
+	};
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct deferred_error err = { 0 };
+		struct config *config = NULL;
+
+		write_file("cnt = 2\n");
+		assert_int_equal(chown(file, cases[i].owner, 0) | chmod(file, cases[i].mode), 0);
+		assert_int_equal(config_load(&config, file, &err), cases[i].message ? DEFERRED_ECONFIG : 0);
+		config_free(config);
+		if (cases[i].message) {
+			assert_non_null(strstr(err.message, cases[i].message));
+			assert_non_null(strstr(err.hint, cases[i].hint));
+		}
+	}
+	assert_int_equal(chmod(dir, 0755) | chmod(file, 0666) | seteuid(65534), 0);
+	config_free(load_file(file));
+	config_free(load_file("/dev/null"));
+	assert_int_equal(seteuid(0) | chmod(dir, 0700) | chmod(file, 0600), 0);
+	config_free(load_file("/dev/null"));
 }
 
 static void commands_and_free_form_settings_are_handed_out(void **state)
@@ -363,6 +438,8 @@ int main(void)
 		cmocka_unit_test(a_wrong_value_names_the_variable_or_option),
 		cmocka_unit_test(each_bad_file_is_refused_with_its_message),
 		cmocka_unit_test(a_file_that_cannot_be_read_is_an_error_only_if_it_was_named),
+		cmocka_unit_test(a_file_this_user_may_not_read_comes_with_a_remedy),
+		cmocka_unit_test(root_reads_no_file_that_others_can_write),
 		cmocka_unit_test(commands_and_free_form_settings_are_handed_out),
 		cmocka_unit_test(runners_are_told_everything_but_the_database),
 		cmocka_unit_test(time_spans_are_read_as_in_sql),
