@@ -122,6 +122,7 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 	pthread_condattr_t attr;
 	int e;
 
+	error_clear(err);
 	if (range < 1 || range > DEFERRED_RANGE_MAX) {
 		error_set(err, DEFERRED_EINVAL, where, "range %" PRId64 " is not from 1 to %d", range, DEFERRED_RANGE_MAX);
 		error_hint(err, "a range is the number of steps by which tracks may differ");
@@ -196,6 +197,7 @@ int deferred_track_create(struct deferred_coordinator *c, struct deferred_track 
 	static const char where[] = "deferred_track_create";
 	struct place *p;
 
+	error_clear(err);
 	if (!c || !track)
 		return error_set(err, DEFERRED_EINVAL, where, "no coordinator, or no place for the track");
 	pthread_mutex_lock(&c->lock);

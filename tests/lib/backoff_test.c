@@ -114,8 +114,9 @@ static void nonsense_is_refused_with_the_value_and_the_remedy(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct deferred_error err = { 0 };
+		struct deferred_error err;
 
+		memset(&err, 'x', sizeof(err)); /* it need not be initialised */
 		assert_int_equal(deferred_backoff_check(&cases[i].b, &err), DEFERRED_EINVAL);
 		assert_int_equal(err.code, DEFERRED_EINVAL);
 		assert_non_null(strstr(err.message, cases[i].message));
