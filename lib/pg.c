@@ -66,7 +66,8 @@ static bool given(const PQconninfoOption *opts, const char *key)
 	return false;
 }
 
-/* The caller's words win; ours stand where it is silent. */
+/* The caller's words win; ours stand where it is silent. But all text here is UTF-8, and in another encoding would be stored as
+ * something else, without a word. */
 static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const char *conninfo, const char *program, struct deferred_error *err)
 {
 	static const char *const ours[][2] = {
@@ -86,13 +87,12 @@ static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const c
 		}
 	}
 	for (const PQconninfoOption *o = *opts; o && o->keyword; o++)
-		if (o->val)
+		if (o->val && strcmp(o->keyword, "client_encoding") != 0)
 			keyword(k, o->keyword, o->val);
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		if (!given(*opts, ours[i][0]) && !(i == 0 && getenv("PGCONNECT_TIMEOUT")))
 			keyword(k, ours[i][0], ours[i][1]);
-	if (!given(*opts, "client_encoding"))
-		keyword(k, "client_encoding", "UTF8");
+	keyword(k, "client_encoding", "UTF8");
 	if (!given(*opts, "application_name") && !getenv("PGAPPNAME"))
 		keyword(k, "application_name", program);
 	return 0;

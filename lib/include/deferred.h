@@ -120,7 +120,8 @@ struct deferred;
  *
  * d         receives the context; closed with deferred_close().
  * conninfo  libpq connection string; NULL: DEFERRED_DB, else `database { conninfo }` of the config
- *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*.
+ *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*. The client encoding
+ *           is UTF-8, whatever it says.
  *
  * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
  * Source: lib/client.c.

@@ -204,6 +204,29 @@ static void params_are_kept_byte_for_byte(void **state)
 	deferred_close(d);
 }
 
+/* Text is UTF-8, and stays what it is where the session was to have another encoding. */
+static void another_client_encoding_does_not_change_the_text(void **state)
+{
+	static const char *const ways[] = { "client_encoding=LATIN1", "options='-c client_encoding=LATIN1'" };
+	struct deferred_opts opts = { .label = "f\xc3\xbcr" };
+	struct deferred_error err;
+	char info[1024];
+
+	(void)state;
+	setenv("PGCLIENTENCODING", "LATIN1", 1);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct deferred *d;
+		int64_t id = 0;
+
+		snprintf(info, sizeof(info), "%s %s", conninfo, ways[i]);
+		d = open_at(info);
+		assert_ok(deferred_defer(d, "f", "\"\xc3\xa4\"", &opts, &id, &err), &err);
+		assert_string_equal(value("select params || label from deferred.__deferred where id = %lld", (long long)id), "\"\xc3\xa4\"f\xc3\xbcr");
+		deferred_close(d);
+	}
+	unsetenv("PGCLIENTENCODING");
+}
+
 static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 {
 	static const struct {
@@ -1166,6 +1189,7 @@ int main(void)
 		TEST(a_call_is_stored),
 		TEST(every_option_lands_in_the_row),
 		TEST(params_are_kept_byte_for_byte),
+		TEST(another_client_encoding_does_not_change_the_text),
 		TEST(bad_arguments_are_refused_before_anything_is_sent),
 		TEST(params_of_10_mb_or_600_levels_are_refused),
 		TEST(the_job_shares_the_fate_of_the_callers_transaction),
