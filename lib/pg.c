@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
@@ -99,13 +100,101 @@ static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const c
 }
 
 /* The first line of libpq's message, which is where the cause stands. */
-static int connect_failed(const struct pg *pg, struct deferred_error *err)
+static int connect_failed(const struct pg *pg, bool in_time, struct deferred_error *err)
 {
 	const char *m = pg->conn ? PQerrorMessage(pg->conn) : "out of memory\n";
 
-	error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"), m);
+	if (in_time)
+		error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"), m);
+	else
+		error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: server at \"%s\", port %s: timeout expired", PQhost(pg->conn),
+			  PQport(pg->conn));
 	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
 	return DEFERRED_ECONNECT;
+}
+
+/* Nothing the server says is printed: libpq would write it to standard error. */
+static void receive_notice(void *arg, const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	struct pg *pg = arg;
+
+	if (pg->on_notice && state && text)
+		pg->on_notice(pg->notice_data, state, text);
+}
+
+/* What is waited for one address, as libpq reads connect_timeout; 0: for ever. *simple: there is one host, and libpq minds nothing. */
+static int connect_timeout_ms(PGconn *conn, bool *simple)
+{
+	PQconninfoOption *opts = PQconninfo(conn);
+	long s = 0;
+
+	*simple = opts != NULL;
+	for (const PQconninfoOption *o = opts; o && o->keyword; o++) {
+		bool list = strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0;
+		char *end = NULL;
+
+		if (o->val && list && strchr(o->val, ','))
+			*simple = false;
+		if (!o->val || strcmp(o->keyword, "connect_timeout") != 0)
+			continue;
+		s = strtol(o->val, &end, 10);
+		if (end == o->val || *end)
+			*simple = false;
+	}
+	PQconninfoFree(opts);
+	return s <= 0 ? 0 : s < 2 ? 2000 : s < 86400 ? (int)s * 1000 : 86400 * 1000;
+}
+
+/* Until that socket is ready. False: the time is up. */
+static bool await_socket(PGconn *conn, short events, uint64_t end_ns)
+{
+	for (;;) {
+		struct pollfd fd = { PQsocket(conn), events, 0 };
+		uint64_t now = clock_ns();
+
+		if (end_ns && now >= end_ns)
+			return false;
+		if (poll(&fd, 1, end_ns ? (int)((end_ns - now) / NS_PER_MS) + 1 : -1) > 0)
+			return true;
+	}
+}
+
+/*
+ * Wait for the connection begun. libpq's own way of waiting can be used with several hosts only at the price of beginning anew, for
+ * the next one cannot be chosen from here. Of one host the next address can: an attempt whose socket is shut down has failed.
+ * Returns false when the time was up.
+ */
+static bool connect_wait(struct pg *pg)
+{
+	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+	char at[64] = "";
+	uint64_t end_ns = 0;
+	bool simple, late = false;
+	int timeout_ms = connect_timeout_ms(pg->conn, &simple);
+
+	if (!simple) {
+		PQreset(pg->conn);
+		return true;
+	}
+	while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+		const char *address = PQhostaddr(pg->conn);
+
+		if (timeout_ms && (!end_ns || (address && strcmp(address, at) != 0))) {
+			snprintf(at, sizeof(at), "%s", address ? address : "");
+			end_ns = clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+			late = false;
+		}
+		if (!await_socket(pg->conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, end_ns)) {
+			if (late || PQstatus(pg->conn) != CONNECTION_STARTED)
+				return false;
+			shutdown(PQsocket(pg->conn), SHUT_RDWR);
+			late = true;
+			end_ns += (uint64_t)timeout_ms * NS_PER_MS;
+		}
+		next = PQconnectPoll(pg->conn);
+	}
+	return !late || next == PGRES_POLLING_OK;
 }
 
 static int open_start(struct pg **out, const char *conninfo, const char *program, bool wait, struct deferred_error *err)
@@ -120,10 +209,16 @@ static int open_start(struct pg **out, const char *conninfo, const char *program
 		return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
 	rc = connect_keywords(&k, &opts, conninfo, program, err);
 	if (rc == 0) {
-		pg->conn = wait ? PQconnectdbParams(k.key, k.value, 0) : PQconnectStartParams(k.key, k.value, 0);
+		bool in_time = true;
+
+		/* Not PQconnectdbParams(), which leaves no moment to have notices kept quiet before there are some. */
+		pg->conn = PQconnectStartParams(k.key, k.value, 0);
 		pg->connecting = PGRES_POLLING_WRITING;
-		if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD || (wait && PQstatus(pg->conn) != CONNECTION_OK))
-			rc = connect_failed(pg, err);
+		pg_on_notice(pg, NULL, NULL);
+		if (wait && PQstatus(pg->conn) != CONNECTION_BAD)
+			in_time = connect_wait(pg);
+		if (PQstatus(pg->conn) == CONNECTION_BAD || (wait && PQstatus(pg->conn) != CONNECTION_OK))
+			rc = connect_failed(pg, in_time, err);
 	}
 	PQconninfoFree(opts);
 	if (rc < 0)
@@ -148,7 +243,7 @@ int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
 	*done = false;
 	pg->connecting = PQconnectPoll(pg->conn);
 	if (pg->connecting == PGRES_POLLING_FAILED)
-		return connect_failed(pg, err);
+		return connect_failed(pg, true, err);
 	*done = pg->connecting == PGRES_POLLING_OK;
 	return 0;
 }
@@ -226,15 +321,6 @@ bool pg_is_unnamed(const struct pg *pg)
 bool pg_alive(struct pg *pg)
 {
 	return PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
-}
-
-static void receive_notice(void *arg, const PGresult *res)
-{
-	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
-	struct pg *pg = arg;
-
-	if (pg->on_notice && state && text)
-		pg->on_notice(pg->notice_data, state, text);
 }
 
 void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data)

@@ -26,7 +26,7 @@ struct pg_result;
 /*
  * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
  * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
- * UTF-8. Returns 0 or DEFERRED_ECONNECT.
+ * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT.
  */
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <libpq-fe.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -758,6 +759,103 @@ static void opening_says_what_is_wrong(void **state)
 
 /* ---- lost connections ------------------------------------------------------------------------- */
 
+/* What is written to standard error from here on goes into a file. Returns what to hand to stderr_end(). */
+static int stderr_begin(FILE *to)
+{
+	int kept = dup(STDERR_FILENO);
+
+	fflush(stderr);
+	assert_true(kept >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+	return kept;
+}
+
+static void stderr_end(int kept)
+{
+	fflush(stderr);
+	assert_true(dup2(kept, STDERR_FILENO) >= 0);
+	close(kept);
+}
+
+static void what_the_server_says_while_connecting_is_not_printed(void **state)
+{
+	FILE *said = tmpfile();
+	char info[1024];
+	struct deferred *d;
+	int kept;
+
+	(void)state;
+	if (PQserverVersion(db) < 150000)
+		skip(); /* no way to have it warn */
+	assert_non_null(said);
+	/* The warning of a database whose collation has changed. */
+	run_on(db, "drop database if exists warns");
+	run_on(db, "create database warns template template0");
+	run_on(db, "update pg_database set datcollversion = '1' where datname = 'warns'");
+	snprintf(info, sizeof(info), "%s dbname=warns", conninfo);
+	kept = stderr_begin(said);
+	PQfinish(PQconnectdb(info));
+	stderr_end(kept);
+	assert_true(ftell(said) > 0); /* as libpq does it */
+	assert_int_equal(ftruncate(fileno(said), 0), 0);
+	rewind(said);
+	kept = stderr_begin(said);
+	deferred_open(&d, info, NULL);
+	snprintf(info, sizeof(info), "host=/nowhere,%s port=5432,%s user=%s dbname=warns", PQhost(db), PQport(db), PQuser(db));
+	deferred_open(&d, info, NULL);
+	stderr_end(kept);
+	assert_int_equal(lseek(fileno(said), 0, SEEK_END), 0);
+	fclose(said);
+	run_on(db, "drop database warns");
+}
+
+/* A server that takes connections and then is silent. Returns the socket, fills in the port. */
+static int silent_server(int *port, int backlog)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(a);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)) | listen(fd, backlog) | getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	*port = ntohs(a.sin_port);
+	return fd;
+}
+
+static void a_silent_server_is_given_up_after_connect_timeout(void **state)
+{
+	struct deferred_error err;
+	struct deferred *d = NULL;
+	int64_t start = now_ms();
+	char info[1024];
+	int port, full_port, fd = silent_server(&port, 5), full = silent_server(&full_port, 0), queued[4];
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)full_port) };
+
+	(void)state;
+	snprintf(info, sizeof(info), "host=127.0.0.1 port=%d connect_timeout=2", port);
+	assert_int_equal(deferred_open(&d, info, &err), DEFERRED_ECONNECT);
+	assert_non_null(strstr(err.message, "timeout expired"));
+	assert_in_range(now_ms() - start, 1500, 6000);
+	/* One that does not even take connections: its queue is full. */
+	for (size_t i = 0; i < sizeof(queued) / sizeof(queued[0]); i++) {
+		queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		connect(queued[i], (struct sockaddr *)&a, sizeof(a));
+	}
+	snprintf(info, sizeof(info), "host=127.0.0.1 port=%d connect_timeout=2", full_port);
+	start = now_ms();
+	assert_int_equal(deferred_open(&d, info, &err), DEFERRED_ECONNECT);
+	assert_non_null(strstr(err.message, "timeout expired"));
+	assert_in_range(now_ms() - start, 1500, 6000);
+	for (size_t i = 0; i < sizeof(queued) / sizeof(queued[0]); i++)
+		close(queued[i]);
+	close(full);
+	/* The next host is tried after it. */
+	snprintf(info, sizeof(info), "host=127.0.0.1,%s port=%d,%s user=%s dbname=%s connect_timeout=2", PQhost(db), port, PQport(db),
+		 PQuser(db), PQdb(db));
+	assert_ok(deferred_open(&d, info, &err), &err);
+	deferred_close(d);
+	assert_int_equal(deferred_open(&d, "host=/nowhere connect_timeout=soon", &err), DEFERRED_ECONNECT);
+	close(fd);
+}
+
 static void a_connection_lost_before_sending_is_opened_again(void **state)
 {
 	struct deferred *d = open_at(conninfo);
@@ -1206,6 +1304,8 @@ int main(void)
 		TEST(a_limited_role_stays_limited_in_bulk),
 		TEST(the_producer_role_alone_suffices),
 		TEST(opening_says_what_is_wrong),
+		TEST(what_the_server_says_while_connecting_is_not_printed),
+		TEST(a_silent_server_is_given_up_after_connect_timeout),
 		TEST(a_connection_lost_before_sending_is_opened_again),
 		TEST(a_lost_answer_is_an_unknown_outcome_and_a_key_makes_it_safe),
 		TEST(defer_works_on_both_sides_of_a_fork),
