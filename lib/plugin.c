@@ -241,6 +241,11 @@ static bool name_ok(const char *name, bool dots)
 	return true;
 }
 
+bool plugin_function_name_ok(const char *name)
+{
+	return name_ok(name, true);
+}
+
 /* The version goes into the log as it is. */
 static bool version_ok(const char *version)
 {
@@ -363,11 +368,14 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 		memcpy(&pf->fn, (const char *)table->functions + i * table->function_size, each);
 		pf->plugin = f->title;
 		pf->file = f->file;
-		if (!name_ok(pf->fn.name, true) || !pf->fn.run)
-			return error_set(err, UNFIT, "plugin", "function number %zu of its table has no valid name and code", i);
+		if (!plugin_function_name_ok(pf->fn.name))
+			return error_set(err, UNFIT, "plugin", "function number %zu of its table has no valid name: \"%.150s\"", i,
+					 pf->fn.name ? pf->fn.name : "");
+		if (!pf->fn.run)
+			return error_set(err, UNFIT, "plugin", "function \"%s\" of its table has no code", pf->fn.name);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
-			if (!name_ok(*a, true))
-				return error_set(err, UNFIT, "plugin", "an alias of function \"%s\" is no valid name", pf->fn.name);
+			if (!plugin_function_name_ok(*a))
+				return error_set(err, UNFIT, "plugin", "alias \"%.150s\" of function \"%s\" is no valid name", *a, pf->fn.name);
 	}
 	f->len = table->functions_len;
 	return 0;

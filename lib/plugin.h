@@ -62,6 +62,9 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
 
+/* [A-Za-z_][A-Za-z0-9_.]*, 1 to 127 bytes: may a function have this name? NULL: no. */
+bool plugin_function_name_ok(const char *name);
+
 /* A function as loaded: the newest members of the table are zero for a plugin built with an older header. */
 struct plugin_function {
 	struct deferred_function fn;

@@ -104,6 +104,11 @@ static const char *host_setting(const struct deferred_call *call, const char *na
 	return NULL;
 }
 
+static bool is_object(const char *json)
+{
+	return json[strspn(json, " \t\r\n")] == '{' && params_check(json, strlen(json), NULL) == 0;
+}
+
 static int host_defer(const struct deferred_call *call, const char *fn, const char *params, const char *opts)
 {
 	struct frame_part parts[3];
@@ -113,8 +118,8 @@ static int host_defer(const struct deferred_call *call, const char *fn, const ch
 		params = "{}";
 	if (!opts)
 		opts = "";
-	if (!fn || strlen(fn) > 127 || strlen(params) + strlen(opts) + 1024 > FRAME_FROM_RUNNER_MAX ||
-	    params_check(params, strlen(params), NULL) < 0 || (*opts && params_check(opts, strlen(opts), NULL) < 0))
+	if (!plugin_function_name_ok(fn) || strlen(params) + strlen(opts) + 1024 > FRAME_FROM_RUNNER_MAX ||
+	    params_check(params, strlen(params), NULL) < 0 || (*opts && !is_object(opts)))
 		return -1;
 	parts[0] = (struct frame_part){ fn, strlen(fn) + 1 };
 	parts[1] = (struct frame_part){ params, strlen(params) + 1 };
@@ -405,6 +410,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 
 	command = find_command(call.fn);
 	fn = command ? NULL : catalog_find(call.fn, &err);
+	state.plugin = fn ? fn->plugin : NULL;
 	if (!command && !fn) {
 		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);

@@ -10,13 +10,25 @@
 
 static char alternate_stack[65536]; /* the handler must run when the stack itself has overflowed */
 
-/* Standard error goes to the parent, which puts the last of it into the log row. */
+static void say(const char *text)
+{
+	if (write(STDERR_FILENO, text, strlen(text)) < 0)
+		return; /* nowhere left to say it */
+}
+
+/* Standard error goes to the parent, which puts the last of it into the log row. Plugins are loaded by their descriptor, whose number
+ * is all the backtrace can tell. */
 static void on_crash(int sig)
 {
 	void *frames[FRAMES_MAX];
 	int n = backtrace(frames, FRAMES_MAX);
 
 	atomic_store(&state.board->crashing, 1);
+	if (state.plugin) {
+		say("in plugin ");
+		say(state.plugin);
+		say(":\n");
+	}
 	/* The first two frames are this handler and the signal trampoline. */
 	if (n > 2)
 		backtrace_symbols_fd(frames + 2, n - 2, STDERR_FILENO);

@@ -39,6 +39,7 @@ struct runner_state {
 	char **passed_over;        /* plugin files not to load */
 	size_t passed_over_len;
 	struct frame_start start;
+	const char *plugin;        /* of the function being run; NULL: none */
 };
 extern struct runner_state state;
 

@@ -60,7 +60,7 @@ extern "C" {
 enum deferred_result {
 	DEFERRED_OK = 0,       /* done */
 	DEFERRED_FAILED = 1,   /* failed; to be tried again after the usual delay */
-	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after */
+	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
 	DEFERRED_DEAD = 3      /* failed for good; not to be tried again */
 };
 
@@ -113,14 +113,16 @@ struct deferred_host {
 	void (*log)(const struct deferred_call *call, int level, const char *text, size_t len);
 
 	/* Value of a setting ("mail.host", "settings.PLUGIN.NAME"), as text: a number in its base unit
-	 * (milliseconds, bytes), a flag as 1 or 0; NULL where there is none.
+	 * (milliseconds, bytes), a flag as 1 or 0; settings.PLUGIN.NAME the text of the file as it is; NULL where there is none.
 	 * The database connection string is not among them. */
 	const char *(*setting)(const struct deferred_call *call, const char *name);
 
 	/* Have another call deferred in the very transaction that records the success of this attempt.
 	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred; nor where the
 	 * function records its success itself, which should defer over its own connection then.
-	 * Returns 0, or -1 if the arguments cannot be taken. */
+	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no object, or
+	 * all of it too long. The rest, an unknown option or a full queue, is refused when the attempt is recorded,
+	 * which then has failed. */
 	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
 
 	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
