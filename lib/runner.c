@@ -462,6 +462,7 @@ static int take_path(struct call_state *c, const char *payload, size_t len)
 
 static void take_log(const struct job *job, const char *payload, size_t len)
 {
+	char *text = NULL;
 	int32_t level;
 
 	if (len < sizeof(level))
@@ -469,7 +470,9 @@ static void take_log(const struct job *job, const char *payload, size_t len)
 	memcpy(&level, payload, sizeof(level));
 	if (level < LOG_L_ERROR || level > LOG_L_DEBUG)
 		level = LOG_L_INFO;
-	log_line((enum log_level)level, "job %lld %s: %.*s", (long long)job->id, job->fn, (int)(len - sizeof(level)), payload + sizeof(level));
+	attempt_set_text(&text, &len, payload + sizeof(level), len - sizeof(level));
+	log_line((enum log_level)level, "job %lld %s: %s", (long long)job->id, job->fn, text ? text : "");
+	free(text);
 }
 
 /* One frame. Returns 0, -1 for nonsense, or DEFERRED_EPLUGIN or DEFERRED_ECONFIG with err. */
@@ -673,14 +676,19 @@ static void take_done(struct runner *r, unsigned int slot)
 	}
 	if (copy.result == -1 && copy.signal > 0 && copy.signal < NSIG) {
 		describe_signal(r, a, copy.signal);
-	} else if (copy.result == -1) {
+	} else if (copy.result == -1 && copy.exit_code >= 0) {
 		describe_exit(r, a, copy.exit_code);
 	} else if (copy.result == DEFERRED_OK) {
 		a->outcome = JOB_OK;
 	} else {
 		a->dead = copy.result == DEFERRED_DEAD;
-		if (copy.result == DEFERRED_LATER)
-			a->retry_after_ms = copy.retry_after_ms < 0 ? 0 : copy.retry_after_ms < RETRY_AFTER_MAX_MS ? copy.retry_after_ms : RETRY_AFTER_MAX_MS;
+		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
+		if (copy.result == DEFERRED_LATER && copy.retry_after_ms >= 0)
+			a->retry_after_ms = copy.retry_after_ms < RETRY_AFTER_MAX_MS ? copy.retry_after_ms : RETRY_AFTER_MAX_MS;
+		if (a->error_len == 0 && copy.result >= DEFERRED_FAILED && copy.result <= DEFERRED_DEAD)
+			attempt_error(a, "without saying why");
+		else if (a->error_len == 0)
+			attempt_error(a, "returned %d", copy.result);
 	}
 }
 

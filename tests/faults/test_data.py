@@ -155,6 +155,46 @@ def test_x5_a_job_defers_jobs_with_its_success_only(db):
     ledger(db)
 
 
+@pytest.mark.parametrize("fn,opts,answer", [
+    ("noop", "", 0), ("a.b_2", ' {"key": "k"}', 0), ("", "", -1), ("a b", "", -1), ("1x", "", -1), ("noop", "[]", -1), ("noop", '"x"', -1),
+    ("noop", '{"key"', -1),
+])
+def test_x5_what_the_host_cannot_take_it_refuses_at_once(db, fn, opts, answer):
+    db.plugins("unruly")
+    job = db.defer("defer_raw", json.dumps({"fn": fn, "opts": opts}))
+    check(db)
+    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job) == [("ok", str(answer))]
+    assert db.hot() == (1 if answer == 0 else 0)
+    ledger(db)
+
+
+def test_x5_a_function_that_wants_to_go_on_later_and_names_no_delay_waits_as_usual(db):
+    db.plugins("unruly")
+    job = db.defer("returns", '{"value": 2}')
+    check(db, "--cnt", "5")
+    assert db.log(job) == [(1, "failed")]
+    assert db.one("select visible_at > now() from deferred.__deferred_hot where id = %s", job)
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+@pytest.mark.parametrize("value,text", [(1, "without saying why"), (3, "without saying why"), (42, "returned 42"), (-1, "returned -1")])
+def test_x5_a_function_that_says_nothing_is_told_by_what_it_returned(db, value, text, isolate):
+    db.plugins("unruly")
+    job = db.defer("returns", json.dumps({"value": value}), max_attempts=1)
+    done = check(db, f"--isolate={isolate}")
+    assert f"attempt 1: failed: {text}; dead" in done.stderr
+    assert db.sql("select outcome, error from deferred.__deferred_log where job_id = %s", job) == [("failed", text)]
+    ledger(db)
+
+
+def test_x5_what_a_function_logs_is_one_line_of_text(db):
+    db.plugins("unruly")
+    db.defer("log_bytes")
+    assert "log_bytes: before?after ? end\n" in check(db).stderr
+    ledger(db)
+
+
 def chain(db, n):
     db.plugins("unruly")
     db.defer("defer_self", json.dumps({"n": n}))

@@ -222,6 +222,8 @@ def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
     for job, expected in bad.items():
         (outcome, number), = db.sql("select outcome, signal from deferred.__deferred_log where job_id = %s", job)
         assert outcome == "crashed" and number in expected
+    # Its functions are found by the name of the plugin, for it is loaded by a descriptor.
+    assert db.one("select bool_and(error ~ 'in plugin unruly 1.0[^\\n]*:\\n') from deferred.__deferred_log where outcome = 'crashed'")
     ledger(db)
 
 

@@ -258,6 +258,20 @@ static int big_result(const struct deferred_call *call)
 	return number(call, "error", 0) ? DEFERRED_FAILED : DEFERRED_OK;
 }
 
+/* Returns {"value"}, and says nothing about it. */
+static int returns(const struct deferred_call *call)
+{
+	return (int)number(call, "value", 0);
+}
+
+static int log_bytes(const struct deferred_call *call)
+{
+	static const char said[] = "before\0after \xff end";
+
+	call->host->log(call, DEFERRED_LOG_INFO, said, sizeof(said) - 1);
+	return DEFERRED_OK;
+}
+
 /* ---- processes -------------------------------------------------------------------------------- */
 
 /* Starts {"n"} children that sleep, and returns. */
@@ -329,6 +343,17 @@ static int defer_more(const struct deferred_call *call)
 	return number(call, "fail", 0) ? DEFERRED_FAILED : DEFERRED_OK;
 }
 
+/* Defers {"fn"} with {"opts"}; its result is what the host answered. */
+static int defer_raw(const struct deferred_call *call)
+{
+	char fn[160], opts[160], result[16];
+
+	text(call, "fn", fn, sizeof(fn));
+	text(call, "opts", opts, sizeof(opts));
+	call->host->result(call, result, (size_t)snprintf(result, sizeof(result), "%d", call->host->defer(call, fn, NULL, opts)));
+	return DEFERRED_OK;
+}
+
 /* Defers itself with one less, while {"n"} lasts. */
 static int defer_self(const struct deferred_call *call)
 {
@@ -389,11 +414,14 @@ static const struct deferred_function functions[] = {
 	{ .name = "close_all_fds", .run = close_all_fds },
 	{ .name = "junk_on_fds", .run = junk_on_fds },
 	{ .name = "print", .run = print },
+	{ .name = "returns", .run = returns },
+	{ .name = "log_bytes", .run = log_bytes },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
 	{ .name = "survivor", .run = survivor },
 	{ .name = "kill_parent", .run = kill_parent },
 	{ .name = "defer_more", .run = defer_more },
+	{ .name = "defer_raw", .run = defer_raw },
 	{ .name = "defer_self", .run = defer_self },
 	{ .name = "record", .run = record },
 	{ .name = "until_stopped", .run = until_stopped },
