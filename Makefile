@@ -67,6 +67,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 CFLAGS ?= -O2 -g
+OBJCOPY ?= objcopy
 PKGS := libpq jansson libconfuse
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
@@ -141,22 +142,28 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -c $< -o $@
 
-$(B)/lib/libdeferred.a: $(LIB_OBJ) $(CRYPTO_OBJ)
+# What our own programs are linked with: all of the library, private parts and all.
+$(B)/obj/internal.a: $(LIB_OBJ) $(CRYPTO_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+# What others are linked with is one object that shows the public names alone, so that theirs cannot collide with ours.
+$(B)/lib/libdeferred.a: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $(LIB_OBJ) && $(OBJCOPY) --localize-hidden $(B)/obj/libdeferred.o && \
+		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
 $(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared -Wl,-soname,libdeferred.so.0 -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
 		-o $@ $(LIB_OBJ) $(PKG_LIBS) -ldl -lpthread
 	@ln -sf libdeferred.so $@.0
 
-$(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/lib/libdeferred.a
+$(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
-$(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/lib/libdeferred.a
+$(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
-$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/lib/libdeferred.a
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
 $(B)/bin/deferred_runner: $(RUNNER_OBJ)
@@ -188,13 +195,18 @@ BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/plugins
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< $(PLUGIN_LIBS_$*)
-$(B)/tests/%: tests/%.c $(B)/lib/libdeferred.a $(B)/flags
+# These use what is public alone, and are linked with that.
+TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call demo/demo)
+$(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
+$(TESTS_OUTSIDE): $(B)/lib/libdeferred.a
+TEST_ARCHIVE := $(B)/obj/internal.a
+$(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
-	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/lib/libdeferred.a $(PKG_LIBS) \
+	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) $(PKG_LIBS) \
 		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<),$(CRYPTO_LIBS)) -ldl -lpthread
 
 # Those of the HTTP front are linked with all of it but main.c.
-$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/lib/libdeferred.a $(B)/flags
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/lib
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
@@ -359,7 +371,8 @@ install: all
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
 	ln -sf libdeferred.so.0 $(DESTDIR)$(libdir)/libdeferred.so
-	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' -e 's|@includedir@|$(includedir)|' -e 's|@plugindir@|$(plugindir)|' \
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
+		-e 's|@includedir@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' -e 's|@plugindir@|$(plugindir)|' \
 		-e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
 	$(INSTALL_DATA) $(PLUGINS) $(DESTDIR)$(plugindir)
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)

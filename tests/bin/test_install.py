@@ -72,8 +72,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                            printf("%lld\\n", id);
                            return id < 0;
                        }""")
-        flags = subprocess.run(["pkg-config", f"--define-variable=libdir={root}/lib", f"--define-variable=includedir={root}/include",
-                                "--cflags", "--libs", "libdeferred"], capture_output=True,
+        flags = subprocess.run(["pkg-config", f"--define-variable=prefix={root}", "--cflags", "--libs", "libdeferred"], capture_output=True,
                                text=True, env={**os.environ, "PKG_CONFIG_PATH": root + "/lib/pkgconfig"})
         assert flags.returncode == 0, flags.stderr
         subprocess.run(["gcc", "-o", program, source, *flags.stdout.split()], check=True)
