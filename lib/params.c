@@ -51,6 +51,39 @@ static void quote_end(char buf[64], const char *text, size_t at)
 		buf[i] = '?';
 }
 
+/*
+ * The parser stops at a number that is too large for it, though not for us. Make them small, each where it stands, so that the rest can
+ * be checked: an exponent becomes 0, of a long integer its last digit is left. What is no valid number stays so.
+ */
+static void tame_numbers(char *text, size_t len)
+{
+	bool in_string = false;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		char before = i > 0 ? text[i - 1] : ' ';
+		bool sign = before == '-' || before == '+';
+
+		n = 1;
+		if (in_string && text[i] == '\\')
+			n = 2;
+		else if (text[i] == '"')
+			in_string = !in_string;
+		else if (!in_string)
+			while (i + n - 1 < len && text[i + n - 1] >= '0' && text[i + n - 1] <= '9')
+				n++;
+		if (n == 1 || in_string)
+			continue;
+		n--; /* digits */
+		if (before == 'e' || before == 'E' || (sign && i > 1 && (text[i - 2] == 'e' || text[i - 2] == 'E'))) {
+			memset(text + i, '0', n);
+		} else if (n > 15 && before != '.' && text[i] != '0') {
+			memset(text + i, ' ', n - 1);
+			if (before == '-')
+				text[i - 1] = ' ';
+		}
+	}
+}
+
 int params_check(const char *text, size_t len, struct deferred_error *err)
 {
 	json_error_t why;
@@ -61,7 +94,17 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 	if (depth_of(text, len) > PARAMS_MAX_DEPTH)
 		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels", PARAMS_MAX_DEPTH);
 	json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-	if (!json && json_error_code(&why) != json_error_numeric_overflow) {
+	if (!json && json_error_code(&why) == json_error_numeric_overflow) {
+		char *tame = malloc(len);
+
+		if (!tame)
+			return error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
+		memcpy(tame, text, len);
+		tame_numbers(tame, len);
+		json = json_loadb(tame, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+		free(tame);
+	}
+	if (!json) {
 		char read[64];
 
 		quote_end(read, text, (size_t)why.position < len ? (size_t)why.position : len);

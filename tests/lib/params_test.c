@@ -19,6 +19,7 @@ static void valid_texts_are_taken(void **state)
 		TEXT("{\"a\":1,\"a\":2}"),              /* duplicate keys */
 		TEXT("18446744073709551615"),           /* 2^64-1 */
 		TEXT("[1e400, -1e400, 123456789012345678901234567890]"),
+		TEXT("{\"a\": -1E+999, \"1e400 \\\" 12345678901234567890\": -123456789012345678901234567890.5e-99, \"c\": [1e400]}"),
 		TEXT("1.10"), TEXT("-0"), TEXT("1E5"),
 		TEXT("\"\\u0000\""),                    /* NUL as an escape is the function's business */
 		TEXT("\"\\ud83d\\ude00\""), TEXT("\"\xf0\x9f\x98\x80 h\xc3\xa9\""),
@@ -39,6 +40,11 @@ static void invalid_texts_are_refused(void **state)
 	static const struct { const char *text; size_t len; } bad[] = {
 		TEXT(""), TEXT(" "), TEXT("{"), TEXT("{}}"), TEXT("{} {}"), TEXT("nul"), TEXT("NaN"), TEXT("Infinity"), TEXT("'a'"),
 		TEXT("{a:1}"), TEXT("[1,]"), TEXT("01"), TEXT("1."), TEXT(".5"), TEXT("+1"), TEXT("0x10"), TEXT("// c\n1"),
+		/* Behind a number the parser has no room for. */
+		TEXT("[1e400"), TEXT("[1e400, x]"), TEXT("[1e400] x"), TEXT("123456789012345678901234567890 1"), TEXT("[1e400, 1e]"),
+		TEXT("[1e400, 012345678901234567890]"), TEXT("[1e400, --12345678901234567890]"), TEXT("[1e400, 1-12345678901234567890]"),
+		TEXT("[1e400, +12345678901234567890]"), TEXT("[1e400, 1.]"), TEXT("[1e400, \"\xff\"]"), TEXT("[1e400, 1e5.5]"),
+		TEXT("[1e400, 1 12345678901234567890]"), TEXT("[1e400, .12345678901234567890]"), TEXT("[1e400, x12345678901234567890]"),
 		TEXT("\"a\nb\""),                        /* control character */
 		TEXT("\"a\0b\""), TEXT("1\0"), TEXT("\0"), /* NUL */
 		TEXT("\"\\ud800\""), TEXT("\"\\udc00\\ud800\""), /* lone surrogates, escaped */
