@@ -11,6 +11,28 @@ void error_clear(struct deferred_error *err)
 		memset(err, 0, sizeof(*err));
 }
 
+/* Text cut by a precision or a buffer may end within a character: one torn at the end is dropped, else it becomes a question mark. */
+static void mend_utf8(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p;) {
+		unsigned char c = (unsigned char)*p;
+		size_t more = c < 0xc0 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3, n = 0;
+
+		while (n < more && (p[1 + n] & 0xc0) == 0x80)
+			n++;
+		if (n == more && (c & 0xc0) != 0x80) {
+			memmove(to, p, n + 1);
+			to += n + 1;
+		} else if (p[1 + n]) {
+			*to++ = '?';
+		}
+		p += n + 1;
+	}
+	*to = '\0';
+}
+
 static void set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
 {
 	size_t len;
@@ -24,6 +46,7 @@ static void set_v(struct deferred_error *err, int code, const char *where, const
 	len = strlen(err->message);
 	if (cause)
 		snprintf(err->message + len, sizeof(err->message) - len, ": %s", cause);
+	mend_utf8(err->message);
 }
 
 int error_set(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
@@ -56,6 +79,7 @@ void error_hint(struct deferred_error *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
 	va_end(ap);
+	mend_utf8(err->hint);
 }
 
 void error_prefix(struct deferred_error *err, const char *fmt, ...)
@@ -74,6 +98,7 @@ void error_prefix(struct deferred_error *err, const char *fmt, ...)
 		return;
 	snprintf(text + len, sizeof(text) - len, ": %.*s", (int)(sizeof(text) - len - 3), err->message);
 	memcpy(err->message, text, sizeof(text));
+	mend_utf8(err->message);
 }
 
 /* Prefixes of sqlstate, looked up in order; the rest is permanent. */

@@ -58,6 +58,27 @@ static void long_texts_are_cut_and_stay_terminated(void **state)
 	assert_int_equal(strncmp(err.message, "context: xxx", 12), 0);
 }
 
+static void a_cut_leaves_no_half_character(void **state)
+{
+	struct deferred_error err = { 0 };
+	char text[2000] = "x";
+
+	(void)state;
+	for (size_t i = 1; i + 2 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xa4", 3);
+	/* 511 and 255 bytes are room for an odd number: x and whole characters; with one more in front the last is torn. */
+	error_set(&err, DEFERRED_EDB, NULL, "x%s", text);
+	error_hint(&err, "x%s", text);
+	assert_int_equal(strlen(err.message), sizeof(err.message) - 2);
+	assert_int_equal(strlen(err.hint), sizeof(err.hint) - 2);
+	assert_int_equal((unsigned char)err.message[strlen(err.message) - 1], 0xa4);
+	error_prefix(&err, "y");
+	assert_int_equal((unsigned char)err.message[strlen(err.message) - 1], 0xa4);
+	error_clear(&err);
+	error_set(&err, DEFERRED_EDB, NULL, "name '%.4s' and '\xe9' and '\xf0\x9f\x98\x80'", text);
+	assert_string_equal(err.message, "name 'x\xc3\xa4?' and '?' and '\xf0\x9f\x98\x80'");
+}
+
 static void errno_becomes_the_end_of_the_message(void **state)
 {
 	struct deferred_error err = { 0 };
@@ -114,6 +135,7 @@ int main(void)
 		cmocka_unit_test(the_first_cause_is_kept),
 		cmocka_unit_test(context_goes_in_front),
 		cmocka_unit_test(long_texts_are_cut_and_stay_terminated),
+		cmocka_unit_test(a_cut_leaves_no_half_character),
 		cmocka_unit_test(errno_becomes_the_end_of_the_message),
 		cmocka_unit_test(nobody_has_to_pass_an_error),
 		cmocka_unit_test(sqlstate_decides_the_class),
