@@ -56,6 +56,8 @@ int deferred_backoff_check(const struct deferred_backoff *b, struct deferred_err
 	int rc;
 
 	error_clear(err);
+	if (!b)
+		return error_set(err, DEFERRED_EINVAL, where, "no settings are given");
 	if (b->interval_floor_ms <= 0) {
 		rc = error_set(err, DEFERRED_EINVAL, where, "interval_floor is %" PRId64 " ms: an idle loop would never sleep", b->interval_floor_ms);
 		error_hint(err, "set interval_floor to 1 ms or more; 1 s is the default");

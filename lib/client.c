@@ -6,6 +6,8 @@
  * A statement that was refused as a whole (deadlock, standby, statement unknown behind a pooler) is sent
  * again on a context's own connection; one whose outcome is unknown never is.
  */
+#include "client.h"
+
 #include "config.h"
 #include "job.h"
 #include "migrate.h"
@@ -104,7 +106,8 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 {
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
-	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms", name, (long long)ms);
+	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms (0 to %lld, a thousand years)", name,
+			 (long long)ms, (long long)SPAN_MAX_MS);
 }
 
 static int concurrency_check(const struct deferred_opts *o, struct deferred_error *err)
@@ -152,8 +155,7 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 	return 0;
 }
 
-/* params_max_bytes 0: the limit of the queue alone counts, which the server knows. */
-static int call_check(const struct deferred_call_spec *call, int64_t params_max_bytes, struct deferred_error *err)
+int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes, struct deferred_error *err)
 {
 	const char *name = call->fn ? call->fn : "message";
 	size_t len;
@@ -161,12 +163,13 @@ static int call_check(const struct deferred_call_spec *call, int64_t params_max_
 
 	/* Without a function it is a message, and has to say for which queue. */
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
-		if (call->fn)
+		if (call->fn) {
 			error_set(err, DEFERRED_EINVAL, "fn", "invalid function name '%.200s'", call->fn);
-		else
+			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
+		} else {
 			error_set(err, DEFERRED_EINVAL, "fn", "no function given");
-		error_hint(err, "%sa name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"",
-			   call->fn ? "" : "only a message is without one, and names its queue; ");
+			error_hint(err, "only a message is without one, and a message needs a queue: set opts.queue");
+		}
 		return DEFERRED_EINVAL;
 	}
 	if (call->opts && opts_check(call->opts, err) < 0) {
@@ -193,7 +196,7 @@ static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t
 	if (!calls && n > 0)
 		return error_set(err, DEFERRED_EINVAL, "calls", "calls is NULL");
 	for (size_t i = 0; i < n; i++) {
-		int rc = call_check(&calls[i], params_max_bytes, err);
+		int rc = client_check(&calls[i], params_max_bytes, err);
 
 		if (rc < 0) {
 			error_prefix(err, "call %zu", i);
@@ -201,6 +204,36 @@ static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t
 		}
 	}
 	return 0;
+}
+
+/* ---- what went wrong -------------------------------------------------------------------------- */
+
+static int no_context(const char *where, struct deferred_error *err)
+{
+	error_set(err, DEFERRED_EINVAL, where, "no context is given");
+	error_hint(err, "open one with deferred_open()");
+	return DEFERRED_EINVAL;
+}
+
+/* The server's words do not tell which role has the right. */
+static void explain_denied(const struct pg *pg, const char *role, struct deferred_error *err)
+{
+	if (pg && err && strcmp(err->sqlstate, "42501") == 0 && pg_denied(pg))
+		error_hint(err, "grant %s to \"%s\"", role, pg_user(pg));
+}
+
+/* A failed transaction refuses everything; the server's words name no way out. */
+static void explain_aborted(struct deferred_error *err)
+{
+	if (err && strcmp(err->sqlstate, "25P02") == 0)
+		error_hint(err, "an earlier statement of this transaction failed: roll it back, then defer again");
+}
+
+/* What can be said about the failure of a statement, on a context's connection or the caller's. */
+static void explain(const struct pg *pg, struct deferred_error *err)
+{
+	explain_denied(pg, "deferred_producer", err);
+	explain_aborted(err);
 }
 
 /* ---- connection of a context ------------------------------------------------------------------ */
@@ -212,6 +245,7 @@ static int context_connect(struct deferred *d, struct deferred_error *err)
 	if (rc == 0)
 		rc = migrate_check(d->pg, err);
 	if (rc < 0) {
+		explain(d->pg, err);
 		pg_close(d->pg);
 		d->pg = NULL;
 	}
@@ -269,6 +303,7 @@ static int on_context(struct deferred *d, operation_fn *operation, void *arg, st
 		rc = context_ready(d, &why);
 		if (rc == 0)
 			rc = operation(d, arg, &why);
+		explain(d->pg, &why);
 		if (rc != DEFERRED_EDB || try == TRIES || !refused_for_now(d, why.sqlstate))
 			break;
 	}
@@ -306,6 +341,8 @@ out:
 int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err)
 {
 	error_clear(err);
+	if (!d)
+		return error_set(err, DEFERRED_EINVAL, "open", "no place for the context is given");
 	*d = NULL;
 	return context_new(d, conninfo, err);
 }
@@ -333,13 +370,6 @@ static int defer_one(struct deferred *d, void *arg, struct deferred_error *err)
 	return store_enqueue(d->pg, &one->call, one->id, err);
 }
 
-/* A failed transaction refuses everything; the server's words name no way out. */
-static void explain_aborted(struct deferred_error *err)
-{
-	if (err && strcmp(err->sqlstate, "25P02") == 0)
-		error_hint(err, "an earlier statement of this transaction failed: roll it back, then defer again");
-}
-
 int deferred_defer(struct deferred *d, const char *fn, const char *params, const struct deferred_opts *opts, int64_t *id,
 		   struct deferred_error *err)
 {
@@ -347,7 +377,9 @@ int deferred_defer(struct deferred *d, const char *fn, const char *params, const
 	int rc;
 
 	error_clear(err);
-	rc = call_check(&one.call, d->params_max_bytes, err);
+	if (!d)
+		return no_context("defer", err);
+	rc = client_check(&one.call, d->params_max_bytes, err);
 	return rc < 0 ? rc : on_context(d, defer_one, &one, err);
 }
 
@@ -359,12 +391,12 @@ int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params
 	int rc;
 
 	error_clear(err);
-	rc = call_check(&call, 0, err);
+	rc = client_check(&call, 0, err);
 	if (rc == 0)
 		rc = pg_borrow(&pg, conn, err);
 	if (rc == 0)
 		rc = store_enqueue(pg, &call, id, err);
-	explain_aborted(err);
+	explain(pg, err);
 	pg_close(pg);
 	return rc;
 }
@@ -471,6 +503,8 @@ int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *cal
 	int rc;
 
 	error_clear(err);
+	if (!d)
+		return no_context("defer_many", err);
 	rc = calls_check(calls, n, d->params_max_bytes, err);
 	return rc < 0 || n == 0 ? rc : on_context(d, defer_many, &m, err);
 }
@@ -488,7 +522,7 @@ int deferred_defer_many_conn(struct pg_conn *conn, const struct deferred_call_sp
 	rc = pg_borrow(&pg, conn, err);
 	if (rc == 0)
 		rc = many(pg, calls, n, ids, NULL, err);
-	explain_aborted(err);
+	explain(pg, err);
 	pg_close(pg);
 	return rc;
 }
@@ -503,7 +537,7 @@ static int cancel_one(struct deferred *d, void *arg, struct deferred_error *err)
 int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err)
 {
 	error_clear(err);
-	return on_context(d, cancel_one, &id, err);
+	return d ? on_context(d, cancel_one, &id, err) : no_context("cancel", err);
 }
 
 static int on_connection(struct pg_conn *conn, int (*f)(struct pg *pg, const void *arg, struct deferred_error *err), const void *arg,
@@ -515,7 +549,7 @@ static int on_connection(struct pg_conn *conn, int (*f)(struct pg *pg, const voi
 	if (rc == 0)
 		rc = f(pg, arg, err);
 	/* A transaction that failed before says so; what to do about it is the same. */
-	explain_aborted(err);
+	explain(pg, err);
 	pg_close(pg);
 	return rc;
 }
@@ -587,8 +621,10 @@ struct waiting {
 static int ask_outcome(struct deferred *d, void *arg, struct deferred_error *err)
 {
 	struct waiting *w = arg;
+	int rc = store_outcome(d->pg, w->id, &w->ended, &w->outcome, err);
 
-	return store_outcome(d->pg, w->id, &w->ended, &w->outcome, err);
+	explain_denied(d->pg, "deferred_viewer", err);
+	return rc;
 }
 
 static int64_t monotonic_ms(void)
@@ -605,6 +641,8 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 	struct waiting w = { .id = id };
 
 	error_clear(err);
+	if (!d)
+		return no_context("wait", err);
 	for (;;) {
 		int64_t left = timeout_ms < 0 ? INT64_MAX : timeout_ms - (monotonic_ms() - start);
 		struct timespec pause;

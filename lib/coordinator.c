@@ -123,6 +123,8 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 	int e;
 
 	error_clear(err);
+	if (!out)
+		return error_set(err, DEFERRED_EINVAL, where, "no place for the coordinator");
 	if (range < 1 || range > DEFERRED_RANGE_MAX) {
 		error_set(err, DEFERRED_EINVAL, where, "range %" PRId64 " is not from 1 to %d", range, DEFERRED_RANGE_MAX);
 		error_hint(err, "a range is the number of steps by which tracks may differ");

@@ -25,6 +25,7 @@ struct pg {
 	bool borrowed;
 	bool unnamed;
 	bool own;
+	bool denied; /* the last failure: see pg_denied() */
 	PostgresPollingStatusType connecting;
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
@@ -351,6 +352,16 @@ bool pg_is_own(const struct pg *pg)
 	return pg->own;
 }
 
+bool pg_denied(const struct pg *pg)
+{
+	return pg->denied;
+}
+
+const char *pg_user(const struct pg *pg)
+{
+	return PQuser(pg->conn);
+}
+
 int pg_server_pid(const struct pg *pg)
 {
 	return PQbackendPID(pg->conn);
@@ -631,14 +642,16 @@ static int to_wire(struct wire *w, const struct pg_args *args, const char *where
 /* ---- statements ------------------------------------------------------------------------------- */
 
 /* What a failed result means. The server's own words are the message. */
-static int result_failed(const struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
+static int result_failed(struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
 	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
 	const char *hint = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_HINT) : NULL;
+	const char *source = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
 	bool set = err && !err->code;
 	int code;
 
+	pg->denied = source && strcmp(source, "aclcheck_error") == 0; /* its words are translated */
 	if (!state && PQstatus(pg->conn) != CONNECTION_OK) {
 		const char *m = PQerrorMessage(pg->conn);
 

@@ -57,6 +57,10 @@ bool pg_notification(struct pg *pg, char *payload, size_t size);
 void pg_set_own(struct pg *pg);
 bool pg_is_own(const struct pg *pg);
 
+/* Did the last statement that failed lack a privilege of the role, not something one of our functions asks for? */
+bool pg_denied(const struct pg *pg);
+const char *pg_user(const struct pg *pg);
+
 /* Process id of the server as the connection was told; a pooler tells its own number. */
 int pg_server_pid(const struct pg *pg);
 

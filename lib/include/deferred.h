@@ -47,7 +47,7 @@ extern "C" {
 /* A libpq connection: `PGconn` is `struct pg_conn`, and <libpq-fe.h> need not be included. */
 struct pg_conn;
 
-/* Codes are never reused. X(name, value, text) */
+/* Codes are never reused. DEFERRED_ERRORS(X) is X(name, value, text) for each. */
 #define DEFERRED_ERRORS(X)                                                            \
 	X(EINVAL, -1, "invalid argument")                                             \
 	X(ENOMEM, -2, "out of memory")                                                \
@@ -65,9 +65,9 @@ struct pg_conn;
 
 enum deferred_code {
 	DEFERRED_SUCCESS = 0,
-#define X(name, value, text) DEFERRED_##name = value,
-	DEFERRED_ERRORS(X)
-#undef X
+#define DEFERRED_ERROR_CODE(name, value, text) DEFERRED_##name = value,
+	DEFERRED_ERRORS(DEFERRED_ERROR_CODE)
+#undef DEFERRED_ERROR_CODE
 };
 
 struct deferred_error {
@@ -123,7 +123,8 @@ struct deferred;
  *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*. The client encoding
  *           is UTF-8, whatever it says.
  *
- * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
+ * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_EDB (sqlstate 42501: the role lacks the rights of
+ * deferred_producer), DEFERRED_ECONFIG, DEFERRED_ENOMEM.
  * Source: lib/client.c.
  */
 DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err);

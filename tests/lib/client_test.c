@@ -251,7 +251,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .key = "\xff" }, "option key is no valid UTF-8" },
 		{ "f", NULL, { .key = "" }, "option key is empty" },
 		{ "f", NULL, { .priority = 32768 }, "priority 32768 is out of range" },
-		{ "f", NULL, { .delay_ms = -1 }, "option delay_ms is out of range" },
+		{ "f", NULL, { .delay_ms = -1 }, "option delay_ms is out of range: -1 ms (0 to 31536000000000, a thousand years)" },
 		{ "f", NULL, { .delay_ms = INT64_MAX }, "option delay_ms is out of range" },
 		{ "f", NULL, { .expires_ms = -5 }, "option expires_ms is out of range" },
 		{ "f", NULL, { .timeout_ms = -5 }, "option timeout_ms is out of range" },
@@ -283,8 +283,27 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		assert_int_equal(id, -42);
 		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err), DEFERRED_EINVAL);
 	}
+	assert_int_equal(deferred_defer(d, NULL, "{}", NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_string_equal(err.hint, "a message needs a queue: set opts.queue");
 	assert_int_equal(jobs(), 0);
 	deferred_close(d);
+}
+
+static void a_missing_context_is_an_invalid_argument(void **state)
+{
+	const struct deferred_call_spec call = { .fn = "f" };
+	struct deferred_outcome outcome;
+	struct deferred_error err;
+
+	(void)state;
+	assert_int_equal(deferred_open(NULL, conninfo, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer(NULL, "f", NULL, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_string_equal(err.hint, "open one with deferred_open()");
+	assert_int_equal(deferred_defer_many(NULL, &call, 1, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_cancel(NULL, 1, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_wait(NULL, 1, 0, &outcome, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_conn(NULL, "f", NULL, NULL, NULL, &err), DEFERRED_ECONNECT);
+	assert_int_equal(deferred_finish_conn(NULL, 1, 1, NULL, &err), DEFERRED_ECONNECT);
 }
 
 static char *big_params(size_t len)
@@ -705,6 +724,7 @@ static void a_limited_role_stays_limited_in_bulk(void **state)
 	b.calls[5999].fn = "g";
 	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
 	assert_string_equal(err.sqlstate, "42501");
+	assert_null(strstr(err.hint, "deferred_producer")); /* it has that right, and is limited on purpose */
 	assert_int_equal(jobs(), 6000);
 	batch_free(&b);
 	deferred_close(d);
@@ -717,6 +737,7 @@ static void the_producer_role_alone_suffices(void **state)
 	const struct deferred_opts o = { .key = "k", .queue = "fresh", .on_duplicate = DEFERRED_DUPLICATE_REPLACE };
 	struct deferred *d = open_as("deferred_producer");
 	struct deferred_error err;
+	char hint[128];
 	int64_t id = 0;
 
 	(void)state;
@@ -728,10 +749,32 @@ static void the_producer_role_alone_suffices(void **state)
 	assert_int_equal(deferred_cancel(d, id, &err), DEFERRED_ENOTFOUND); /* somebody else's */
 	assert_int_equal(deferred_wait(d, id, 0, NULL, &err), DEFERRED_EDB);
 	assert_string_equal(err.sqlstate, "42501");
+	snprintf(hint, sizeof(hint), "grant deferred_viewer to \"%s\"", PQuser(db));
+	assert_string_equal(err.hint, hint);
 	deferred_close(d);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------- */
+
+static void a_role_without_rights_is_told_which_to_ask_for(void **state)
+{
+	struct deferred_error err;
+	struct deferred *d = NULL;
+	char info[1024], hint[128];
+	PGconn *conn;
+
+	(void)state;
+	snprintf(info, sizeof(info), "%s options='-c role=pg_monitor'", conninfo);
+	snprintf(hint, sizeof(hint), "grant deferred_producer to \"%s\"", PQuser(db));
+	assert_int_equal(deferred_open(&d, info, &err), DEFERRED_EDB);
+	assert_null(d);
+	assert_string_equal(err.sqlstate, "42501");
+	assert_string_equal(err.hint, hint);
+	conn = connect_to(info);
+	assert_int_equal(deferred_defer_conn(conn, "f", NULL, NULL, NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.hint, hint);
+	PQfinish(conn);
+}
 
 static void opening_says_what_is_wrong(void **state)
 {
@@ -1289,6 +1332,7 @@ int main(void)
 		TEST(params_are_kept_byte_for_byte),
 		TEST(another_client_encoding_does_not_change_the_text),
 		TEST(bad_arguments_are_refused_before_anything_is_sent),
+		TEST(a_missing_context_is_an_invalid_argument),
 		TEST(params_of_10_mb_or_600_levels_are_refused),
 		TEST(the_job_shares_the_fate_of_the_callers_transaction),
 		TEST(the_callers_session_is_left_as_it_was),
@@ -1303,6 +1347,7 @@ int main(void)
 		TEST(keys_among_many_are_honoured),
 		TEST(a_limited_role_stays_limited_in_bulk),
 		TEST(the_producer_role_alone_suffices),
+		TEST(a_role_without_rights_is_told_which_to_ask_for),
 		TEST(opening_says_what_is_wrong),
 		TEST(what_the_server_says_while_connecting_is_not_printed),
 		TEST(a_silent_server_is_given_up_after_connect_timeout),
