@@ -3,6 +3,7 @@
  * deferred_send_mail(): a mail becomes params of the function send_mail; those become a job, or the plugin
  * is called with them here and now.
  */
+#include "client.h"
 #include "config.h"
 #include "params.h"
 #include "plugin.h"
@@ -345,6 +346,7 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 	struct deferred_opts all = { 0 };
 	struct params_text text = { 0 };
 	struct config *config = NULL;
+	struct deferred_call_spec call;
 	char label[LABEL_MAX + 1], *params = NULL;
 	int rc, taken;
 
@@ -368,9 +370,11 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 		rc = taken;
 	if (rc == 0)
 		rc = config_load(&config, NULL, err);
+	call = (struct deferred_call_spec){ "send_mail", params, &all };
 	if (rc == 0 && config_flag(config, "mail.defer")) {
 		rc = defer_params(d, params, &all, id, err);
-	} else if (rc == 0) {
+	} else if (rc == 0 && (rc = client_check(&call, 0, err)) == 0) {
+		/* Checked although it may need no job: what is refused for its options must not have been sent. */
 		rc = send_now(d, config, params, &all, err);
 		if (rc == 0 && id)
 			*id = 0;

@@ -135,6 +135,13 @@ def test_a_malformed_mail_is_neither_stored_nor_sent(mail_call, db, mail, words,
     assert mail_call.server.commands() == [] and db.hot() == 0
 
 
+def test_a_mail_with_options_no_job_can_have_is_not_sent(mail_call):
+    """Not even where it needs no job, for the same call would be refused with `mail.defer = 1`."""
+    answer = mail_call(MAIL, args=["-k", ""])
+    assert answer["code"] == EINVAL and "option key is empty" in answer["message"]
+    assert mail_call.server.commands() == []
+
+
 def test_text_with_quotes_and_control_characters_in_the_body_survives(mail_call):
     text = 'a "quoted" \\ body\twith\u0001 everything / and </b> 🎉\n'
     assert mail_call({**MAIL, "text": text})["code"] == OK
