@@ -168,7 +168,7 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
 		} else {
 			error_set(err, DEFERRED_EINVAL, "fn", "no function given");
-			error_hint(err, "only a message is without one, and a message needs a queue: set opts.queue");
+			error_hint(err, "a message is without one, and needs a queue: set opts.queue");
 		}
 		return DEFERRED_EINVAL;
 	}

@@ -284,7 +284,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err), DEFERRED_EINVAL);
 	}
 	assert_int_equal(deferred_defer(d, NULL, "{}", NULL, NULL, &err), DEFERRED_EINVAL);
-	assert_string_equal(err.hint, "a message needs a queue: set opts.queue");
+	assert_string_equal(err.hint, "a message is without one, and needs a queue: set opts.queue");
 	assert_int_equal(jobs(), 0);
 	deferred_close(d);
 }
