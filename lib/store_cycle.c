@@ -176,7 +176,7 @@ static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt,
 
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
-	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_IGNORE, err);
+	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_RELEASE, err);
 }
 
 static int compare_leases(const void *a, const void *b)
@@ -724,6 +724,9 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 
 	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
 		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
+	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
+		if (!pg_bool(res, i, 1))
+			cycle->out_of_memory |= !store_ids_add(&cycle->locked, pg_int(res, i, 0));
 	if (tag == TAG_RENEW)
 		take_leases(cycle, res);
 	if (tag == TAG_OUTCOMES)
@@ -759,6 +762,7 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 		return error_set(err, DEFERRED_ENOMEM, "cycle", "out of memory");
 	if (*done) {
 		store_ids_sort(&cycle->recorded);
+		store_ids_sort(&cycle->locked);
 		store_ids_sort(&cycle->open);
 	}
 	if (rc == 0 && *done && cycle->claims)
@@ -776,6 +780,7 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->segments);
 	free(cycle->lapsed.id);
 	free(cycle->recorded.id);
+	free(cycle->locked.id);
 	free(cycle->leases);
 	free(cycle->outcomes);
 	free(cycle->open.id);

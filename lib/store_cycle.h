@@ -38,6 +38,7 @@ struct store_cycle {
 	bool arms, opens, peeks; /* store_cycle_arm(), _open(), _peek() */
 	/* results */
 	struct store_ids recorded;
+	struct store_ids locked;    /* asked to be released and not, for their rows were locked */
 	struct store_lease *leases; /* asked to be renewed, sorted: store_cycle_lease() */
 	size_t leases_len;
 	int *outcomes;              /* asked with store_cycle_outcomes(): as store_recorded() */
@@ -96,7 +97,7 @@ int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_
 int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
 /* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
 int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
-int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
+int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* but those locked */
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
 const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job); /* NULL: it was not asked for */
 /* What does the log say of attempts whose recording was refused? */

@@ -295,6 +295,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = worker_balance_due_ns(w);
 	if (w->unrecorded.len > 0 && can_send && w->oldest_unrecorded_ns + RECORD_MAX_NS < deadline)
 		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
+	if (can_send && worker_release_ns(w) < deadline)
+		deadline = worker_release_ns(w);
 	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
 		deadline = w->stop_ns;
 	if (can_send && w->claim_ns > now && w->claim_ns < deadline)

@@ -20,7 +20,18 @@
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
 #define RATE_LOOK_MS 1000              /* and looks for others meanwhile */
 #define PROGRESS_NS (900 * NS_PER_MS)  /* what functions say of their progress is looked at so often, by a turn each second */
+#define RELEASE_AGAIN_NS (500 * NS_PER_MS) /* a job to be given back whose row somebody has locked is tried so often */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
+
+uint64_t worker_release_ns(const struct worker *w)
+{
+	uint64_t ns = UINT64_MAX;
+
+	for (const struct job *job = w->release; job; job = job->next)
+		if (job->release_ns < ns)
+			ns = job->release_ns;
+	return ns;
+}
 
 /* ---- how much to claim ------------------------------------------------------------------------ */
 
@@ -309,6 +320,20 @@ static void take_to_record(struct worker *w, bool renew)
 	attempt_list_add(&w->recording, a);
 }
 
+/* Those that somebody had locked wait for their time. */
+static void take_to_release(struct worker *w, uint64_t now)
+{
+	struct job *jobs = w->release;
+
+	w->release = NULL;
+	while (jobs) {
+		struct job *next = jobs->next;
+
+		job_list_push(now < jobs->release_ns ? &w->release : &w->releasing, jobs);
+		jobs = next;
+	}
+}
+
 static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, bool alone, uint64_t now,
 		      struct deferred_error *err)
 {
@@ -316,8 +341,7 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 
 	if (!alone)
 		take_to_record(w, renew);
-	w->releasing = w->release;
-	w->release = NULL;
+	take_to_release(w, now);
 	w->adds = false;
 	for (struct attempt *a = w->recording.first; rc == 0 && a; a = a->next) {
 		w->adds |= !a->final && a->delay_ms == 0;
@@ -365,7 +389,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	int64_t n;
 	struct worker_oldest o = worker_oldest_lease(w);
 	bool renew = o.n > 0 && ((now >= o.renew_ns && now >= w->renew_ns) || worker_listen_checks(w, now));
-	bool promote, record = w->unrecorded.len > 0, balance, in_turn;
+	bool promote, record = w->unrecorded.len > 0, release = worker_release_ns(w) <= now, balance, in_turn;
 	size_t progress = new_progress(w, now);
 
 	if (o.n == 0)
@@ -386,14 +410,14 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 		n = 0;
 	/* What waits for its turn must not have written anything yet: the rest goes first, in a cycle of its own. */
 	in_turn = n > 0 && worker_crowd_in_turn(w, n, now);
-	if (in_turn && !w->crowd.claims_next && (record || w->release || renew || progress > 0 || w->refused.len > 0)) {
+	if (in_turn && !w->crowd.claims_next && (record || release || renew || progress > 0 || w->refused.len > 0)) {
 		n = 0;
 		promote = in_turn = false;
 		w->crowd.claims_next = true;
 	} else {
 		w->crowd.claims_next = false;
 	}
-	if (!record && !w->release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
+	if (!record && !release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
 		return worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote)
 		w->promoted_ns = now;
@@ -444,6 +468,28 @@ static void after_asking(struct worker *w)
 	attempt_list_clear(&w->refused);
 }
 
+/* One whose row somebody has locked stays to be given back, until the end of its lease does it. */
+static void after_release(struct worker *w)
+{
+	while (w->releasing) {
+		struct job *job = w->releasing;
+		bool locked = store_ids_have(&w->cycle.locked, job->id);
+
+		w->releasing = job->next;
+		if (locked && w->cycle.sent_ns < job->lease_ns + (uint64_t)job->granted_ms * NS_PER_MS) {
+			job->release_ns = w->cycle.sent_ns + RELEASE_AGAIN_NS;
+			job_list_push(&w->release, job);
+			continue;
+		}
+		if (locked)
+			log_line(LOG_L_WARNING, "job %lld: not given back before its lease ended: its row is locked", (long long)job->id);
+		else
+			w->sum.released++;
+		w->charged--;
+		free(job);
+	}
+}
+
 static void after_recording(struct worker *w)
 {
 	struct attempt *a, *next;
@@ -462,10 +508,7 @@ static void after_recording(struct worker *w)
 		}
 	}
 	attempt_list_init(&w->recording);
-	w->sum.released += (long long)job_list_len(w->releasing);
-	w->charged -= (int64_t)job_list_len(w->releasing);
-	job_list_free(w->releasing);
-	w->releasing = NULL;
+	after_release(w);
 }
 
 void worker_look_again(struct worker *w)

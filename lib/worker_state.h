@@ -211,6 +211,7 @@ void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did 
 
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
+uint64_t worker_release_ns(const struct worker *w); /* when the next job may be given back; UINT64_MAX: there is none */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
 void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */

@@ -1,5 +1,6 @@
 """The server and the way to it: rows D1 to D6, D11, D13, D14 and D22 of the fault matrix."""
 
+import contextlib
 import os
 import pwd
 import re
@@ -270,6 +271,47 @@ def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(
     holder.close()
     check(db, "--cnt", "0")
     assert db.hot() == 0
+    ledger(db)
+
+
+QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\n'
+
+
+@contextlib.contextmanager
+def cancelled_not_committed(db, *jobs):
+    """The rows of these jobs are locked, as by somebody who cancels them and thinks it over."""
+    holder = db.connect()
+    with holder.cursor() as cursor:
+        for job in jobs:
+            cursor.execute("select deferred.cancel(%s)", (job,))
+            assert cursor.fetchall() == [(True,)]
+        yield
+    holder.rollback()
+    holder.close()
+
+
+def claimed(db, *jobs):
+    return [r[0] for r in db.sql("select id from deferred.__deferred_hot where receipt is not null and id = any(%s) order by id", list(jobs))]
+
+
+def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
+    db.config(QUICK)
+    run = db.spawn(["check_deferred", "--loop", "--lease", "3s"])
+    db.sql("select count(deferred.defer('noop')) from generate_series(1, 500)")
+    wait_for(lambda: db.hot() == 0)  # jobs are short: more than one is claimed ahead
+    long, *others = [r[0] for r in db.sql("""
+        select deferred.defer(case i when 0 then 'sleep' else 'noop' end, '{"ms": 5000}', json_build_object('priority', 10 - i))
+        from generate_series(0, 5) i""")]
+    kept = wait_for(lambda: claimed(db, *others))[-1]
+    with cancelled_not_committed(db, kept):
+        wait_for(lambda: claimed(db, *others) == [kept], 5, "the others are given back")
+        wait_for(lambda: db.log(long) == [(1, "ok")], 15)
+        wait_for(lambda: db.hot() == 1, 5, "the others are done")
+    wait_for(lambda: db.hot() == 0, 15)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert "leases could not be renewed" not in run.output()
+    assert [db.log(j) for j in others if j != kept] == [[(1, "ok")]] * 4
     ledger(db)
 
 

@@ -15,7 +15,7 @@
  * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), holds (print ids held).
  *
  * Each line is answered by one of JSON: {"claimed": [[ID, QUEUE, PRIORITY, ATTEMPT], ...], "recorded": [ID, ...],
- * "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
+ * "locked": [ID, ...], "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
 #include "store_cycle.h"
@@ -247,6 +247,8 @@ static void settle(struct store_cycle *cycle, const struct asked *asked)
 	for (size_t i = 0; i < asked->retry_len; i++)
 		drop(asked->retry[i]->job);
 	for (size_t i = 0; i < asked->release_len; i++) {
+		if (store_ids_have(&cycle->locked, asked->release[i]->id))
+			continue;
 		drop(asked->release[i]);
 		free(asked->release[i]);
 	}
@@ -298,6 +300,7 @@ static void do_cycle(char *line)
 		holes += cursor.lane[i].holes;
 	json_object_set_new(out, "claimed", claimed);
 	json_object_set_new(out, "recorded", ids_json(&cycle.recorded));
+	json_object_set_new(out, "locked", ids_json(&cycle.locked));
 	json_object_set_new(out, "ours", leases_json(&cycle, false));
 	json_object_set_new(out, "renewed", leases_json(&cycle, true));
 	json_object_set_new(out, "seen", json_integer(cycle.seen));

@@ -96,7 +96,8 @@ class Worker:
         return {r[0] for r in self.ask("job_renew", *ids_and_receipts(jobs), [lease_ms] * len(jobs)) if r[2]}
 
     def release(self, *jobs):
-        return self.ask("job_release", *ids_and_receipts(jobs))[0][0]
+        """How many were given back."""
+        return sum(r[1] for r in self.ask("job_release", *ids_and_receipts(jobs)))
 
     def follow(self, job, fn="follower", params="{}", opts=None):
         return [r[0] for r in self.ask("job_follow", job.id, job.receipt, fn, params, opts)]
@@ -623,6 +624,22 @@ def test_a_job_can_be_given_back_after_its_lease_as_long_as_nobody_took_it(db, w
     assert again.attempt == 1  # neither counted nor logged as lost
     w.commit()
     assert db.log() == []
+
+
+def test_a_locked_job_is_not_given_back_and_holds_up_nothing(db, worker):
+    many(db, 2)
+    w = worker()
+    jobs = w.claim()
+    w.commit()
+    holder = db.connect()
+    holder.cursor().execute("select deferred.cancel(%s)", (jobs[0].id,))
+    assert dict(w.ask("job_release", *ids_and_receipts([*jobs, stale(jobs[1])]))) == {jobs[0].id: False, jobs[1].id: True}
+    w.commit()
+    holder.rollback()
+    holder.close()
+    assert w.ask("job_release", *ids_and_receipts(jobs)) == [(jobs[0].id, True)]
+    w.commit()
+    assert db.log() == [] and db.sql("select distinct attempt, receipt from deferred.__deferred_hot") == [(0, None)]
 
 
 def test_calls_that_follow_appear_with_the_success_or_not_at_all(db, worker):
