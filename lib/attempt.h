@@ -38,7 +38,8 @@ struct attempt {
 	bool sent_before;         /* the answer to an earlier recording was lost */
 	bool resent;              /* and it was sent again */
 	bool refused;             /* though it was sent once only */
-	bool alone;               /* its recording failed in company: send it in a cycle of its own */
+	uint64_t again_ns;        /* set apart: not to be sent before */
+	int tries;                /* set apart: refused so often for a passing reason */
 	bool replaced;            /* its texts could not be stored and were replaced */
 };
 void attempt_free(struct attempt *attempt); /* with its job; NULL is accepted */

@@ -13,7 +13,7 @@
 #define WHERE "cycle"
 #define PROMOTE_MAX 1000
 #define TURN_MS 10000
-#define LOCK_TIMEOUT "1s" /* as in session_setup.sql */
+#define LOCK_MS 1000 /* as in session_setup.sql */
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
@@ -442,11 +442,13 @@ static void arg_held(struct pg_args *args, const struct store_claim *claim)
 	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
 }
 
-static int add_patience(struct store_cycle *cycle, const char *text, struct deferred_error *err)
+int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err)
 {
 	struct pg_args args;
+	char text[32];
 	int rc;
 
+	snprintf(text, sizeof(text), "%lld", (long long)ms);
 	pg_args_init(&args);
 	pg_arg_text(&args, text);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_turn_patience, &args, TAG_IGNORE, err);
@@ -457,17 +459,15 @@ static int add_patience(struct store_cycle *cycle, const char *text, struct defe
 static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *claim, struct deferred_error *err)
 {
 	int64_t wait_ms = claim->lease_ms / 8; /* leases are to be renewed meanwhile */
-	char text[32];
 	int rc;
 
-	snprintf(text, sizeof(text), "%lld", (long long)(wait_ms < TURN_MS ? wait_ms : TURN_MS));
 	cycle->in_turn = true;
 	rc = pg_pipeline_begin(cycle->pg, err);
 	if (rc == 0)
-		rc = add_patience(cycle, text, err);
+		rc = store_cycle_patience(cycle, wait_ms < TURN_MS ? wait_ms : TURN_MS, err);
 	if (rc == 0)
 		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
-	return rc == 0 ? add_patience(cycle, LOCK_TIMEOUT, err) : rc;
+	return rc == 0 ? store_cycle_patience(cycle, LOCK_MS, err) : rc;
 }
 
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)

@@ -94,6 +94,8 @@ struct store_claim {
 };
 
 int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);
+/* How long what is added from here on waits for a lock; without, a second. */
+int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err);
 int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
 /* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
 int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);

@@ -295,6 +295,8 @@ static int wait_ms(const struct worker *w, uint64_t now)
 		deadline = worker_balance_due_ns(w);
 	if (w->unrecorded.len > 0 && can_send && w->oldest_unrecorded_ns + RECORD_MAX_NS < deadline)
 		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
+	if (can_send && worker_apart_ns(w) < deadline)
+		deadline = worker_apart_ns(w);
 	if (can_send && worker_release_ns(w) < deadline)
 		deadline = worker_release_ns(w);
 	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
@@ -347,7 +349,7 @@ static void wait_for_events(struct worker *w, uint64_t now)
 static bool nothing_in_hand(const struct worker *w)
 {
 	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 &&
-	       w->refused.len == 0 && !w->release && !w->releasing;
+	       w->apart.len == 0 && w->refused.len == 0 && !w->release && !w->releasing;
 }
 
 static bool finished(struct worker *w)
@@ -480,6 +482,7 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
 	attempt_list_init(&w->recording);
+	attempt_list_init(&w->apart);
 	attempt_list_init(&w->refused);
 	w->random = (uint64_t)config_int(c, "seed");
 	if (w->random == 0 && getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
@@ -494,6 +497,7 @@ static void tear_down(struct worker *w)
 	pg_close(w->pg);
 	attempt_list_clear(&w->unrecorded);
 	attempt_list_clear(&w->recording);
+	attempt_list_clear(&w->apart);
 	job_list_free(w->release);
 	job_list_free(w->releasing);
 	attempt_list_clear(&w->refused);

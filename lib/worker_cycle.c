@@ -21,6 +21,8 @@
 #define RATE_LOOK_MS 1000              /* and looks for others meanwhile */
 #define PROGRESS_NS (900 * NS_PER_MS)  /* what functions say of their progress is looked at so often, by a turn each second */
 #define RELEASE_AGAIN_NS (500 * NS_PER_MS) /* a job to be given back whose row somebody has locked is tried so often */
+#define ALONE_LOCK_MS 20               /* an attempt set apart waits so long for a lock, */
+#define ALONE_AGAIN_MAX_MS 1000        /* and is tried again at least so often */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
 
 uint64_t worker_release_ns(const struct worker *w)
@@ -302,23 +304,73 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	return rc;
 }
 
-/* Attempts whose recording failed together are sent one by one, so that a bad one harms itself only. */
-static void take_to_record(struct worker *w, bool renew)
-{
-	struct attempt *a = w->unrecorded.first;
+/* ---- attempts set apart ---------------------------------------------------------------------------- */
 
-	if (a && a->alone && renew)
-		return; /* its failure would cost the others their leases */
-	if (!a || !a->alone) {
-		attempt_list_move(&w->recording, &w->unrecorded);
-		return;
-	}
-	w->unrecorded.first = a->next;
-	if (!w->unrecorded.first)
-		w->unrecorded.tail = &w->unrecorded.first;
-	w->unrecorded.len--;
-	attempt_list_add(&w->recording, a);
+/*
+ * Attempts whose recording failed together are sent one by one, so that a bad one harms itself only: in cycles that do
+ * nothing else and do not wait for locks, each with its own time for the next try. The others go on in between.
+ */
+uint64_t worker_apart_ns(const struct worker *w)
+{
+	uint64_t ns = UINT64_MAX;
+
+	for (const struct attempt *a = w->apart.first; a; a = a->next)
+		if (a->again_ns < ns)
+			ns = a->again_ns;
+	return ns;
 }
+
+/* The first whose time has come. */
+static void take_apart(struct worker *w, uint64_t now)
+{
+	struct attempt_list all;
+	struct attempt *a, *next;
+
+	attempt_list_init(&all);
+	attempt_list_move(&all, &w->apart);
+	for (a = all.first; a; a = next) {
+		next = a->next;
+		attempt_list_add(w->recording.len == 0 && a->again_ns <= now ? &w->recording : &w->apart, a);
+	}
+}
+
+static int add_recording(struct worker *w, struct deferred_error *err)
+{
+	int rc = 0;
+
+	w->adds = false;
+	for (struct attempt *a = w->recording.first; rc == 0 && a; a = a->next) {
+		w->adds |= !a->final && a->delay_ms == 0;
+		if (a->follow && a->outcome == JOB_OK) {
+			w->adds = true;
+			rc = store_cycle_follow(&w->cycle, a, err);
+		}
+	}
+	if (rc == 0 && w->recording.len > 0)
+		rc = add_records(w, true, err);
+	if (rc == 0 && w->recording.len > 0)
+		rc = add_records(w, false, err);
+	return rc == 0 ? end_progress(w, err) : rc;
+}
+
+static int send_alone(struct worker *w, uint64_t now, struct deferred_error *err)
+{
+	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+
+	w->alone = true;
+	take_apart(w, now);
+	if (rc == 0)
+		rc = store_cycle_patience(&w->cycle, ALONE_LOCK_MS, err);
+	if (rc == 0)
+		rc = add_recording(w, err);
+	if (rc == 0)
+		rc = store_cycle_send(&w->cycle, err);
+	if (rc == 0)
+		w->db = DB_BUSY;
+	return rc;
+}
+
+/* ---- the cycle as a whole ------------------------------------------------------------------------- */
 
 /* Those that somebody had locked wait for their time. */
 static void take_to_release(struct worker *w, uint64_t now)
@@ -334,28 +386,16 @@ static void take_to_release(struct worker *w, uint64_t now)
 	}
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, bool alone, uint64_t now,
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, bool in_turn, uint64_t now,
 		      struct deferred_error *err)
 {
 	int rc = store_cycle_begin(&w->cycle, w->pg, err);
 
-	if (!alone)
-		take_to_record(w, renew);
+	if (!in_turn)
+		attempt_list_move(&w->recording, &w->unrecorded);
 	take_to_release(w, now);
-	w->adds = false;
-	for (struct attempt *a = w->recording.first; rc == 0 && a; a = a->next) {
-		w->adds |= !a->final && a->delay_ms == 0;
-		if (a->follow && a->outcome == JOB_OK) {
-			w->adds = true;
-			rc = store_cycle_follow(&w->cycle, a, err);
-		}
-	}
-	if (rc == 0 && w->recording.len > 0)
-		rc = add_records(w, true, err);
-	if (rc == 0 && w->recording.len > 0)
-		rc = add_records(w, false, err);
 	if (rc == 0)
-		rc = end_progress(w, err);
+		rc = add_recording(w, err);
 	if (rc == 0 && w->refused.len > 0)
 		rc = add_outcomes(w, err);
 	if (rc == 0 && progress > 0)
@@ -390,12 +430,18 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	struct worker_oldest o = worker_oldest_lease(w);
 	bool renew = o.n > 0 && ((now >= o.renew_ns && now >= w->renew_ns) || worker_listen_checks(w, now));
 	bool promote, record = w->unrecorded.len > 0, release = worker_release_ns(w) <= now, balance, in_turn;
-	size_t progress = new_progress(w, now);
+	bool apart = worker_apart_ns(w) <= now, again = w->alone;
+	size_t progress;
 
+	w->alone = false;
 	if (o.n == 0)
 		w->listen.check_ns = 0; /* it was about one that has ended */
 	if (worker_idle_keep_due(w, now))
 		return worker_idle_keep(w, now, err);
+	/* By turns with the others; leases go first. */
+	if (apart && !again && !renew)
+		return send_alone(w, now, err);
+	progress = new_progress(w, now);
 	worker_idle_wake(w, now);
 	n = want(w, now);
 	promote = n > 0 && (w->look_at_delayed || (now >= w->promoted_ns + PROMOTE_NS && !worker_listen_reacts(w)));
@@ -418,7 +464,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 		w->crowd.claims_next = false;
 	}
 	if (!record && !release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
-		return worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
+		return apart ? send_alone(w, now, err) : worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote)
 		w->promoted_ns = now;
 	if (renew) {
@@ -618,12 +664,26 @@ static bool mend(struct worker *w, struct attempt *bad, const struct deferred_er
 	return true;
 }
 
+/* So was that of an attempt set apart. */
+static void failed_alone(struct worker *w, bool passing, const struct deferred_error *err, uint64_t now)
+{
+	struct attempt *a = w->recording.first;
+	uint64_t ms = a->tries < 7 ? 10u << a->tries : ALONE_AGAIN_MAX_MS;
+
+	if (passing) {
+		a->again_ns = now + ms * NS_PER_MS;
+		a->tries++;
+	} else if (!mend(w, a, err)) {
+		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)a->job->id, err->message);
+		attempt_list_clear(&w->recording);
+	}
+}
+
 /* The cycle was rolled back. Try again what may pass, set apart what cannot. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now)
 {
 	enum error_class class = error_class(err->sqlstate);
-	bool single = w->recording.len == 1 && w->recording.first->alone;
-	bool locked = strcmp(err->sqlstate, "55P03") == 0;
+	bool locked = strcmp(err->sqlstate, "55P03") == 0, set_apart = w->alone;
 
 	if (locked && w->cycle.in_turn) {
 		worker_crowd_locked(w, now); /* its turn may not have come: it goes on without */
@@ -644,30 +704,27 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	}
 	if (class == ERROR_PREPARED && !pg_is_unnamed(w->pg)) {
 		pg_set_unnamed(w->pg);
+	} else if (err->code == DEFERRED_ESCHEMA) {
+		return err->code;
+	} else if (w->alone) {
+		failed_alone(w, class == ERROR_TRANSIENT && (w->recording.first->tries < TRIES_MAX || locked), err, now);
 	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked)) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
 		w->tries++;
 		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
 		 * others waiting. */
-		for (struct attempt *a = w->recording.first; locked && w->tries > 1 && a; a = a->next)
-			a->alone = true;
-	} else if (err->code == DEFERRED_ESCHEMA || w->recording.len == 0) {
+		set_apart = locked;
+	} else if (w->recording.len == 0) {
 		return err->code;
-	} else if (!single) {
-		for (struct attempt *a = w->recording.first; a; a = a->next)
-			a->alone = true;
-	} else if (!mend(w, w->recording.first, err)) {
-		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s",
-			 (long long)w->recording.first->job->id, err->message);
-		attempt_list_clear(&w->recording);
+	} else {
+		set_apart = true;
 	}
-	/* Back to the others; one that met a lock goes behind them. */
-	if (!locked) {
+	if (!set_apart) {
+		/* Back to the front of the others. */
 		attempt_list_move(&w->recording, &w->unrecorded);
 		attempt_list_move(&w->unrecorded, &w->recording);
-	} else {
-		attempt_list_move(&w->unrecorded, &w->recording);
 	}
+	attempt_list_move(&w->apart, &w->recording);
 	worker_take_back(w);
 	w->db = DB_READY;
 	error_clear(err);
@@ -683,7 +740,10 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 		return worker_cycle_failed(w, err, now);
 	if (!done)
 		return 0;
-	w->tries = 0;
+	if (w->alone)
+		worker_look_again(w); /* what it held back may be ready now, and no claim came with it */
+	else
+		w->tries = 0;
 	w->db = DB_READY;
 	if (w->idle.keeping) {
 		rc = worker_idle_kept(w, err);

@@ -177,13 +177,15 @@ static void add_id(void *data, struct job *job)
 
 int64_t *worker_held_ids(const struct worker *w, size_t *n)
 {
-	struct collect_ids c = { malloc((pool_load(&w->pool) + w->unrecorded.len + job_list_len(w->release) + 1) * sizeof(int64_t)), 0 };
+	struct collect_ids c = { malloc((pool_load(&w->pool) + w->unrecorded.len + w->apart.len + job_list_len(w->release) + 1) * sizeof(int64_t)), 0 };
 
 	*n = 0;
 	if (!c.ids)
 		return NULL;
 	pool_each_job(&w->pool, add_id, &c);
 	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
+		c.ids[c.n++] = a->job->id;
+	for (const struct attempt *a = w->apart.first; a; a = a->next)
 		c.ids[c.n++] = a->job->id;
 	for (const struct job *job = w->release; job; job = job->next)
 		c.ids[c.n++] = job->id;

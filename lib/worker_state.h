@@ -116,6 +116,8 @@ struct worker {
 
 	struct attempt_list unrecorded;    /* attempts that ended */
 	struct attempt_list recording;     /* those of the cycle under way */
+	struct attempt_list apart;         /* those whose recording failed in company: each is sent in a cycle of its own */
+	bool alone;                /* the cycle under way is one of these */
 	struct job *release;       /* jobs to be given back */
 	struct job *releasing;     /* those of the cycle under way */
 	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
@@ -211,6 +213,7 @@ void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did 
 
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
+uint64_t worker_apart_ns(const struct worker *w); /* when the next attempt set apart may be sent; UINT64_MAX: there is none */
 uint64_t worker_release_ns(const struct worker *w); /* when the next job may be given back; UINT64_MAX: there is none */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */

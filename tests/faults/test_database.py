@@ -315,6 +315,34 @@ def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
     ledger(db)
 
 
+def test_results_that_meet_a_lock_hold_up_no_others(db):
+    db.config(QUICK)
+    run = db.spawn(["check_deferred", "--loop", "--runners", "4"])
+    held = [db.defer("sleep", '{"ms": 600}') for _ in range(3)]
+    wait_for(lambda: claimed(db, *held) == held)
+    with cancelled_not_committed(db, *held):
+        others = [r[0] for r in db.sql("""select deferred.defer('sleep', '{"ms": 50}') from generate_series(1, 200) i""")]
+        # 4 at a time, 2.5 s without the lock; and a batch that meets it costs one try of a second.
+        wait_for(lambda: db.hot() == len(held), 15, "the others are done")
+    wait_for(lambda: db.hot() == 0, 5)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert {(j, 1, "ok") for j in held + others} == set(db.log()), run.output()
+    assert "cannot be recorded" not in run.output()
+    ledger(db)
+
+
+def test_a_result_that_meets_a_lock_is_refused_when_its_lease_ends(db):
+    db.config(QUICK)
+    job = db.defer("sleep", '{"ms": 300}')
+    run = db.spawn(["check_deferred", "--cnt", "1", "--lease", "2s"])
+    with cancelled_not_committed(db, *wait_for(lambda: claimed(db, job))):
+        assert run.wait(20) == 0
+        assert "result (ok) refused: the lease had ended" in run.output()
+    check(db, "--cnt", "0")
+    assert db.log(job) == [(1, "lost"), (2, "ok")]
+
+
 def test_a_worker_whose_turn_does_not_come_claims_all_the_same(db):
     """Where many claim at once they do it in turn; whoever has his and does not end holds up nobody for long."""
     ids = [r[0] for r in db.sql("select deferred.defer('noop') from generate_series(1, 3000)")]
