@@ -61,25 +61,6 @@ uint64_t worker_fence_after_ns(const struct worker *w)
 	return fence_after_ns(ms);
 }
 
-/*
- * The server has not confirmed our leases in time, or this process was stopped: what runs must not go on, for
- * somebody else may start it. Runs before anything else is done after a wake-up.
- */
-void worker_fence(struct worker *w, uint64_t now)
-{
-	struct worker_oldest o = worker_oldest_lease(w);
-	bool hit = o.n > 0 && now >= o.fence_ns;
-
-	if (hit && !w->fenced)
-		log_line(LOG_L_ERROR, "leases could not be renewed in time: running functions are killed, the rest is given back");
-	w->fenced = hit;
-	if (!hit)
-		return;
-	pool_kill(&w->pool, 0, SIGKILL, JOB_INTERRUPTED, "the lease could not be renewed in time");
-	worker_give_back_unstarted(w);
-	/* Results in hand are still sent: the server refuses those that are too late. */
-}
-
 struct collect_jobs {
 	struct job **jobs;
 	size_t n, max;
@@ -91,6 +72,64 @@ static void add_job(void *data, struct job *job)
 
 	if (c->n < c->max && !job->gone)
 		c->jobs[c->n++] = job;
+}
+
+static bool is_over(const struct job *job, uint64_t now)
+{
+	return !job->gone && now >= job->lease_ns + fence_after_ns(job->granted_ms);
+}
+
+/* Of what is not begun, that whose lease is about to end is given back, and what is not ours any more forgotten. */
+static void sort_out_unstarted(struct worker *w, uint64_t now)
+{
+	struct job *jobs = pool_recall(&w->pool), *kept = NULL, **tail = &kept;
+
+	while (jobs) {
+		struct job *job = jobs;
+
+		jobs = job->next;
+		if (job->gone) {
+			free(job);
+		} else if (is_over(job, now)) {
+			job_list_push(&w->release, job);
+		} else {
+			*tail = job;
+			tail = &job->next;
+		}
+	}
+	*tail = NULL;
+	pool_add(&w->pool, kept);
+}
+
+/*
+ * The server has not confirmed a lease in time, or this process was stopped: the job must not go on, for somebody else may
+ * start it. Runs before anything else is done after a wake-up. Jobs whose leases are good are left alone: it may be
+ * one row that somebody has locked.
+ */
+void worker_fence(struct worker *w, uint64_t now)
+{
+	static const char text[] = "the lease could not be renewed in time";
+	struct worker_oldest o = worker_oldest_lease(w);
+	bool hit = o.n > 0 && now >= o.fence_ns;
+	struct collect_jobs c;
+
+	if (hit && !w->fenced)
+		log_line(LOG_L_ERROR, "leases could not be renewed in time: functions that run under them are killed, the rest is given back");
+	w->fenced = hit;
+	if (!hit)
+		return;
+	sort_out_unstarted(w, now);
+	c = (struct collect_jobs){ malloc((pool_load(&w->pool) + 1) * sizeof(*c.jobs)), 0, pool_load(&w->pool) };
+	if (!c.jobs) {
+		pool_kill(&w->pool, 0, SIGKILL, JOB_INTERRUPTED, text);
+		return;
+	}
+	pool_each_job(&w->pool, add_job, &c);
+	for (size_t i = 0; i < c.n; i++)
+		if (is_over(c.jobs[i], now))
+			pool_kill(&w->pool, c.jobs[i]->id, SIGKILL, JOB_INTERRUPTED, text);
+	free(c.jobs);
+	/* Results in hand are still sent: the server refuses those that are too late. */
 }
 
 struct leases {
@@ -128,25 +167,13 @@ static void take_lease(void *data, struct job *job)
 void worker_after_renewal(struct worker *w)
 {
 	struct leases leases = { w, false };
-	struct job *jobs, *kept = NULL, **tail = &kept;
+	uint64_t now = clock_ns();
 
 	pool_each_job(&w->pool, take_lease, &leases);
 	if (!leases.gone)
 		return;
-	for (jobs = pool_recall(&w->pool); jobs;) {
-		struct job *job = jobs;
-
-		jobs = job->next;
-		if (job->gone) {
-			free(job);
-			continue;
-		}
-		*tail = job;
-		tail = &job->next;
-	}
-	*tail = NULL;
-	pool_add(&w->pool, kept);
-	pool_end_gone(&w->pool, clock_ns());
+	sort_out_unstarted(w, now);
+	pool_end_gone(&w->pool, now);
 }
 
 int worker_add_renewal(struct worker *w, struct deferred_error *err)

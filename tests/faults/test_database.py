@@ -315,6 +315,22 @@ def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
     ledger(db)
 
 
+def test_a_lease_that_cannot_be_renewed_costs_its_own_job_only(db):
+    db.config(QUICK)
+    run = db.spawn(["check_deferred", "--loop", "--runners", "3", "--lease", "3s"])
+    jobs = [db.defer("sleep", '{"ms": 5000}', max_attempts=1) for _ in range(3)]
+    wait_for(lambda: claimed(db, *jobs) == jobs)
+    with cancelled_not_committed(db, jobs[0]):
+        wait_for(lambda: "interrupted" in run.output(), 10, "one is killed")
+        assert db.hot() == 3
+        wait_for(lambda: db.log(jobs[1]) == db.log(jobs[2]) == [(1, "ok")], 10)
+    wait_for(lambda: db.log(jobs[0]) == [(1, "lost")], 10)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert run.output().count("leases could not be renewed") == 1, run.output()
+    ledger(db)
+
+
 def test_results_that_meet_a_lock_hold_up_no_others(db):
     db.config(QUICK)
     run = db.spawn(["check_deferred", "--loop", "--runners", "4"])
