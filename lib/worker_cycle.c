@@ -23,7 +23,8 @@
 #define RELEASE_AGAIN_NS (500 * NS_PER_MS) /* a job to be given back whose row somebody has locked is tried so often */
 #define ALONE_LOCK_MS 20               /* an attempt set apart waits so long for a lock, */
 #define ALONE_AGAIN_MAX_MS 1000        /* and is tried again at least so often */
-#define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 8 s */
+#define ALONE_OVER_NS (5 * NS_PER_S)   /* until its lease has surely ended on the server's clock too */
+#define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 6 s */
 
 uint64_t worker_release_ns(const struct worker *w)
 {
@@ -664,17 +665,20 @@ static bool mend(struct worker *w, struct attempt *bad, const struct deferred_er
 	return true;
 }
 
-/* So was that of an attempt set apart. */
+/* So was that of an attempt set apart. What may pass is waited for: once the lease has ended, the server refuses the result. */
 static void failed_alone(struct worker *w, bool passing, const struct deferred_error *err, uint64_t now)
 {
 	struct attempt *a = w->recording.first;
+	const struct job *job = a->job;
 	uint64_t ms = a->tries < 7 ? 10u << a->tries : ALONE_AGAIN_MAX_MS;
 
-	if (passing) {
+	if (passing && now < job->lease_ns + (uint64_t)job->granted_ms * NS_PER_MS + ALONE_OVER_NS) {
+		if (a->tries++ == 0)
+			log_line(LOG_L_WARNING, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s", (long long)job->id, job->fn,
+				 job->attempt, job_outcome_text(a->outcome), err->message);
 		a->again_ns = now + ms * NS_PER_MS;
-		a->tries++;
-	} else if (!mend(w, a, err)) {
-		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)a->job->id, err->message);
+	} else if (passing || !mend(w, a, err)) {
+		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, err->message);
 		attempt_list_clear(&w->recording);
 	}
 }
@@ -684,6 +688,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 {
 	enum error_class class = error_class(err->sqlstate);
 	bool locked = strcmp(err->sqlstate, "55P03") == 0, set_apart = w->alone;
+	bool in_hand = w->apart.len > 0 || pool_load(&w->pool) > 0; /* results that would be lost with us */
 
 	if (locked && w->cycle.in_turn) {
 		worker_crowd_locked(w, now); /* its turn may not have come: it goes on without */
@@ -707,8 +712,8 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	} else if (err->code == DEFERRED_ESCHEMA) {
 		return err->code;
 	} else if (w->alone) {
-		failed_alone(w, class == ERROR_TRANSIENT && (w->recording.first->tries < TRIES_MAX || locked), err, now);
-	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked)) {
+		failed_alone(w, class == ERROR_TRANSIENT, err, now);
+	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (w->recording.len == 0 && in_hand))) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
 		w->tries++;
 		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the

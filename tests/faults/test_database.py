@@ -259,6 +259,27 @@ def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attem
     recorded.assert_all_ok(jobs)
 
 
+def test_d11_results_are_kept_until_their_lease_ends(db):
+    """Longer than a cycle is repeated: a full disk is not the fault of a job."""
+    db.plugins("unruly")
+    follows = db.defer("defer_more", '{"n": 1}', max_attempts=1)
+    echo = db.defer("echo", '{"x": 1}', max_attempts=1)
+    db.sql("""
+        create table public.until as select clock_timestamp() + interval '9 s' as t;
+        grant select on public.until to public;
+        create function public.inject() returns trigger language plpgsql as $$
+        begin
+            if clock_timestamp() < (select t from public.until) then raise exception using errcode = '53100', message = 'disk full'; end if;
+            return new;
+        end $$;
+        create trigger inject before insert on deferred.__deferred_log for each row execute function public.inject()""")
+    done = check(db, "--cnt", "0", "--runners", "2")
+    assert [r[1:] for r in db.log()] == [(1, "ok")] * 3 and db.log(follows), done.stderr
+    assert db.one("select result::json ->> 'x' from deferred.__deferred_log where job_id = %s", echo) == "1"
+    assert done.stderr.count("attempt 1: its result (ok) waits to be recorded: disk full") == 2 and "lost" not in done.stderr
+    ledger(db)
+
+
 def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(db):
     db.sql("select count(deferred.defer('noop')) from generate_series(1, 4000)")
     holder = db.connect()
