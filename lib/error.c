@@ -112,6 +112,7 @@ static const struct {
 	{ "26000", ERROR_PREPARED },  /* invalid statement name */
 	{ "42P05", ERROR_PREPARED },  /* duplicate prepared statement */
 	{ "40", ERROR_TRANSIENT },    /* serialization failure, deadlock */
+	{ "53400", ERROR_PERMANENT }, /* a queue is full */
 	{ "53", ERROR_TRANSIENT },    /* disk full, out of memory, too many connections */
 	{ "55P03", ERROR_TRANSIENT }, /* lock not available */
 	{ "57014", ERROR_TRANSIENT }, /* statement timeout */

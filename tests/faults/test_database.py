@@ -280,6 +280,23 @@ def test_d11_results_are_kept_until_their_lease_ends(db):
     ledger(db)
 
 
+def test_a_call_into_a_full_queue_fails_the_attempt_and_holds_up_no_other(db):
+    db.plugins("unruly")
+    db.config(QUICK)
+    for queue in (["default", "--max-length", "5", "--on-full", "error"], ["other"]):
+        assert db.run(["deferred", "queue", "set", *queue, "--create"]).returncode == 0
+    run = db.spawn(["check_deferred", "--loop"])
+    bad = db.defer("defer_more", '{"n": 10}', queue="other", max_attempts=1)
+    wait_for(lambda: db.log(bad), 5)
+    good = db.defer("noop", queue="other")
+    wait_for(lambda: db.log(good), 5)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert db.log(bad) == [(1, "failed")] and db.log(good) == [(1, "ok")]
+    assert "is full" in db.one("select error from deferred.__deferred_log where job_id = %s", bad)
+    ledger(db)
+
+
 def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(db):
     db.sql("select count(deferred.defer('noop')) from generate_series(1, 4000)")
     holder = db.connect()
