@@ -700,7 +700,11 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 		error_clear(err);
 		return 0;
 	}
-	if (w->idle.keeping && err->code != DEFERRED_ESCHEMA && class != ERROR_PREPARED) {
+	if (w->idle.keeping && class == ERROR_PREPARED) {
+		w->idle.keeping = false;
+		w->idle.keep_ns = 0; /* again, at once */
+	}
+	if (w->idle.keeping && err->code != DEFERRED_ESCHEMA) {
 		worker_idle_keep_failed(w, err);
 		store_cycle_clear(&w->cycle);
 		w->db = DB_READY;

@@ -15,6 +15,8 @@ import pg
 from harness import ledger, wait_for
 from proxy import Proxy
 
+QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\n'
+
 
 def check(db, *args, code=0, **kw):
     done = db.run(["check_deferred", *args], **kw)
@@ -203,6 +205,32 @@ def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):
     recorded.assert_all_ok(jobs)
 
 
+def test_d6_a_statement_that_is_missing_in_housekeeping_is_sent_anew(db):
+    """As behind a pooler: what was prepared is not there, for the session is another one."""
+    db.config(QUICK)
+    run = db.spawn(["check_deferred", "--loop"])
+    first = db.defer("noop")
+    wait_for(lambda: db.log(first), 20)
+    run.kill()
+    # The successor closes the row of the one before; what it sends next is housekeeping.
+    db.sql("""
+        create function public.lose() returns trigger language plpgsql as $$
+        begin
+            execute 'deallocate session_setup';
+            return new;
+        end $$;
+        create trigger lose before update of ended_at on deferred.__deferred_worker for each row execute function public.lose()""")
+    run = db.spawn(["check_deferred", "--loop"])
+    second = db.defer("noop")
+    wait_for(lambda: db.log(second) or not run.alive(), 20)
+    db.sql("drop trigger lose on deferred.__deferred_worker")
+    assert run.alive(), run.output()
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert "housekeeping failed" not in run.output()
+    ledger(db)
+
+
 def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, pooler):
     db = recorded.db
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
@@ -310,9 +338,6 @@ def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(
     check(db, "--cnt", "0")
     assert db.hot() == 0
     ledger(db)
-
-
-QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\n'
 
 
 @contextlib.contextmanager
