@@ -4,7 +4,8 @@
 -- $3 outcome to record, text: interrupted, or superseded when we ended the previous run
 -- $4 default of max_attempts, int4
 -- returns one row an interrupted job: id (int8), fn (text), attempt (int4), final (bool)
--- locks: those workers, and the hot rows they hold. Index: primary key of __deferred_hot
+-- locks: those workers, and the hot rows they hold; rows locked by others are left alone, the end of their lease frees them.
+--   Index: primary key of __deferred_hot
 with dead as (
     update deferred.__deferred_worker w set ended_at = now(), held = '{}'
     from (select x.id, x.held from deferred.__deferred_worker x
@@ -18,7 +19,7 @@ row as materialized (
     join deferred.__deferred_hot h on h.id = i.id and h.worker = dead.id
     join deferred.__deferred d on d.id = h.id
     left join deferred.__deferred_queue q on q.name = h.queue
-    for update of h),
+    for update of h skip locked),
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, started_at = null, visible_at = now(), xid = pg_current_xact_id()

@@ -858,6 +858,22 @@ def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
     assert probe(w)["live"] == 0
 
 
+def test_what_somebody_has_locked_is_left_to_the_end_of_its_lease(db, worker):
+    locked, free = many(db, 2)
+    dead = worker()
+    dead.claim()
+    dead.commit()
+    holder = db.connect()
+    holder.cursor().execute("select deferred.cancel(%s)", (locked,))
+    assert recover(worker()) == [(free, "f", 1, False)]
+    holder.rollback()
+    holder.close()
+    db.sql("update deferred.__deferred_hot set visible_at = now() where id = %s", locked)
+    w = worker()
+    assert {j.id for j in w.claim()} == {locked, free}
+    w.rollback()
+
+
 def test_only_workers_of_the_same_queues_count_as_many(db, worker):
     worker(queues=["a"]), worker(queues=["a", "b"]), worker(queues=["c"])
     every = worker()
