@@ -458,13 +458,12 @@ int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_
 
 static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *claim, struct deferred_error *err)
 {
-	int64_t wait_ms = claim->lease_ms / 8; /* leases are to be renewed meanwhile */
 	int rc;
 
 	cycle->in_turn = true;
 	rc = pg_pipeline_begin(cycle->pg, err);
 	if (rc == 0)
-		rc = store_cycle_patience(cycle, wait_ms < TURN_MS ? wait_ms : TURN_MS, err);
+		rc = store_cycle_patience(cycle, claim->turn_ms < TURN_MS ? claim->turn_ms : TURN_MS, err);
 	if (rc == 0)
 		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
 	return rc == 0 ? store_cycle_patience(cycle, LOCK_MS, err) : rc;

@@ -90,6 +90,7 @@ struct store_claim {
 	bool look;                  /* see where live rows begin now */
 	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
 	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
+	int64_t turn_ms;            /* so long, but not more than 10 s */
 	int half;                   /* 0 or 1: that half; from the front nothing is taken from the other */
 };
 

@@ -289,6 +289,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	cursor_forget_when_old(&w->cursor, now);
 	claim.cursor = &w->cursor;
 	worker_crowd_claim(w, &claim, now);
+	claim.turn_ms = (int64_t)(worker_fence_after_ns(w) / NS_PER_MS / 8); /* leases are to be renewed meanwhile */
 	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
 	if (claim.look) {
 		w->claimed_since_look = 0;

@@ -443,6 +443,23 @@ def test_a_worker_whose_turn_does_not_come_claims_all_the_same(db):
     ledger(db)
 
 
+def test_a_turn_is_not_waited_for_longer_than_the_shortest_lease_allows(db):
+    db.config(QUICK)
+    assert db.run(["deferred", "queue", "set", "brief", "--create", "--visibility-timeout", "3s"]).returncode == 0
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) select 'other' || i, 'h', i, 'x' from generate_series(1, 4) i")
+    run = db.spawn(["check_deferred", "--loop", "--runners", "40"])
+    brief = db.defer("sleep", '{"ms": 6000}', queue="brief", max_attempts=1)
+    wait_for(lambda: claimed(db, brief))
+    with db.connect() as holder, holder.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred_turn_0, deferred.__deferred_turn_1 in exclusive mode")
+        db.sql("""select count(deferred.defer('sleep', '{"ms": 100}')) from generate_series(1, 100)""")
+        wait_for(lambda: db.hot() == 0, 15)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert db.log(brief) == [(1, "ok")], run.output()
+    ledger(db)
+
+
 def test_d13_a_server_without_a_free_connection_is_not_hammered(own_server, recorded_on):
     db = own_server
     db.cluster.stop()
