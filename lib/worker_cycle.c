@@ -50,6 +50,8 @@ static int64_t want(struct worker *w, uint64_t now)
 	if (us >= HOLD_US || us < 0) {
 		/* Long jobs, or nothing known yet: one for each runner that is free. */
 		target = (int64_t)worker_scale_room(w) - unstarted;
+		if (target > w->batch)
+			target = w->batch; /* the others with the next claim, which follows at once */
 	} else {
 		int64_t ahead = (int64_t)((double)w->pool.runners_max * HOLD_US / (us < 1 ? 1 : us));
 

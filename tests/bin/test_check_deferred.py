@@ -44,6 +44,17 @@ def outcomes(db):
 
 # ---- what is run, and what is not
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_no_more_than_a_batch_is_claimed_at_once_and_no_runner_goes_without(db, batch):
+    for _ in range(8):
+        db.defer("sleep", '{"ms": 1500}')
+    run = db.spawn(["check_deferred", "--cnt", "0", "--batch", str(batch), "--runners", "8"])
+    assert run.wait(30) == 0, run.output()
+    claims = [r[0] for r in db.sql("select count(*) from deferred.__deferred_log group by receipt")]
+    assert sum(claims) == 8 and max(claims) <= batch, claims
+    assert db.one("select max(started_at) < min(finished_at) from deferred.__deferred_log"), "all at the same time"
+
+
 def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
     connection = db.connect()
     with connection.cursor() as cursor:
