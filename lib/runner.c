@@ -27,6 +27,8 @@
 #define OUTPUT_LINE_MAX 1024
 #define TAIL_MAX 2048
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
+#define READS_MAX 16               /* a pipe holds no more than so many reads of 4 KiB take, unless it was made larger */
+#define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
 
 /* What came in for a call so far. */
 struct call_state {
@@ -46,6 +48,7 @@ struct runner {
 	struct board *board;
 	struct frame_buf in, out;
 	uint64_t bytes_received;   /* of whole frames */
+	bool drained;              /* all it had sent was read in the last turn */
 	struct call_state call[BOARD_SLOTS];
 	unsigned int next_slot;    /* calls go round the board, so they are started in the order of slots */
 	size_t load;
@@ -360,14 +363,22 @@ static void log_output_line(struct runner *r)
 	r->line_len = 0;
 }
 
+/* May it be read once more in this turn? Who writes faster than we log would never let us go: poll() brings us back. After its
+ * death what it left behind is read whole, but not what others that hold its pipe still add. */
+static bool may_read(const struct runner *r, int reads, uint64_t began_ns)
+{
+	return reads < READS_MAX && (r->reaped || clock_ns() < began_ns + READ_NS);
+}
+
 static void read_output(struct runner *r)
 {
+	uint64_t began_ns = clock_ns();
 	char buf[4096];
-	ssize_t n;
+	ssize_t n = 1;
 
 	if (r->output < 0)
 		return;
-	while ((n = read(r->output, buf, sizeof(buf))) > 0) {
+	for (int reads = 0; may_read(r, reads, began_ns) && (n = read(r->output, buf, sizeof(buf))) > 0; reads++) {
 		size_t keep = (size_t)n < TAIL_MAX ? (size_t)n : TAIL_MAX;
 
 		if (r->tail_len + keep > TAIL_MAX) {
@@ -385,7 +396,7 @@ static void read_output(struct runner *r)
 				r->line[r->line_len++] = buf[i];
 		}
 	}
-	if (n == 0 || errno != EAGAIN) {
+	if (n == 0 || (n < 0 && errno != EAGAIN)) {
 		close(r->output);
 		r->output = -1;
 		log_output_line(r);
@@ -526,11 +537,18 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 
 static int drain_socket(struct runner *r, struct deferred_error *err)
 {
+	uint64_t began_ns = clock_ns();
 	struct frame_head head;
 	char *payload;
 	int rc;
 
-	while (r->socket >= 0 && !r->broken && (rc = frame_fill(&r->in, r->socket, MSG_DONTWAIT)) != -1) {
+	r->drained = false;
+	for (int reads = 0; r->socket >= 0 && !r->broken; reads++) {
+		if (!may_read(r, reads, began_ns))
+			return 0;
+		rc = frame_fill(&r->in, r->socket, MSG_DONTWAIT);
+		if (rc < 0)
+			break;
 		if (rc == 0) {
 			close(r->socket);
 			r->socket = -1;
@@ -553,6 +571,7 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 			r->socket = -1;
 		}
 	}
+	r->drained = true;
 	if (r->broken)
 		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket", (int)r->pid);
 	return 0;
@@ -716,7 +735,8 @@ int runner_read(struct runner *r, struct deferred_error *err)
 	read_output(r);
 	rc = drain_socket(r, err);
 	for (unsigned int i = 0, slot = r->next_slot; i < BOARD_SLOTS && n > 0; i++, slot = (slot + 1) % BOARD_SLOTS)
-		if (done[slot])
+		/* Its texts may still be in the socket: then in a later turn. */
+		if (done[slot] && (r->drained || r->board->slot[slot].bytes_sent <= r->bytes_received))
 			take_done(r, slot);
 	return rc;
 }

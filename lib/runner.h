@@ -66,8 +66,9 @@ bool runner_ready(const struct runner *runner); /* plugins are loaded */
 /* Fill in two pollfds: socket and output pipe (fd -1 where there is none). */
 void runner_pollfds(const struct runner *runner, struct pollfd fds[2]);
 
-/* Read all there is. Returns 0, or a negative code with err when the runner must not go on: DEFERRED_EPLUGIN
- * or DEFERRED_ECONFIG (its plugins cannot be used at all; the run is over) or DEFERRED_EFAILED (it wrote nonsense: kill it). */
+/* Read what there is, or as much of it as fits into a turn: then the fds are still ready. Returns 0, or a negative code with err
+ * when the runner must not go on: DEFERRED_EPLUGIN or DEFERRED_ECONFIG (its plugins cannot be used at all; the run is over) or
+ * DEFERRED_EFAILED (it wrote nonsense: kill it). */
 int runner_read(struct runner *runner, struct deferred_error *err);
 
 /* Functions it reported since the last call; the caller takes them over. */

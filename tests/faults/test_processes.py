@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import threading
 import time
 
@@ -275,6 +276,23 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     assert all(db.log(j) == [(1, "ok")] for j in [before, *after])
     assert db.log(bad) == [(1, "failed" if fn == "junk_on_fds" else "ok")]
     assert len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
+    ledger(db)
+
+
+@pytest.mark.parametrize("params", ['{}', '{"log": true}'], ids=["prints", "logs"])
+def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
+    db.plugins("unruly")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--lease", "3s", "--grace", "1s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    talks = db.defer("chatter", params, timeout="5s", max_attempts=1)
+    wait_for(lambda: claimed(db))
+    other = db.defer("noop")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 5, "the other runner gets its job")
+    wait_for(lambda: db.log(talks) == [(1, "timeout")], 15, "its lease lasts, its time is up")
+    db.defer("chatter", params)
+    wait_for(lambda: claimed(db))
+    run.signal(signal.SIGTERM)
+    assert run.wait(10) == 0
     ledger(db)
 
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,23 @@ static int print(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Without end: prints lines as short and as fast as it can, or with {"log"} has them logged. */
+static int chatter(const struct deferred_call *call)
+{
+	static char lines[8000];
+	bool log = number(call, "log", 0);
+
+	memset(lines, '\n', sizeof(lines));
+	for (size_t i = 0; !log && i < sizeof(lines); i += 2)
+		lines[i] = 'x';
+	for (;;) {
+		if (log)
+			call->host->log(call, DEFERRED_LOG_INFO, lines, sizeof(lines));
+		else if (write(STDOUT_FILENO, lines, sizeof(lines)) < 0)
+			return DEFERRED_FAILED;
+	}
+}
+
 /* {"bytes": 100, "nul": true, "invalid_utf8": true, "error": true}: with error it fails by that text. */
 static int big_result(const struct deferred_call *call)
 {
@@ -416,6 +434,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "print", .run = print },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },
+	{ .name = "chatter", .run = chatter },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
 	{ .name = "survivor", .run = survivor },
