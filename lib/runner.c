@@ -37,7 +37,7 @@ struct call_state {
 	const char *plugin;
 	char *error, *result;
 	size_t error_len, result_len;
-	struct runner_call *follow;
+	struct runner_call *follow, **follow_tail; /* tail NULL: none yet */
 	struct runner_path *remove;
 };
 
@@ -434,7 +434,7 @@ static int take_function(struct runner *r, const char *payload, size_t len)
 
 static int take_follow(struct call_state *c, const char *payload, size_t len)
 {
-	struct runner_call *call = malloc(sizeof(*call) + len + 1), **tail = &c->follow;
+	struct runner_call *call = malloc(sizeof(*call) + len + 1);
 	size_t at = 0;
 
 	if (!call)
@@ -450,9 +450,8 @@ static int take_follow(struct call_state *c, const char *payload, size_t len)
 	}
 	if (!*call->opts)
 		call->opts = NULL;
-	while (*tail)
-		tail = &(*tail)->next;
-	*tail = call;
+	*(c->follow_tail ? c->follow_tail : &c->follow) = call;
+	c->follow_tail = &call->next;
 	return 0;
 }
 
