@@ -249,6 +249,109 @@ int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
 	return 0;
 }
 
+/* Lists of a connection string: host, hostaddr and port have one place for each host; a single port is for all of them. */
+static const char *const lists[] = { "host", "hostaddr", "port" };
+#define LISTS (sizeof(lists) / sizeof(lists[0]))
+
+struct places {
+	char *list[LISTS]; /* NULL: not given */
+	int n;
+};
+
+static int count_places(const char *list)
+{
+	int n = 1;
+
+	for (; *list; list++)
+		n += *list == ',';
+	return n;
+}
+
+/* Where place i begins, and its length. */
+static char *place(char *list, int i, size_t *len)
+{
+	for (; i > 0; i--)
+		list += strcspn(list, ",") + 1;
+	*len = strcspn(list, ",");
+	return list;
+}
+
+static bool place_is(char *list, int i, const char *text)
+{
+	size_t len;
+	const char *p = place(list, i, &len);
+
+	return text && strlen(text) == len && memcmp(p, text, len) == 0;
+}
+
+/* The place that libpq is at; the first one where its words do not tell, as with a host left empty. */
+static int find_place(const struct places *p, const PGconn *conn)
+{
+	for (int i = 0; i < p->n; i++)
+		if ((!p->list[0] || place_is(p->list[0], i, PQhost(conn))) && (!p->list[1] || place_is(p->list[1], i, PQhostaddr(conn))) &&
+		    (!p->list[2] || count_places(p->list[2]) == 1 || place_is(p->list[2], i, PQport(conn))))
+			return i;
+	return 0;
+}
+
+static void drop_place(char *list, int i)
+{
+	size_t len;
+	char *p = place(list, i, &len);
+
+	if (p[len] == ',')
+		memmove(p, p + len + 1, strlen(p + len + 1) + 1);
+	else if (i > 0)
+		p[-1] = '\0';
+}
+
+/* What this connection was told, whether by conninfo, the environment or a service file, without the place it is at. */
+static void take_places(struct places *p, const PGconn *conn)
+{
+	PQconninfoOption *opts = PQconninfo((PGconn *)conn);
+	int at;
+
+	memset(p, 0, sizeof(*p));
+	for (const PQconninfoOption *o = opts; o && o->keyword; o++)
+		for (size_t i = 0; i < LISTS; i++)
+			if (o->val && *o->val && strcmp(o->keyword, lists[i]) == 0)
+				p->list[i] = strdup(o->val);
+	PQconninfoFree(opts);
+	p->n = p->list[0] ? count_places(p->list[0]) : p->list[1] ? count_places(p->list[1]) : 1;
+	at = find_place(p, conn);
+	for (size_t i = 0; i < LISTS; i++)
+		if (p->list[i] && count_places(p->list[i]) > 1)
+			drop_place(p->list[i], at);
+	p->n = p->list[0] && !*p->list[0] ? 0 : p->n - 1; /* libpq would take no host for not given */
+}
+
+int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err)
+{
+	PQconninfoOption *opts = NULL;
+	struct places left;
+	struct keywords k;
+	int rc;
+
+	take_places(&left, pg->conn);
+	rc = left.n > 0 ? connect_keywords(&k, &opts, conninfo, program, err)
+			: error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: no answer");
+	for (size_t i = 0; rc == 0 && i < LISTS; i++)
+		if (left.list[i])
+			keyword(&k, lists[i], left.list[i]); /* the last one counts */
+	if (rc == 0) {
+		PQfinish(pg->conn);
+		pg->conn = PQconnectStartParams(k.key, k.value, 0);
+		pg->connecting = PGRES_POLLING_WRITING;
+		PQsetNoticeReceiver(pg->conn, receive_notice, pg);
+		if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD)
+			rc = connect_failed(pg, true, err);
+	}
+	PQconninfoFree(opts);
+	for (size_t i = 0; i < LISTS; i++)
+		free(left.list[i]);
+	return rc;
+}
+
 int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
 {
 	const char *encoding;

@@ -34,6 +34,9 @@ int pg_open(struct pg **pg, const char *conninfo, const char *program, struct de
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
 int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
 
+/* The host it waits for does not answer: begin anew with the others conninfo names. DEFERRED_ECONNECT: there are none left. */
+int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err);
+
 /* Use the caller's connection. pg_close() leaves it open. Statements go unnamed, its session is not changed. */
 int pg_borrow(struct pg **pg, struct pg_conn *conn, struct deferred_error *err);
 

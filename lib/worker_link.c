@@ -7,7 +7,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#define CONNECT_LIMIT_NS (10 * NS_PER_S) /* the non-blocking way of libpq knows no connect_timeout */
+#define PROGRAM "check_deferred"
+#define CONNECT_LIMIT_NS (10 * NS_PER_S)
 
 /* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
 static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
@@ -103,6 +104,15 @@ done:
 	return rc;
 }
 
+/* How long a host may take, for the non-blocking way of libpq knows no connect_timeout. A run that will give up soon leaves time
+ * for another one. */
+static uint64_t connect_limit_ns(const struct worker *w)
+{
+	uint64_t half = (uint64_t)config_int(w->config, "reconnect") * NS_PER_MS / 2;
+
+	return w->loop || half > CONNECT_LIMIT_NS ? CONNECT_LIMIT_NS : half;
+}
+
 void worker_connect_again(struct worker *w, uint64_t now)
 {
 	struct deferred_error err = { 0 };
@@ -112,19 +122,21 @@ void worker_connect_again(struct worker *w, uint64_t now)
 	if (w->db == DB_WAITING) {
 		if (now < w->retry_ns)
 			return;
-		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), "check_deferred", &err);
+		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
 		w->db = DB_CONNECTING;
 		w->connect_ns = now;
 	} else {
 		struct pollfd fd = { pg_fd(w->pg), pg_events(w->pg), 0 };
 
 		/* Asked before the socket is ready, libpq would wait for it. */
-		if (poll(&fd, 1, 0) > 0)
+		if (poll(&fd, 1, 0) > 0) {
 			rc = pg_open_poll(w->pg, &done, &err);
-		else if (now > w->connect_ns + CONNECT_LIMIT_NS)
-			rc = error_set(&err, DEFERRED_ECONNECT, "connect", "cannot connect: no answer");
-		else
+		} else if (now > w->connect_ns + connect_limit_ns(w)) {
+			rc = pg_open_next(w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
+			w->connect_ns = now;
+		} else {
 			return;
+		}
 	}
 	if (rc == 0 && done) {
 		limit_answers(w, now);

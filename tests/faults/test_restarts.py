@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 
 import psycopg2
+import pytest
 
 import pg
 from harness import ledger, wait_for
@@ -169,6 +171,56 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
         if db.connection is not None:
             db.connection.close()
         standby.remove()
+
+
+class Silent:
+    """A host that refuses connections, and from begin() on takes them and never says a word."""
+
+    def __enter__(self):
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        return self
+
+    def begin(self):
+        self.socket.listen(64)
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def hosts(db, *before):
+    """A connection string with these hosts in front of the server's own."""
+    return (f"host={','.join(['127.0.0.1'] * len(before) + [db.cluster.folder])} port={','.join([str(h.port) for h in before] + [str(pg.PORT)])} "
+            f"user={pg.USER} dbname={db.name}")
+
+
+def test_a_run_that_is_cut_off_gets_past_a_host_that_is_silent(db):
+    db.config('reconnect = "4s"\n')
+    job = db.defer("sleep", '{"ms": 500}')
+    with Silent() as refuses, Silent() as silent:
+        run = db.spawn(["check_deferred"], env={"DEFERRED_DB": hosts(db, refuses, silent)})
+        wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"))
+        silent.begin()
+        terminate_workers(db)
+        assert run.wait(20) == 0, run.output()
+    assert "connected again" in run.output()
+    assert db.log(job) == [(1, "ok")]
+    ledger(db)
+
+
+@pytest.mark.long
+def test_a_service_gets_past_hosts_that_are_silent(db):
+    db.config(SETTINGS)
+    with Silent() as first, Silent() as second:
+        run = service(db, env={"DEFERRED_DB": hosts(db, first, second)})
+        first.begin()
+        second.begin()
+        terminate_workers(db)
+        job = db.defer("noop")
+        wait_for(lambda: db.log(job) == [(1, "ok")], 40, "each host has had its 10 s")
+        stop(run)
+    ledger(db)
 
 
 def terminate_workers(db):
