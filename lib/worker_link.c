@@ -6,9 +6,12 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PROGRAM "check_deferred"
 #define CONNECT_LIMIT_NS (10 * NS_PER_S)
+
+#define MINUTE_NS (60 * NS_PER_S)
 
 /* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
 static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
@@ -25,8 +28,23 @@ void worker_take_back(struct worker *w)
 	store_cycle_clear(&w->cycle);
 }
 
+/* At once, and once a minute while it lasts. */
+static void tell_lost(const struct worker *w, const struct deferred_error *err, uint64_t retry_ns)
+{
+	static const char said[] = "connection lost: ";
+	const char *why = strncmp(err->message, said, sizeof(said) - 1) == 0 ? err->message + sizeof(said) - 1 : err->message;
+
+	if (!w->lost_ns)
+		log_line(LOG_L_WARNING, "%s%s; trying again", said, why);
+	else if ((w->retry_ns - w->lost_ns) / MINUTE_NS != (retry_ns - w->lost_ns) / MINUTE_NS)
+		log_line(LOG_L_WARNING, "no connection for %.0f s: %s; trying again", (double)(retry_ns - w->lost_ns) / 1e9, why);
+}
+
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now)
 {
+	bool given_up = w->listen.hears && !w->listen.wanted; /* no more than a connection without our locks is needed */
+	uint64_t retry_ns;
+
 	/* What was being recorded may or may not be: it is sent again, and the receipt tells. */
 	for (struct attempt *a = w->recording.first; a; a = a->next)
 		a->sent_before = true;
@@ -38,15 +56,19 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	cursor_forget(&w->cursor); /* the next server may be another one */
 	w->db = DB_WAITING;
 	worker_listen_lost(w);
+	if (!w->lost_ns)
+		w->reconnect = reconnect;
+	/* The random part keeps workers that lost the same server from coming back in step. */
+	retry_ns = now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
+	if (!given_up)
+		tell_lost(w, err, retry_ns);
 	if (!w->lost_ns) {
 		w->lost_ns = now;
-		w->reconnect = reconnect;
 		w->lost = *err;
 		/* No new starts while nothing can be recorded. */
 		pool_add(&w->pool, pool_recall(&w->pool));
 	}
-	/* The random part keeps workers that lost the same server from coming back in step. */
-	w->retry_ns = now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
+	w->retry_ns = retry_ns;
 }
 
 /* The questions asked now are waited for: no longer than what is left until leases must be given up. */

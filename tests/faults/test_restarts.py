@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -47,6 +48,7 @@ def test_an_idle_service_survives_restarts_of_the_server(own_server):
             db.kill()
         time.sleep(0.5)
         assert run.alive(), run.output()
+        assert run.output().count("warning: connection lost: ") == run.output().count("connected again") + 1, run.output()
         db.start()
         job = db.defer("noop")
         wait_for(lambda: db.log(job) == [(1, "ok")], 20)
@@ -69,6 +71,18 @@ def test_a_server_away_for_longer_than_the_limit_of_a_run_is_waited_for_and_not_
     wait_for(lambda: db.log(job) == [(1, "ok")], 20)
     stop(run)
     ledger(db)
+
+
+@pytest.mark.long
+def test_a_server_that_stays_away_is_told_of_at_once_and_once_a_minute(own_server):
+    db = own_server
+    db.config(SETTINGS)
+    run = service(db)
+    db.stop()
+    time.sleep(130)
+    assert run.output().count("connection lost: ") == 1, run.output()
+    assert re.findall(r"no connection for (\d+) s: ", run.output()) in (["60", "120"], ["61", "121"], ["60", "121"], ["61", "120"])
+    stop(run)
 
 
 def cpu_ns(pid):
