@@ -65,13 +65,6 @@ struct runner {
 	char killed_text[256];
 };
 
-void runner_init_process(void)
-{
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	/* Runners of the same user must not read our memory, where the connection string is. */
-	prctl(PR_SET_DUMPABLE, 0);
-}
-
 /* ---- starting --------------------------------------------------------------------------------- */
 
 static int put_texts(struct runner *r, enum frame_type type, const char *a, const char *b)
@@ -909,6 +902,8 @@ const char *runner_reaped(struct runner *r, int status)
 	return loading ? r->board->loading_file : NULL;
 }
 
+/* ---- orphans --------------------------------------------------------------------------------- */
+
 static bool is_known(pid_t pid, const pid_t *known, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -935,6 +930,29 @@ static size_t list_children(pid_t *pids, size_t max)
 	return n;
 }
 
+/* Children this process already had: those of the shell, say, that became us by exec. Pids, of those that live. */
+static pid_t inherited[256];
+static size_t inherited_len;
+
+void runner_init_process(void)
+{
+	inherited_len = list_children(inherited, sizeof(inherited) / sizeof(inherited[0]));
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	/* Runners of the same user must not read our memory, where the connection string is. */
+	prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* A number is free to be used again when its child has been reaped. */
+static void forget_inherited(const pid_t *children, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < inherited_len; i++)
+		if (is_known(inherited[i], children, n))
+			inherited[left++] = inherited[i];
+	inherited_len = left;
+}
+
 void runner_sweep_orphans(const pid_t *known, size_t known_len)
 {
 	pid_t pids[1024];
@@ -943,8 +961,10 @@ void runner_sweep_orphans(const pid_t *known, size_t known_len)
 	for (int round = 0; round < 100; round++) {
 		size_t n = list_children(pids, sizeof(pids) / sizeof(pids[0])), killed = 0;
 
+		if (n < sizeof(pids) / sizeof(pids[0]) && n > 0)
+			forget_inherited(pids, n);
 		for (size_t i = 0; i < n; i++) {
-			if (is_known(pids[i], known, known_len))
+			if (is_known(pids[i], known, known_len) || is_known(pids[i], inherited, inherited_len))
 				continue;
 			kill(pids[i], SIGKILL); /* a child of ours: its pid is not reused before we reap it */
 			waitpid(pids[i], NULL, 0);

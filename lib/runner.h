@@ -51,7 +51,7 @@ struct runner_function {
 
 struct runner;
 
-/* Make this process the one to which orphans of functions fall, so that they can be swept. */
+/* Make this process the one to which orphans of functions fall, so that they can be swept. Children it has by now are spared. */
 void runner_init_process(void);
 
 /* Path of deferred_runner: beside the running program where that was built, in libexec where it was installed. */
@@ -121,7 +121,8 @@ void runner_quit(struct runner *runner);
  * comes back by runner_recall(). Returns the plugin file that it died in loading, else NULL (borrowed). */
 const char *runner_reaped(struct runner *runner, int status);
 
-/* Kill processes that outlived the one that started them and so fell to us. known: pids of runners. */
+/* Kill processes that outlived the one that started them and so fell to us: children that are neither known, the pids of runners,
+ * nor were there when runner_init_process() was called. */
 void runner_sweep_orphans(const pid_t *known, size_t known_len);
 
 /* Kill what an earlier run of this instance, which died, left behind: processes with its DEFERRED_INSTANCE. */

@@ -320,6 +320,23 @@ def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     ledger(db)
 
 
+def test_children_it_did_not_start_are_spared(db):
+    """Those of the shell that became check_deferred by exec: what reads its log, what runs beside it."""
+    log, check_deferred = db.dir + "/log", os.path.join(BUILD, "bin", "check_deferred")
+    bad = db.defer("fail", '{"error": "no"}', max_attempts=1)
+    db.defer("sleep", '{"ms": 1500}')  # long enough for a sweep
+    run = db.spawn(["bash", "-c", f"sleep 60 & echo $! > {db.dir}/beside; exec {check_deferred} --cnt 0 2> >(exec cat > {log})"])
+    assert run.wait(30) == 0, run.output()
+    with open(db.dir + "/beside") as f:
+        beside = int(f.read())
+    assert pg.running(beside)
+    os.kill(beside, signal.SIGKILL)
+    with open(log) as f:
+        text = f.read()
+    assert f"job {bad} fail attempt 1: failed" in text and "run ended: 2 attempts" in text
+    ledger(db)
+
+
 def test_p18_a_plugin_that_kills_its_parent_costs_one_attempt(db):
     db.plugins("unruly")
     job = db.defer("kill_parent", max_attempts=2)
