@@ -494,6 +494,12 @@ size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
 	return n;
 }
 
+/* A limit may be as long as an int64 holds: longer than the clock runs. */
+static uint64_t later_ns(uint64_t start_ns, int64_t ms)
+{
+	return (uint64_t)ms > (UINT64_MAX - start_ns) / NS_PER_MS ? UINT64_MAX : start_ns + (uint64_t)ms * NS_PER_MS;
+}
+
 static void sooner(uint64_t *deadline, uint64_t at)
 {
 	if (at < *deadline)
@@ -536,7 +542,7 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 		else if (!runner_ready(m->runner))
 			sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
 		else if (runner_running(m->runner, &started, &timeout_ms) && timeout_ms > 0)
-			sooner(&deadline, started + (uint64_t)timeout_ms * NS_PER_MS);
+			sooner(&deadline, later_ns(started, timeout_ms));
 		if (may_end(pool, m, staying))
 			sooner(&deadline, m->idle_since_ns + pool->idle_ns);
 	}
@@ -728,7 +734,7 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 	}
 	if (job)
 		m->alive_ns = now;
-	if (!job || timeout_ms <= 0 || now < started + (uint64_t)timeout_ms * NS_PER_MS)
+	if (!job || timeout_ms <= 0 || now < later_ns(started, timeout_ms))
 		return;
 	snprintf(text, sizeof(text), "time limit of %lld ms exceeded", (long long)timeout_ms);
 	kill_runner(pool, m, SIGTERM, JOB_TIMEOUT, text);

@@ -266,6 +266,12 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         ledger(db)
 
 
+def test_p13_a_limit_longer_than_any_clock_runs_is_none(db):
+    job = db.defer("sleep", '{"ms": 700}', timeout="18446744074s")
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+
+
 @pytest.mark.parametrize("fn, params", [("leak_fds", '{"n": 200}'), ("close_all_fds", "{}"), ("junk_on_fds", "{}"), ("print", "{}")])
 def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     db.plugins("unruly")
