@@ -16,11 +16,13 @@
 #define STALL_LIMIT_NS (10 * NS_PER_S) /* a runner with calls that is at none of them is broken */
 #define SWEEP_NS NS_PER_S
 #define FAILED_STARTS_MAX 5
+#define SHORT_NS (15 * NS_PER_S)   /* no further runner is tried so long after one that could not be started */
 
 static void take_settings(struct pool *pool, const struct runner_setup *setup)
 {
 	pool->setup = *setup;
 	pool->runners_max = (size_t)config_int(setup->config, "runners");
+	pool->short_ns = 0;
 	pool->default_timeout_ms = config_int(setup->config, "timeout");
 	pool->kill_after_ms = config_int(setup->config, "kill_after");
 }
@@ -320,13 +322,37 @@ double pool_run_us(const struct pool *pool, uint64_t now)
 
 /* ---- handing out ------------------------------------------------------------------------------ */
 
+/* One could not be started, for want of memory or descriptors perhaps. What runs goes on, and nobody is to claim jobs for
+ * runners that will not come; without any the run is over. */
+static void no_runner(struct pool *pool, const struct deferred_error *err)
+{
+	if (pool->alive == 0) {
+		if (!pool->fatal.code)
+			pool->fatal = *err;
+		return;
+	}
+	if (!pool->short_ns)
+		pool->short_of = pool->runners_max;
+	if (!pool->short_told)
+		log_line(LOG_L_WARNING, "%s: %zu runners have to do for now, not %zu", err->message, pool->alive, pool->short_of);
+	pool->short_told = true;
+	pool->short_ns = clock_ns() + SHORT_NS;
+	pool->runners_max = pool->alive;
+	pool->failed_starts = 0;
+}
+
+static void end_short(struct pool *pool)
+{
+	pool->short_ns = 0;
+	pool->runners_max = pool->short_of;
+}
+
 static void spawn(struct pool *pool, struct pool_member *m)
 {
 	struct deferred_error err = { 0 };
 
 	if (runner_spawn(&m->runner, &pool->setup, &err) < 0) {
-		if (!pool->fatal.code)
-			pool->fatal = err;
+		no_runner(pool, &err);
 		return;
 	}
 	m->spawned_ns = clock_ns();
@@ -335,6 +361,8 @@ static void spawn(struct pool *pool, struct pool_member *m)
 	m->idle_since_ns = m->spawned_ns;
 	m->cpu_at_ns = 0;
 	pool->alive++;
+	if (pool->alive == pool->runners_max && !pool->short_ns)
+		pool->short_told = false;
 }
 
 /* It is given nothing more; what it has not begun goes to others. */
@@ -524,7 +552,7 @@ static bool may_end(const struct pool *pool, const struct pool_member *m, size_t
 
 int pool_wait_ms(const struct pool *pool, uint64_t now)
 {
-	uint64_t deadline = UINT64_MAX;
+	uint64_t deadline = pool->short_ns ? pool->short_ns : UINT64_MAX;
 	size_t staying = count_staying(pool);
 
 	for (size_t i = 0; i < pool->places; i++) {
@@ -620,7 +648,7 @@ static void pass_over(struct pool *pool, const char *file)
 static void bury(struct pool *pool, struct pool_member *m, int status)
 {
 	struct deferred_error err = { 0 };
-	bool was_ready;
+	bool was_ready, failed;
 	const char *loading;
 	int rc;
 
@@ -634,16 +662,20 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		log_line(LOG_L_ERROR, "plugin '%s' not loaded: it %s while being loaded", loading,
 			 runner_killed(m->runner) ? "hung" : "crashed");
 		pass_over(pool, loading);
-	} else if (!was_ready && !m->retired && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
-		error_set(&pool->fatal, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
-			  WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		error_hint(&pool->fatal, "is '%s' there and executable?", pool->setup.program);
 	}
+	failed = !loading && !was_ready && !m->retired;
 	collect(pool, m->runner);
 	pool_add_first(pool, runner_recall(m->runner));
 	runner_free(m->runner);
 	m->runner = NULL;
 	pool->alive--;
+	if (failed && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
+		error_clear(&err);
+		error_set(&err, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
+			  WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		error_hint(&err, "is '%s' there and executable?", pool->setup.program);
+		no_runner(pool, &err);
+	}
 }
 
 static size_t known_pids(const struct pool *pool, pid_t *pids, size_t max)
@@ -745,6 +777,8 @@ void pool_tick(struct pool *pool, uint64_t now)
 {
 	size_t staying = count_staying(pool);
 
+	if (pool->short_ns && now >= pool->short_ns)
+		end_short(pool);
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
 

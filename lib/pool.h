@@ -18,6 +18,9 @@
 struct pool {
 	struct runner_setup setup;
 	size_t runners_max;    /* so many live at the same time, at most */
+	size_t short_of;       /* what that was before one more could not be started */
+	uint64_t short_ns;     /* until then no more are tried; 0: not so */
+	bool short_told;
 	size_t runners_keep;   /* so many stay, once started, however long they have nothing to do */
 	uint64_t idle_ns;      /* the others are retired after that long; 0: never */
 	int64_t default_timeout_ms, kill_after_ms;

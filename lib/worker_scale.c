@@ -109,6 +109,8 @@ static size_t next_step(const struct worker *w)
 	const struct worker_scale *s = &w->scale;
 	size_t n = 2 * w->pool.runners_max, limit = cpu_limit(s);
 
+	if (w->pool.short_ns)
+		return w->pool.runners_max;
 	if (limit < s->min)
 		limit = s->min;
 	return n < limit ? n : limit > w->pool.runners_max ? limit : w->pool.runners_max;
@@ -168,7 +170,7 @@ void worker_scale(struct worker *w, uint64_t now)
 	struct worker_scale *s = &w->scale;
 	size_t busy;
 
-	if (!ranges(s))
+	if (!ranges(s) || w->pool.short_ns)
 		return;
 	busy = pool_busy(&w->pool);
 	if (busy > s->busy_max)
@@ -187,7 +189,7 @@ uint64_t worker_scale_deadline(const struct worker *w)
 	const struct worker_scale *s = &w->scale;
 	uint64_t ns = UINT64_MAX;
 
-	if (!ranges(s))
+	if (!ranges(s) || w->pool.short_ns)
 		return ns;
 	if (w->pool.runners_max > s->min && s->idle_ns > 0)
 		ns = s->window_ns + s->idle_ns;

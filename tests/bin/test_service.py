@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -103,6 +104,23 @@ def test_no_runner_is_started_before_there_is_work_and_one_stays_warm_after_it(d
     done(db, db.defer("noop"))
     assert db.orphans() == pid
     stop(run)
+    ledger(db)
+
+
+@pytest.mark.parametrize("number", ["30", "2..30"])
+def test_one_runner_more_than_there_is_room_for_ends_nothing(db, number):
+    """It used to end the run, and the jobs under way with it."""
+    running = "select count(*) from deferred.__deferred_hot where receipt is not null"
+    run = service(db, "--runners", number, "--grace", "200ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50)))
+    jobs = [db.defer("sleep", '{"ms": 4000}') for _ in range(30)]
+    wait_for(lambda: "have to do for now" in run.output() or not run.alive(), 20)
+    assert run.alive(), run.output()
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") >= 4, 20)
+    assert run.alive() and "interrupted" not in run.output()
+    assert run.output().count("have to do for now") == 1, run.output()
+    wait_for(lambda: db.one(running) == runners(db), 10, "no more are claimed than can be run")
+    stop(run)
+    assert len(jobs) > db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'")
     ledger(db)
 
 
