@@ -381,6 +381,7 @@ int main(int argc, char **argv)
 	program_open_descriptors();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
+	signal(SIGCHLD, SIG_DFL); /* who started us may have it ignored, and the kernel would reap our children */
 	log_init(check_deferred.name, LOG_L_INFO);
 	rc = program_read_line(&line, &check_deferred, argc, argv);
 	if (rc < 0) {

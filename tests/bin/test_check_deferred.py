@@ -493,6 +493,16 @@ def test_it_works_in_the_bare_environment_of_cron_with_all_descriptors_closed(db
     ledger(db)
 
 
+def test_it_does_not_matter_which_signals_its_parent_ignores(db):
+    """With SIGCHLD ignored the kernel reaps: it never learned that its children had ended."""
+    ignored = signal.SIGCHLD, signal.SIGUSR1
+    ok, bad = db.defer("noop"), db.defer("crash", max_attempts=1)
+    done = db.run(["check_deferred", "--cnt", "0"], preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in ignored], timeout=20)
+    assert done.returncode == 0, done.stderr
+    assert [db.log(ok), db.log(bad)] == [[(1, "ok")], [(1, "crashed")]]
+    ledger(db)
+
+
 def test_the_server_stopped_in_the_middle_of_a_run(own_server):
     db = own_server
     db.config('reconnect = "1s"\n')
