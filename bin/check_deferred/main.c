@@ -142,7 +142,7 @@ struct run {
 	char instance[PATH_MAX + 300];
 	char host[256];
 	sigset_t signals;
-	int refused; /* exit code for what before_work() found; 0: none */
+	bool began; /* there was work */
 };
 
 static struct run run;
@@ -289,6 +289,7 @@ static int before_work(void *data, struct deferred_error *err)
 	runner_init_process();
 	if (run.pidfile.unclean || run.pidfile.replaced)
 		runner_sweep_instance(run.instance);
+	run.began = true;
 	return 0;
 }
 
@@ -365,8 +366,9 @@ static int run_with_pidfile(void)
 	summarize(&summary);
 	if (rc < 0)
 		program_complain(&err, 0);
-	/* After a failure the next start must look for what is left of us. */
-	if (rc == 0)
+	/* After a failure the next start must look for what is left of us; and where nothing was due, for what is left of the one
+	 * that died before us. */
+	if (rc == 0 && (run.began || !run.pidfile.unclean))
 		pidfile_release(&run.pidfile);
 	return exit_code_of(rc);
 }

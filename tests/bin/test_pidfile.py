@@ -100,3 +100,19 @@ def test_a_copy_that_does_not_answer_sigterm_is_killed_after_the_grace_period(db
     successor.signal(signal.SIGTERM)
     assert successor.wait(20) == 0
     ledger(db)
+
+
+def test_what_a_killed_copy_left_is_ended_even_if_nothing_is_due_in_between(db):
+    db.config('function "svc" { command = {"/bin/sh", "-c", "sleep 777 & wait"} }\n')
+    job = db.defer("svc")
+    run = started(db)
+    wait_for(lambda: len(db.orphans()) >= 3, 20, "runner, shell and sleep")
+    run.kill()
+    wait_for(lambda: len(db.orphans()) == 1, 10, "the sleep is left")
+    assert db.one("select deferred.cancel(%s)", job)
+    assert db.run(["check_deferred"]).returncode == 0
+    assert content(db), "the mark for the next start with work is still there"
+    db.defer("noop")
+    assert db.run(["check_deferred"]).returncode == 0
+    assert db.orphans() == [] and content(db) == ""
+    ledger(db)
