@@ -44,11 +44,11 @@ void worker_idle_wake(struct worker *w, uint64_t now)
 
 uint64_t worker_idle_deadline(const struct worker *w)
 {
-	uint64_t ns = w->idle.keep_ns;
+	uint64_t ns = w->stopping ? UINT64_MAX : w->idle.keep_ns;
 
 	if (!w->loop)
 		return UINT64_MAX;
-	if (w->exhausted && next_look_ns(w) < ns)
+	if (w->exhausted && !w->stopping && next_look_ns(w) < ns)
 		ns = next_look_ns(w);
 	return worker_listen_deadline(w) < ns ? worker_listen_deadline(w) : ns;
 }

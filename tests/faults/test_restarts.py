@@ -242,6 +242,22 @@ def terminate_workers(db):
     db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()")
 
 
+def test_one_that_is_to_stop_sleeps_while_its_job_ends(db):
+    db.config(SETTINGS + 'function "slow" { command = {"/bin/sleep", "60"} }\n')
+    run = service(db, "--grace", "1min")
+    db.defer("slow")
+    wait_for(lambda: len(db.orphans()) == 2, 20, "a runner, and the command")
+    run.signal(signal.SIGTERM)
+    wait_for(lambda: "asked to stop" in run.output())
+    terminate_workers(db)  # housekeeping is due at once after a reconnection
+    wait_for(lambda: "connected again" in run.output())
+    before = cpu_ns(run.pid)
+    time.sleep(1)
+    assert (cpu_ns(run.pid) - before) / 1e9 < 0.1
+    stop(run)  # asked twice
+    ledger(db)
+
+
 def test_a_registration_that_a_failover_lost_is_made_again(db):
     db.config(SETTINGS)
     run = service(db)
