@@ -273,13 +273,15 @@ void hold_sigterm(sigset_t *before)
 }
 
 static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
-						  const struct deferred_call *call, const int pair[2], const sigset_t *mask)
+						  const struct deferred_call *call, pid_t parent, const int pair[2], const sigset_t *mask)
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
 	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
 	int64_t files = tighter(fn ? fn->fn.files : 0, state.start.files);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EX_OSERR); /* it died before that */
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (dup2(pair[1], FRAME_SOCKET_FD) < 0)
 		_exit(EX_OSERR);
@@ -308,7 +310,7 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 	struct rusage ru;
 	int pair[2], pidfd, status;
 	sigset_t mask;
-	pid_t pid;
+	pid_t self = getpid(), pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 		cannot_fork(slot);
@@ -317,7 +319,7 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 	hold_sigterm(&mask);
 	pid = fork();
 	if (pid == 0)
-		run_in_child(slot, fn, command, call, pair, &mask);
+		run_in_child(slot, fn, command, call, self, pair, &mask);
 	close(pair[1]);
 	pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0) {

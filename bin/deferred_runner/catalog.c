@@ -130,13 +130,15 @@ static char *read_all(int fd, size_t *len)
 	return text;
 }
 
-static void __attribute__((noreturn)) survey(int fd)
+static void __attribute__((noreturn)) survey(pid_t parent, int fd)
 {
 	char *text = NULL;
 	size_t len = 0;
 	FILE *entries = open_memstream(&text, &len), *out = fdopen(fd, "w");
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EX_OSERR); /* it died before that */
 	if (!entries || !out)
 		_exit(EX_OSERR);
 	load_all(entries);
@@ -183,12 +185,12 @@ static void load_apart(void)
 {
 	int ends[2], status = 0;
 	size_t len;
-	pid_t pid;
+	pid_t self = getpid(), pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0 || (pid = fork()) < 0)
 		_exit(EX_OSERR);
 	if (pid == 0)
-		survey(ends[1]);
+		survey(self, ends[1]);
 	close(ends[1]);
 	catalog.text = read_all(ends[0], &len);
 	close(ends[0]);

@@ -51,12 +51,14 @@ static bool read_output(struct output *out)
 	return true;
 }
 
-static void exec_command(const struct command *command, const struct deferred_call *call, int in, int out, int err, int progress)
+static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out, int err, int progress)
 {
 	char number[32];
 	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EX_OSERR); /* it died before that */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
@@ -216,7 +218,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	struct progress progress = { 0 };
 	int bell = FRAME_STOP_FD;
 	sigset_t mask;
-	pid_t pid = -1;
+	pid_t self = getpid(), pid = -1;
 
 	hold_sigterm(&mask);
 
@@ -226,7 +228,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 		goto done;
 	}
 	if (pid == 0)
-		exec_command(command, call, in, out_pipe[1], err_pipe[1], progress_pipe[1]);
+		exec_command(command, call, self, in, out_pipe[1], err_pipe[1], progress_pipe[1]);
 	exited = (int)syscall(SYS_pidfd_open, pid, 0);
 	close(out_pipe[1]);
 	close(err_pipe[1]);
