@@ -411,6 +411,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.receipt = fixed.receipt;
 
 	command = find_command(call.fn);
+	error_clear(&err);
 	fn = command ? NULL : catalog_find(call.fn, &err);
 	state.plugin = fn ? fn->plugin : NULL;
 	if (!command && !fn) {

@@ -6,6 +6,7 @@ P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, wh
 import contextlib
 import fcntl
 import os
+import re
 import resource
 import shutil
 import signal
@@ -429,6 +430,25 @@ def test_a_runner_that_forks_for_each_job_has_no_plugin_it_was_not_asked_for(db)
     run.signal(signal.SIGTERM)
     assert run.wait(60) == 0, run.output()
     db.run(["deferred", "cancel", *jobs])
+    ledger(db)
+
+
+def test_why_a_function_cannot_be_loaded_is_told_of_that_function(db):
+    folder = db.plugins("unruly")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nfunction "quick" { command = {"/bin/true"} }\n')
+    run = db.spawn(["check_deferred", "--loop", "--isolate", "job"])
+    warm = db.defer("quick")
+    wait_for(lambda: db.log(warm))
+    for name in "sample.so", "unruly.so":
+        with open(os.path.join(folder, name), "r+b") as f:
+            f.write(b"\0" * 64)
+    for fn, name in ("noop", "sample.so"), ("print", "unruly.so"):
+        job = db.defer(fn, max_attempts=1)
+        wait_for(lambda: db.log(job))
+        error = db.one("select error from deferred.__deferred_log where job_id = %s", job)
+        assert re.findall(r"\w+\.so", error) == [name]
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
     ledger(db)
 
 
