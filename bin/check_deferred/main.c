@@ -383,6 +383,8 @@ int main(int argc, char **argv)
 	program_open_descriptors();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
+	signal(SIGUSR1, SIG_IGN); /* sent by mistake they would end it, and what runs */
+	signal(SIGUSR2, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* who started us may have it ignored, and the kernel would reap our children */
 	log_init(check_deferred.name, LOG_L_INFO);
 	rc = program_read_line(&line, &check_deferred, argc, argv);

@@ -503,6 +503,17 @@ def test_it_does_not_matter_which_signals_its_parent_ignores(db):
     ledger(db)
 
 
+def test_signals_that_mean_nothing_to_it_do_not_end_it(db):
+    job = db.defer("sleep", '{"ms": 500}')
+    run = db.spawn(["check_deferred"])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"))
+    run.signal(signal.SIGUSR1)
+    run.signal(signal.SIGUSR2)
+    assert run.wait(20) == 0, run.output()
+    assert db.log(job) == [(1, "ok")]
+    ledger(db)
+
+
 def test_the_server_stopped_in_the_middle_of_a_run(own_server):
     db = own_server
     db.config('reconnect = "1s"\n')
