@@ -31,17 +31,24 @@ int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
 	return rc;
 }
 
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
+
+const char *migrate_versions(void)
+{
+	return MIGRATE_VERSION_MIN == MIGRATE_VERSION_MAX ? TEXT(MIGRATE_VERSION_MAX) : TEXT(MIGRATE_VERSION_MIN) " to " TEXT(MIGRATE_VERSION_MAX);
+}
+
 /* A version outside of what this program works with. */
 static int refuse(int version, struct deferred_error *err)
 {
 	if (version == 0)
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "the database has no schema \"deferred\" yet, this program works with version %d to %d",
-			  MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
+			  "the database has no schema \"deferred\" yet, this program works with version %s", migrate_versions());
 	else
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "schema of the database has version %d, this program works with %d to %d", version,
-			  MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
+			  "schema of the database has version %d, this program works with %s", version,
+			  migrate_versions());
 	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one"
 						      : "run: deferred migrate");
 	return DEFERRED_ESCHEMA;

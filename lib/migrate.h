@@ -16,6 +16,9 @@
 
 #define MIGRATE_VERSION_MAX 7
 
+/* Both as text: "7", or "6 to 7" where they differ. */
+const char *migrate_versions(void);
+
 /*
  * migrate_version - version of the schema; 0: there is none.
  *

@@ -60,7 +60,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			usage(program);
 			return 0;
 		case OPT_VERSION:
-			printf("%s %s, schema %d to %d\n", program->name, DEFERRED_VERSION, MIGRATE_VERSION_MIN, MIGRATE_VERSION_MAX);
+			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
 			return 0;
 		case '?':
 			fprintf(stderr, "Try '%s --help'.\n", program->name);

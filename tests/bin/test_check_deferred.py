@@ -433,7 +433,7 @@ def test_a_wrong_config_file_is_refused_with_its_line(db, text, says):
 
 
 def test_help_and_version(db):
-    for option, says in ("--help", "--pidfile"), ("--version", "0.1.0"):
+    for option, says in ("--help", "--pidfile"), ("--version", "0.1.0, schema"):
         done = db.run(["check_deferred", option])
         assert done.returncode == 0 and says in done.stdout and done.stderr == ""
 

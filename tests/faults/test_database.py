@@ -507,7 +507,7 @@ def test_d14_a_schema_that_does_not_fit_is_refused_before_anything_is_claimed(db
     db.sql(SCHEMAS[kind])
     done = check(db, code=78)
     if kind == "newer":
-        assert "9999" in done.stderr and re.search(r"works with \d+ to \d+", done.stderr)
+        assert "9999" in done.stderr and re.search(r"works with \d+( to \d+)?\b", done.stderr)
     else:
         assert "migrate" in done.stderr or kind == "missing column"
     if kind != "none at all":
