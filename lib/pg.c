@@ -83,7 +83,7 @@ static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const c
 	if (conninfo && *conninfo) {
 		*opts = PQconninfoParse(conninfo, &why);
 		if (!*opts) {
-			error_set(err, DEFERRED_ECONNECT, "connect", "invalid connection string: %.*s", why ? (int)strcspn(why, "\n") : 0, why ? why : "");
+			error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", why ? (int)strcspn(why, "\n") : 0, why ? why : "");
 			PQfreemem(why);
 			return DEFERRED_ECONNECT;
 		}

@@ -26,8 +26,10 @@ struct pg_result;
 /*
  * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
  * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
- * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT.
+ * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT, with
+ * PG_CONNINFO in err->where if conninfo itself is wrong.
  */
+#define PG_CONNINFO "conninfo"
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
 
 /* The same without waiting: call pg_open_poll() whenever pg_fd() has one of pg_events(), until *done. */

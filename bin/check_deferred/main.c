@@ -9,6 +9,7 @@
 #include "config.h"
 #include "log.h"
 #include "notify.h"
+#include "pg.h"
 #include "pidfile.h"
 #include "plugin.h"
 #include "program.h"
@@ -57,8 +58,28 @@ static const struct program check_deferred = {
 	.options = options, .options_len = sizeof(options) / sizeof(options[0]), .list = "queue",
 };
 
+/* What the server refuses and will refuse again until somebody changes something. */
+struct refusal {
+	const char *sqlstate;
+	int exit_code;
+	const char *remedy;
+};
+
+static const struct refusal *find_refusal(const struct deferred_error *err)
+{
+	static const struct refusal refusals[] = {
+		{ "42501", EX_NOPERM, "grant deferred_worker to ROLE" },
+		{ "25006", EX_CONFIG, "name the server that takes writes, or all of them with target_session_attrs=read-write" },
+	};
+
+	for (size_t i = 0; err->code == DEFERRED_EDB && i < sizeof(refusals) / sizeof(refusals[0]); i++)
+		if (strcmp(err->sqlstate, refusals[i].sqlstate) == 0)
+			return &refusals[i];
+	return NULL;
+}
+
 /* Exit codes are interface: each is listed in check_deferred(1). */
-static int exit_code_of(int code)
+static int exit_code_of(int code, const struct deferred_error *err)
 {
 	switch (code) {
 	case 0:
@@ -71,6 +92,10 @@ static int exit_code_of(int code)
 	case DEFERRED_ENOMEM:
 	case DEFERRED_ESYSTEM:
 		return EX_OSERR;
+	case DEFERRED_ECONNECT:
+		return strcmp(err->where, PG_CONNINFO) == 0 ? EX_CONFIG : EX_UNAVAILABLE;
+	case DEFERRED_EDB:
+		return find_refusal(err) ? find_refusal(err)->exit_code : EX_UNAVAILABLE;
 	default:
 		return EX_UNAVAILABLE;
 	}
@@ -364,13 +389,16 @@ static int run_with_pidfile(void)
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	summarize(&summary);
-	if (rc < 0)
+	if (rc < 0) {
+		if (find_refusal(&err))
+			error_hint(&err, "%s", find_refusal(&err)->remedy);
 		program_complain(&err, 0);
+	}
 	/* After a failure the next start must look for what is left of us; and where nothing was due, for what is left of the one
 	 * that died before us. */
 	if (rc == 0 && (run.began || !run.pidfile.unclean))
 		pidfile_release(&run.pidfile);
-	return exit_code_of(rc);
+	return exit_code_of(rc, &err);
 }
 
 int main(int argc, char **argv)

@@ -408,7 +408,7 @@ def test_a_suspicious_pidfile_is_refused_before_anything_is_done(db, make, code)
     (["--plugin-dir", "/nonexistent/plugins"], 78, "/nonexistent/plugins"),
     (["--db", "host=/nonexistent dbname=x"], 69, "/nonexistent"),
     (["--db", "host=127.0.0.1 port=1 dbname=x connect_timeout=2"], 69, "127.0.0.1"),
-    (["--db", "nonsense"], 69, "nonsense"),
+    (["--db", "nonsense"], 78, "nonsense"),
 ] + ([(["--user", "no-such-user"], 78, "no-such-user")] if os.geteuid() == 0 else []))
 def test_bad_input_has_its_message_and_exit_code(db, args, code, says):
     db.defer("noop")
@@ -512,6 +512,23 @@ def test_signals_that_mean_nothing_to_it_do_not_end_it(db):
     assert run.wait(20) == 0, run.output()
     assert db.log(job) == [(1, "ok")]
     ledger(db)
+
+
+def test_what_the_database_will_refuse_again_is_no_server_that_was_lost(db):
+    db.defer("noop")
+    done = db.run(["check_deferred"], env={"DEFERRED_DB": "nonsense"})
+    assert done.returncode == 78 and "invalid connection string" in done.stderr
+    role = "t_" + db.name
+    db.sql(f"create role {role} login")
+    try:
+        done = db.run(["check_deferred"], env={"DEFERRED_DB": db.conninfo + f" user={role}"})
+        assert done.returncode == 77 and "permission denied" in done.stderr and "(grant deferred_worker to ROLE)" in done.stderr
+    finally:
+        db.sql(f"drop role {role}")
+    db.sql(f"alter database {db.name} set default_transaction_read_only = on")
+    done = db.run(["check_deferred"])
+    assert done.returncode == 78 and "read-only" in done.stderr and "target_session_attrs=read-write" in done.stderr
+    assert db.log() == []
 
 
 def test_the_server_stopped_in_the_middle_of_a_run(own_server):
