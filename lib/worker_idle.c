@@ -4,10 +4,25 @@
 #include "clock.h"
 #include "log.h"
 #include "migrate.h"
+#include "store_admin.h"
 
 #include <unistd.h>
 
 #define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
+
+/* A queue is made by the first job deferred to it, so one that is not there may be misspelt, or early. */
+static void tell_missing_queues(struct worker *w)
+{
+	for (size_t i = 0; i < w->scope.queues_len; i++) {
+		struct pg_result *res;
+
+		if (store_admin_queue_ls(w->pg, w->scope.queues[i], &res, NULL) < 0)
+			return; /* what comes next tells why */
+		if (pg_rows(res) == 0)
+			log_line(LOG_L_WARNING, "queue \"%s\" is not there yet: it comes with the first job deferred to it", w->scope.queues[i]);
+		pg_result_free(res);
+	}
+}
 
 void worker_idle_set_up(struct worker *w)
 {
@@ -21,6 +36,8 @@ void worker_idle_set_up(struct worker *w)
 	w->idle.poll_ns = 0;
 	w->idle.interval.interval_ms = 0;
 	w->listen.wanted = config_flag(c, "listen");
+	if (w->pg && !w->worker_id)
+		tell_missing_queues(w); /* the run begins: no cycle is under way */
 }
 
 /* ---- when to look again ------------------------------------------------------------------------- */

@@ -108,7 +108,36 @@ struct settings {
 	size_t queues_len;
 };
 
-static int split_queues(struct settings *s)
+static bool given_as_option(const struct settings *s, const char *setting)
+{
+	for (size_t i = 0; i < check_deferred.options_len; i++)
+		if (strcmp(check_deferred.options[i].setting, setting) == 0)
+			return s->line->given[i] != NULL;
+	return false;
+}
+
+/* The rule is that of the database, where it stands in deferred.defer(). */
+static bool is_queue_name(const char *name)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+	size_t len = strspn(name, letters);
+
+	return len > 0 && len <= 88 && name[len] == '\0' && name[0] != '.' && name[0] != '-';
+}
+
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t");
+	for (end = text + strlen(text); end > text && strchr(" \t", end[-1]); end--)
+		;
+	*end = '\0';
+	return text;
+}
+
+/* Returns 0, or an exit code with err. A name that no queue can have would be waited for in vain. */
+static int split_queues(struct settings *s, struct deferred_error *err)
 {
 	const char *text = config_text(s->config, "queue");
 	char *save = NULL;
@@ -117,10 +146,19 @@ static int split_queues(struct settings *s)
 		return 0;
 	s->queues_text = strdup(text);
 	s->queues = calloc(strlen(text) + 1, sizeof(*s->queues));
-	if (!s->queues_text || !s->queues)
-		return -1;
-	for (char *q = strtok_r(s->queues_text, ", \t", &save); q; q = strtok_r(NULL, ", \t", &save))
+	if (!s->queues_text || !s->queues) {
+		error_set(err, DEFERRED_ENOMEM, "config", "out of memory");
+		return EX_OSERR;
+	}
+	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
+		q = trim(q);
+		if (!is_queue_name(q)) {
+			error_set(err, DEFERRED_ECONFIG, "config", "setting \"queue\": \"%.100s\" cannot be the name of a queue", q);
+			error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"; several are separated by commas");
+			return given_as_option(s, "queue") ? EX_USAGE : EX_CONFIG;
+		}
 		s->queues[s->queues_len++] = q;
+	}
 	return 0;
 }
 
@@ -143,11 +181,7 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 		return rc;
 	if (check_intervals(s->config, err) < 0)
 		return EX_CONFIG;
-	if (split_queues(s) < 0) {
-		error_set(err, DEFERRED_ENOMEM, "config", "out of memory");
-		return EX_OSERR;
-	}
-	return 0;
+	return split_queues(s, err);
 }
 
 static void free_settings(struct settings *s)

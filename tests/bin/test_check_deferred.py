@@ -531,6 +531,31 @@ def test_what_the_database_will_refuse_again_is_no_server_that_was_lost(db):
     assert db.log() == []
 
 
+@pytest.mark.parametrize("name", ["a b", "-a", ".a", "a/b", "a" * 89, "\u00e4", "a,b c"])
+def test_a_name_that_no_queue_can_have_is_refused(db, name):
+    done = db.run(["check_deferred", "--queue", name])
+    assert done.returncode == 64 and "cannot be the name of a queue" in done.stderr
+    db.config(f'queue = "{name}"\n')
+    done = db.run(["check_deferred"])
+    assert done.returncode == 78 and "cannot be the name of a queue" in done.stderr
+
+
+def test_a_queue_that_is_not_there_is_named_when_there_is_work(db):
+    """At once with --loop. A start with nothing due asks for nothing, and says nothing."""
+    args = ["check_deferred", "--queue", " mail , nosuch,a.B-9_"]
+    says = r'warning: queue "(.*)" is not there yet: it comes with the first job deferred to it'
+    assert db.run(args).stderr == ""
+    db.defer("noop", queue="mail")
+    db.defer("noop", queue="a.B-9_")
+    done = db.run(args)
+    assert done.returncode == 0 and re.findall(says, done.stderr) == ["nosuch"], done.stderr
+    service = db.spawn([*args, "--loop"])
+    wait_for(lambda: re.findall(says, service.output()) == ["nosuch"])
+    service.signal(signal.SIGTERM)
+    assert service.wait(20) == 0
+    ledger(db)
+
+
 def test_the_server_stopped_in_the_middle_of_a_run(own_server):
     db = own_server
     db.config('reconnect = "1s"\n')
