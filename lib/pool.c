@@ -879,6 +879,19 @@ void pool_each_progress(const struct pool *pool, void (*f)(void *data, const str
 			f(data, &progress);
 }
 
+void pool_each_running(const struct pool *pool, void (*f)(void *data, const struct job *job), void *data)
+{
+	for (size_t i = 0; i < pool->places; i++) {
+		const struct job *job;
+		uint64_t started;
+		int64_t timeout;
+
+		job = pool->member[i].runner ? runner_running(pool->member[i].runner, &started, &timeout) : NULL;
+		if (job)
+			f(data, job);
+	}
+}
+
 bool pool_remove_file(struct pool *pool, const char *path)
 {
 	for (size_t i = 0; i < pool->places; i++) {

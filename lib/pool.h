@@ -118,6 +118,9 @@ void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, con
  * kill those that were taken. */
 void pool_end_gone(struct pool *pool, uint64_t now);
 
+/* For each job that is being run. */
+void pool_each_running(const struct pool *pool, void (*f)(void *data, const struct job *job), void *data);
+
 /* For each job that is being run and whose function has said how far it is. */
 void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct runner_progress *progress), void *data);
 

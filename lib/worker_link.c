@@ -135,7 +135,7 @@ static uint64_t connect_limit_ns(const struct worker *w)
 	return w->loop || half > CONNECT_LIMIT_NS ? CONNECT_LIMIT_NS : half;
 }
 
-void worker_connect_again(struct worker *w, uint64_t now)
+static void try_again(struct worker *w, uint64_t now)
 {
 	struct deferred_error err = { 0 };
 	bool done = false;
@@ -175,4 +175,28 @@ void worker_connect_again(struct worker *w, uint64_t now)
 		w->idle.keep_ns = 0;
 		worker_look_again(w);
 	}
+}
+
+static void tell_cut_off(void *data, const struct job *job)
+{
+	(void)data;
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again", (long long)job->id, job->fn,
+		 job->attempt);
+}
+
+/* Nobody else can name them: the log of the database has nothing of these attempts. */
+static void tell_unrecorded(const struct worker *w)
+{
+	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
+			 (long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+	pool_each_running(&w->pool, tell_cut_off, NULL);
+}
+
+void worker_connect_again(struct worker *w, uint64_t now)
+{
+	try_again(w, now);
+	/* The run ends in this turn: see turn(). */
+	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect"))
+		tell_unrecorded(w);
 }

@@ -96,6 +96,20 @@ def test_d2_a_defer_with_a_key_can_be_repeated_when_its_answer_was_lost(db, clus
     ledger(db)
 
 
+def test_d1_results_that_are_lost_with_the_server_are_named(own_server, recorded_on):
+    db, recorded = own_server, recorded_on(own_server)
+    db.config('reconnect = "2s"\n')
+    ends, = recorded.defer(1, ms=1000)
+    goes_on, = recorded.defer(1, ms=60000)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
+    wait_for(lambda: len(recorded.starts()) == 2)
+    db.stop("immediate")
+    assert run.wait(60) == 69, run.output()
+    assert f"warning: job {ends} record attempt 1: its outcome (ok) could not be recorded" in run.output(), run.output()
+    assert f"warning: job {goes_on} record attempt 1: cut off" in run.output(), run.output()
+    assert run.output().count("for the server is lost") == 2, run.output()
+
+
 def terminated_sessions(recorded, jobs, times):
     db = recorded.db
     db.config('reconnect = "20s"\n')
