@@ -306,9 +306,9 @@ static void drop_place(char *list, int i)
 }
 
 /* What this connection was told, whether by conninfo, the environment or a service file, without the place it is at. */
-static void take_places(struct places *p, const PGconn *conn)
+static void take_places(struct places *p, PGconn *conn)
 {
-	PQconninfoOption *opts = PQconninfo((PGconn *)conn);
+	PQconninfoOption *opts = PQconninfo(conn);
 	int at;
 
 	memset(p, 0, sizeof(*p));

@@ -27,7 +27,7 @@
 #define OUTPUT_LINE_MAX 1024
 #define TAIL_MAX 2048
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
-#define READS_MAX 16               /* a pipe holds no more than so many reads of 4 KiB take, unless it was made larger */
+#define READS_MAX 17               /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
 #define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
 
 /* What came in for a call so far. */
