@@ -2,6 +2,7 @@
 #include "pg.h"
 
 #include "clock.h"
+#include "pg_connect.h"
 
 #include <endian.h>
 #include <libpq-fe.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
@@ -47,73 +47,6 @@ struct pg {
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
-struct keywords {
-	const char *key[64], *value[64];
-	int n;
-};
-
-static void keyword(struct keywords *k, const char *key, const char *value)
-{
-	if (k->n < 63) {
-		k->key[k->n] = key;
-		k->value[k->n++] = value;
-	}
-}
-
-static bool given(const PQconninfoOption *opts, const char *key)
-{
-	for (; opts && opts->keyword; opts++)
-		if (strcmp(opts->keyword, key) == 0)
-			return opts->val != NULL;
-	return false;
-}
-
-/* The caller's words win; ours stand where it is silent. But all text here is UTF-8, and in another encoding would be stored as
- * something else, without a word. */
-static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const char *conninfo, const char *program, struct deferred_error *err)
-{
-	static const char *const ours[][2] = {
-		{ "connect_timeout", "10" },   { "keepalives_idle", "30" }, { "keepalives_interval", "10" },
-		{ "keepalives_count", "3" },   { "tcp_user_timeout", "30000" },
-	};
-	char *why = NULL;
-
-	memset(k, 0, sizeof(*k));
-	*opts = NULL;
-	if (conninfo && *conninfo) {
-		*opts = PQconninfoParse(conninfo, &why);
-		if (!*opts) {
-			error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", why ? (int)strcspn(why, "\n") : 0, why ? why : "");
-			PQfreemem(why);
-			return DEFERRED_ECONNECT;
-		}
-	}
-	for (const PQconninfoOption *o = *opts; o && o->keyword; o++)
-		if (o->val && strcmp(o->keyword, "client_encoding") != 0)
-			keyword(k, o->keyword, o->val);
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		if (!given(*opts, ours[i][0]) && !(i == 0 && getenv("PGCONNECT_TIMEOUT")))
-			keyword(k, ours[i][0], ours[i][1]);
-	keyword(k, "client_encoding", "UTF8");
-	if (!given(*opts, "application_name") && !getenv("PGAPPNAME"))
-		keyword(k, "application_name", program);
-	return 0;
-}
-
-/* The first line of libpq's message, which is where the cause stands. */
-static int connect_failed(const struct pg *pg, bool in_time, struct deferred_error *err)
-{
-	const char *m = pg->conn ? PQerrorMessage(pg->conn) : "out of memory\n";
-
-	if (in_time)
-		error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"), m);
-	else
-		error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: server at \"%s\", port %s: timeout expired", PQhost(pg->conn),
-			  PQport(pg->conn));
-	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
-	return DEFERRED_ECONNECT;
-}
-
 /* Nothing the server says is printed: libpq would write it to standard error. */
 static void receive_notice(void *arg, const PGresult *res)
 {
@@ -124,119 +57,40 @@ static void receive_notice(void *arg, const PGresult *res)
 		pg->on_notice(pg->notice_data, state, text);
 }
 
-/* What is waited for one address, as libpq reads connect_timeout; 0: for ever. *simple: there is one host, and libpq minds nothing. */
-static int connect_timeout_ms(PGconn *conn, bool *simple)
-{
-	PQconninfoOption *opts = PQconninfo(conn);
-	long s = 0;
-
-	*simple = opts != NULL;
-	for (const PQconninfoOption *o = opts; o && o->keyword; o++) {
-		bool list = strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0;
-		char *end = NULL;
-
-		if (o->val && list && strchr(o->val, ','))
-			*simple = false;
-		if (!o->val || strcmp(o->keyword, "connect_timeout") != 0)
-			continue;
-		s = strtol(o->val, &end, 10);
-		if (end == o->val || *end)
-			*simple = false;
-	}
-	PQconninfoFree(opts);
-	return s <= 0 ? 0 : s < 2 ? 2000 : s < 86400 ? (int)s * 1000 : 86400 * 1000;
-}
-
-/* Until that socket is ready. False: the time is up. */
-static bool await_socket(PGconn *conn, short events, uint64_t end_ns)
-{
-	for (;;) {
-		struct pollfd fd = { PQsocket(conn), events, 0 };
-		uint64_t now = clock_ns();
-
-		if (end_ns && now >= end_ns)
-			return false;
-		if (poll(&fd, 1, end_ns ? (int)((end_ns - now) / NS_PER_MS) + 1 : -1) > 0)
-			return true;
-	}
-}
-
-/*
- * Wait for the connection begun. libpq's own way of waiting can be used with several hosts only at the price of beginning anew, for
- * the next one cannot be chosen from here. Of one host the next address can: an attempt whose socket is shut down has failed.
- * Returns false when the time was up.
- */
-static bool connect_wait(struct pg *pg)
-{
-	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-	char at[64] = "";
-	uint64_t end_ns = 0;
-	bool simple, late = false;
-	int timeout_ms = connect_timeout_ms(pg->conn, &simple);
-
-	if (!simple) {
-		PQreset(pg->conn);
-		return true;
-	}
-	while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-		const char *address = PQhostaddr(pg->conn);
-
-		if (timeout_ms && (!end_ns || (address && strcmp(address, at) != 0))) {
-			snprintf(at, sizeof(at), "%s", address ? address : "");
-			end_ns = clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-			late = false;
-		}
-		if (!await_socket(pg->conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, end_ns)) {
-			if (late || PQstatus(pg->conn) != CONNECTION_STARTED)
-				return false;
-			shutdown(PQsocket(pg->conn), SHUT_RDWR);
-			late = true;
-			end_ns += (uint64_t)timeout_ms * NS_PER_MS;
-		}
-		next = PQconnectPoll(pg->conn);
-	}
-	return !late || next == PGRES_POLLING_OK;
-}
-
-static int open_start(struct pg **out, const char *conninfo, const char *program, bool wait, struct deferred_error *err)
+static int open_begin(struct pg **out, const char *conninfo, const char *program, struct deferred_error *err)
 {
 	struct pg *pg = calloc(1, sizeof(*pg));
-	PQconninfoOption *opts = NULL;
-	struct keywords k;
 	int rc;
 
 	*out = NULL;
 	if (!pg)
 		return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
-	rc = connect_keywords(&k, &opts, conninfo, program, err);
-	if (rc == 0) {
-		bool in_time = true;
-
-		/* Not PQconnectdbParams(), which leaves no moment to have notices kept quiet before there are some. */
-		pg->conn = PQconnectStartParams(k.key, k.value, 0);
-		pg->connecting = PGRES_POLLING_WRITING;
-		pg_on_notice(pg, NULL, NULL);
-		if (wait && PQstatus(pg->conn) != CONNECTION_BAD)
-			in_time = connect_wait(pg);
-		if (PQstatus(pg->conn) == CONNECTION_BAD || (wait && PQstatus(pg->conn) != CONNECTION_OK))
-			rc = connect_failed(pg, in_time, err);
-	}
-	PQconninfoFree(opts);
-	if (rc < 0)
+	rc = pg_connect_start(&pg->conn, conninfo, program, err);
+	if (rc < 0) {
 		pg_close(pg);
-	else
-		*out = pg;
-	return rc;
+		return rc;
+	}
+	pg->connecting = PGRES_POLLING_WRITING;
+	*out = pg;
+	return 0;
 }
 
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
 {
-	return open_start(pg, conninfo, program, true, err);
+	int rc = open_begin(pg, conninfo, program, err);
+
+	if (rc == 0)
+		rc = pg_connect_wait(&(*pg)->conn, conninfo, program, err);
+	if (rc < 0) {
+		pg_close(*pg);
+		*pg = NULL;
+	}
+	return rc;
 }
 
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
 {
-	return open_start(pg, conninfo, program, false, err);
+	return open_begin(pg, conninfo, program, err);
 }
 
 int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
@@ -244,112 +98,15 @@ int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
 	*done = false;
 	pg->connecting = PQconnectPoll(pg->conn);
 	if (pg->connecting == PGRES_POLLING_FAILED)
-		return connect_failed(pg, true, err);
+		return pg_connect_failed(pg->conn, err);
 	*done = pg->connecting == PGRES_POLLING_OK;
 	return 0;
 }
 
-/* Lists of a connection string: host, hostaddr and port have one place for each host; a single port is for all of them. */
-static const char *const lists[] = { "host", "hostaddr", "port" };
-#define LISTS (sizeof(lists) / sizeof(lists[0]))
-
-struct places {
-	char *list[LISTS]; /* NULL: not given */
-	int n;
-};
-
-static int count_places(const char *list)
-{
-	int n = 1;
-
-	for (; *list; list++)
-		n += *list == ',';
-	return n;
-}
-
-/* Where place i begins, and its length. */
-static char *place(char *list, int i, size_t *len)
-{
-	for (; i > 0; i--)
-		list += strcspn(list, ",") + 1;
-	*len = strcspn(list, ",");
-	return list;
-}
-
-static bool place_is(char *list, int i, const char *text)
-{
-	size_t len;
-	const char *p = place(list, i, &len);
-
-	return text && strlen(text) == len && memcmp(p, text, len) == 0;
-}
-
-/* The place that libpq is at; the first one where its words do not tell, as with a host left empty. */
-static int find_place(const struct places *p, const PGconn *conn)
-{
-	for (int i = 0; i < p->n; i++)
-		if ((!p->list[0] || place_is(p->list[0], i, PQhost(conn))) && (!p->list[1] || place_is(p->list[1], i, PQhostaddr(conn))) &&
-		    (!p->list[2] || count_places(p->list[2]) == 1 || place_is(p->list[2], i, PQport(conn))))
-			return i;
-	return 0;
-}
-
-static void drop_place(char *list, int i)
-{
-	size_t len;
-	char *p = place(list, i, &len);
-
-	if (p[len] == ',')
-		memmove(p, p + len + 1, strlen(p + len + 1) + 1);
-	else if (i > 0)
-		p[-1] = '\0';
-}
-
-/* What this connection was told, whether by conninfo, the environment or a service file, without the place it is at. */
-static void take_places(struct places *p, PGconn *conn)
-{
-	PQconninfoOption *opts = PQconninfo(conn);
-	int at;
-
-	memset(p, 0, sizeof(*p));
-	for (const PQconninfoOption *o = opts; o && o->keyword; o++)
-		for (size_t i = 0; i < LISTS; i++)
-			if (o->val && *o->val && strcmp(o->keyword, lists[i]) == 0)
-				p->list[i] = strdup(o->val);
-	PQconninfoFree(opts);
-	p->n = p->list[0] ? count_places(p->list[0]) : p->list[1] ? count_places(p->list[1]) : 1;
-	at = find_place(p, conn);
-	for (size_t i = 0; i < LISTS; i++)
-		if (p->list[i] && count_places(p->list[i]) > 1)
-			drop_place(p->list[i], at);
-	p->n = p->list[0] && !*p->list[0] ? 0 : p->n - 1; /* libpq would take no host for not given */
-}
-
 int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err)
 {
-	PQconninfoOption *opts = NULL;
-	struct places left;
-	struct keywords k;
-	int rc;
-
-	take_places(&left, pg->conn);
-	rc = left.n > 0 ? connect_keywords(&k, &opts, conninfo, program, err)
-			: error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: no answer");
-	for (size_t i = 0; rc == 0 && i < LISTS; i++)
-		if (left.list[i])
-			keyword(&k, lists[i], left.list[i]); /* the last one counts */
-	if (rc == 0) {
-		PQfinish(pg->conn);
-		pg->conn = PQconnectStartParams(k.key, k.value, 0);
-		pg->connecting = PGRES_POLLING_WRITING;
-		PQsetNoticeReceiver(pg->conn, receive_notice, pg);
-		if (!pg->conn || PQstatus(pg->conn) == CONNECTION_BAD)
-			rc = connect_failed(pg, true, err);
-	}
-	PQconninfoFree(opts);
-	for (size_t i = 0; i < LISTS; i++)
-		free(left.list[i]);
-	return rc;
+	pg->connecting = PGRES_POLLING_WRITING;
+	return pg_connect_next(&pg->conn, conninfo, program, err);
 }
 
 int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)

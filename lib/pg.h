@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg - connections, parameters and results; the only file to include libpq. The store_*.c files above
+ * pg - connections, parameters and results; with pg_connect.c the only file to include libpq. The store_*.c files above
  * it send the statements of sql/queries through it; nothing else does.
  *
  * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
@@ -103,8 +103,8 @@ void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t 
 void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
 
 /*
- * Have notices of the server handed to f, by sqlstate and message, borrowed for the call; f NULL: they are dropped. Without
- * a call of this libpq prints them.
+ * Have notices of the server handed to f, by sqlstate and message, borrowed for the call; f NULL, or without a
+ * call of this: they are dropped.
  */
 void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data);
 
