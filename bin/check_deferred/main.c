@@ -69,7 +69,7 @@ static const struct refusal *find_refusal(const struct deferred_error *err)
 {
 	static const struct refusal refusals[] = {
 		{ "42501", EX_NOPERM, "grant deferred_worker to ROLE" },
-		{ "25006", EX_CONFIG, "name the server that takes writes, or all of them with target_session_attrs=read-write" },
+		{ "25006", EX_UNAVAILABLE, "name the server that takes writes, or all of them with target_session_attrs=read-write" },
 	};
 
 	for (size_t i = 0; err->code == DEFERRED_EDB && i < sizeof(refusals) / sizeof(refusals[0]); i++)

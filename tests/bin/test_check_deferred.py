@@ -527,7 +527,7 @@ def test_what_the_database_will_refuse_again_is_no_server_that_was_lost(db):
         db.sql(f"drop role {role}")
     db.sql(f"alter database {db.name} set default_transaction_read_only = on")
     done = db.run(["check_deferred"])
-    assert done.returncode == 78 and "read-only" in done.stderr and "target_session_attrs=read-write" in done.stderr
+    assert done.returncode == 69 and "read-only" in done.stderr and "target_session_attrs=read-write" in done.stderr
     assert db.log() == []
 
 
