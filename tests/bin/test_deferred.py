@@ -569,14 +569,14 @@ def test_rights_decide_what_a_role_may_do(db):
             ok(db.run(["deferred", *args], env=viewing))
             ok(db.run(["deferred", *args], env=working))
         fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_worker to {viewer}\n")
-        fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to {viewer}\n")
+        fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to \"{viewer}\"\n")
         assert "secret" in ok(db.run(["deferred", "show", job], env=working))
         ok(db.run(["deferred", "retry", own], env=working))
         fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_owner to {worker}\n")
         fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "ls"], env=nothing), NOPERM, f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "pause", "default"], env=viewing), NOPERM, f"\nhint: grant deferred_worker to {viewer}\n")
-        fails(db.run(["deferred", "add", "noop"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to {nobody}\n")
+        fails(db.run(["deferred", "add", "noop"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to \"{nobody}\"\n")
         db.sql("insert into deferred.__deferred_grant (role, fn) values (%s, 'echo')", producer)
         result = db.run(["deferred", "add", "noop"], env=producing)  # what is refused to who has the role is something else
         assert result.returncode == NOPERM and "grant deferred_" not in result.stderr
