@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "log.h"
+#include "orphan.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -692,7 +693,7 @@ static void sweep(struct pool *pool)
 {
 	pid_t pids[256]; /* of the largest pool */
 
-	runner_sweep_orphans(pids, known_pids(pool, pids, sizeof(pids) / sizeof(pids[0])));
+	orphan_sweep(pids, known_pids(pool, pids, sizeof(pids) / sizeof(pids[0])));
 	pool->sweep_ns = clock_ns();
 }
 

@@ -121,11 +121,4 @@ void runner_quit(struct runner *runner);
  * comes back by runner_recall(). Returns the plugin file that it died in loading, else NULL (borrowed). */
 const char *runner_reaped(struct runner *runner, int status);
 
-/* Kill processes that outlived the one that started them and so fell to us: children that are neither known, the pids of runners,
- * nor were there when runner_init_process() was called. */
-void runner_sweep_orphans(const pid_t *known, size_t known_len);
-
-/* Kill what an earlier run of this instance, which died, left behind: processes with its DEFERRED_INSTANCE. */
-void runner_sweep_instance(const char *instance);
-
 #endif

@@ -9,6 +9,7 @@
 #include "config.h"
 #include "log.h"
 #include "notify.h"
+#include "orphan.h"
 #include "pg.h"
 #include "pidfile.h"
 #include "plugin.h"
@@ -347,7 +348,7 @@ static int before_work(void *data, struct deferred_error *err)
 		return error_errno(err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
 	runner_init_process();
 	if (run.pidfile.unclean || run.pidfile.replaced)
-		runner_sweep_instance(run.instance);
+		orphan_sweep_instance(run.instance);
 	run.began = true;
 	return 0;
 }

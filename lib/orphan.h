@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * orphan - processes of functions that outlive the one that started them: they fall to us, and are killed.
+ */
+#ifndef ORPHAN_H
+#define ORPHAN_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Make this process, which has one thread, the one to which they fall. Children it has by now are spared. */
+void orphan_init(void);
+
+/* Kill the children that are neither known, the pids of runners, nor were there when orphan_init() was called. */
+void orphan_sweep(const pid_t *known, size_t known_len);
+
+/* Kill what an earlier run of this instance, which died, left behind: processes with its DEFERRED_INSTANCE. */
+void orphan_sweep_instance(const char *instance);
+
+#endif
