@@ -247,8 +247,13 @@ static void root_reads_no_file_that_others_can_write(void **state)
 	};
 
 	(void)state;
-	if (geteuid() != 0)
-		skip();
+	if (geteuid() != 0) { /* the half of it that can be seen then */
+		write_file("cnt = 2\n");
+		assert_int_equal(chmod(file, 0666), 0);
+		config_free(load_file(file));
+		assert_int_equal(chmod(file, 0600), 0);
+		return;
+	}
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct deferred_error err = { 0 };
 		struct config *config = NULL;
