@@ -22,7 +22,8 @@ void cursor_forget_when_old(struct cursor *cursor, uint64_t now_ns)
 
 /* ---- lanes ------------------------------------------------------------------------------------ */
 
-void cursor_meet(struct cursor *cursor, const char *queue, int priority)
+/* NULL: no room for it, or no memory. It stays part of a gap: read whole, which is right, if slower. */
+static struct cursor_lane *lane_of(struct cursor *cursor, const char *queue, int priority)
 {
 	struct cursor_lane *lane;
 	size_t at;
@@ -34,22 +35,44 @@ void cursor_meet(struct cursor *cursor, const char *queue, int priority)
 		if (c == 0)
 			c = lane->priority < priority ? 1 : lane->priority > priority ? -1 : 0;
 		if (c == 0)
-			return;
+			return lane;
 		if (c > 0)
 			break;
 	}
 	if (cursor->lanes == CURSOR_LANES_MAX)
-		return; /* stays part of a gap: read whole, which is right, if slower */
+		return NULL;
 	lane = &cursor->lane[at];
 	memmove(lane + 1, lane, (cursor->lanes - at) * sizeof(*lane));
 	memset(lane, 0, sizeof(*lane));
 	lane->queue = strdup(queue);
 	lane->priority = priority;
 	lane->id = INT64_MIN;
-	if (!lane->queue)
+	if (!lane->queue) {
 		memmove(lane, lane + 1, (cursor->lanes - at) * sizeof(*lane));
-	else
-		cursor->lanes++;
+		return NULL;
+	}
+	cursor->lanes++;
+	return lane;
+}
+
+void cursor_meet(struct cursor *cursor, const char *queue, int priority)
+{
+	lane_of(cursor, queue, priority);
+}
+
+void cursor_recall(struct cursor *cursor, const char *queue, const struct cursor_lane *known, int64_t server, uint64_t since_ns)
+{
+	struct cursor_lane *lane = lane_of(cursor, queue, known->priority);
+
+	if (!lane)
+		return;
+	lane->xid = known->xid;
+	lane->id = known->id;
+	lane->holes = known->holes;
+	memcpy(lane->hole, known->hole, sizeof(lane->hole));
+	cursor->server = server;
+	if (cursor->since_ns == 0 || since_ns < cursor->since_ns)
+		cursor->since_ns = since_ns;
 }
 
 /* ---- segments --------------------------------------------------------------------------------- */

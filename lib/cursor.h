@@ -17,7 +17,8 @@
  *
  * What is remembered is true for the server it was learnt from: it is forgotten with the connection, when the
  * server has been started again or its transaction ids lie behind (a standby was promoted, behind a pooler),
- * and, as a net below all this, after CURSOR_AGE_MAX_NS.
+ * and, as a net below all this, after CURSOR_AGE_MAX_NS. As long as it is true for one run it is so for all: whose start
+ * was slow saves it for the next (store_cursor.c).
  */
 #ifndef CURSOR_H
 #define CURSOR_H
@@ -84,6 +85,10 @@ void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, 
 
 /* A job of this lane has been met: from now on it has a position of its own. */
 void cursor_meet(struct cursor *cursor, const char *queue, int priority);
+
+/* What an earlier run has learnt of one, from a server that is still the same; server and since_ns as in struct cursor. Of
+ * *known queue is not read. */
+void cursor_recall(struct cursor *cursor, const char *queue, const struct cursor_lane *known, int64_t server, uint64_t since_ns);
 
 void cursor_forget(struct cursor *cursor);
 void cursor_forget_when_old(struct cursor *cursor, uint64_t now_ns);

@@ -5,6 +5,7 @@
 #include "columns.h"
 #include "random.h"
 #include "store_args.h"
+#include "store_cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_
 	cycle->pg = pg;
 	cycle->claimed_tail = &cycle->claimed;
 	cycle->limited_tail = &cycle->limited;
-	cycle->next_due_ms = -1;
+	cycle->due.next_ms = -1;
 	return store_add_setup(pg, err);
 }
 
@@ -324,21 +325,34 @@ int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
 	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
 }
 
-int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
+static void arg_from(struct pg_args *args, int64_t from_us)
+{
+	if (from_us == INT64_MIN)
+		pg_arg_null(args);
+	else
+		pg_arg_int8(args, from_us);
+}
+
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		     struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	cycle->peeks = true;
+	cycle->segments_len = cursor_segments(cursor, &cycle->segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);
-	rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
+	rc = store_arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	arg_from(&args, from_us);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
 	pg_args_clear(&args);
 	return rc;
 }
 
-int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
+int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -346,6 +360,7 @@ int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err)
 	cycle->promotes = true;
 	pg_args_init(&args);
 	pg_arg_int4(&args, PROMOTE_MAX);
+	arg_from(&args, from_us);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_promote, &args, TAG_PROMOTE, err);
 	pg_args_clear(&args);
 	return rc;
@@ -366,66 +381,11 @@ int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, i
 
 /* ---- claiming --------------------------------------------------------------------------------- */
 
-/* What job_look.sql said. */
-struct store_look {
-	struct cursor_found *found;
-	uint64_t xip[1024];
-	size_t xip_len;
-	uint64_t xmax;
-	int64_t server;
-	bool complete;
-};
-
-/* The parts of the index as arrays; they hold on to nothing of the cursor. */
-static int arg_segments(struct pg_args *args, const struct cursor_segment *segments, size_t n, struct deferred_error *err)
-{
-	const char **queue = malloc((n + 1) * sizeof(*queue));
-	int32_t *int4 = malloc((n + 1) * sizeof(*int4));
-	uint64_t *xid = malloc((n + 1) * sizeof(*xid));
-	bool *nulls = malloc((n + 1) * sizeof(*nulls));
-	int rc = queue && int4 && xid && nulls ? 0 : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
-
-	for (int column = 0; rc == 0 && column < 7; column++) {
-		for (size_t i = 0; i < n; i++) {
-			const struct cursor_segment *s = &segments[i];
-
-			queue[i] = s->queue;
-			int4[i] = column == 1 ? s->high : s->low;
-			xid[i] = column == 3 ? s->from_xid : column == 4 ? (uint64_t)s->from_id : column == 5 ? s->until_xid : s->hole;
-			nulls[i] = column == 3 ? s->lane < 0 : column == 6 ? s->hole == 0 : false;
-		}
-		if (column == 0)
-			pg_arg_text_array(args, queue, NULL, n);
-		else if (column < 3)
-			pg_arg_int4_array(args, int4, NULL, n);
-		else if (column == 4)
-			pg_arg_int8_array(args, (int64_t *)xid, NULL, n);
-		else
-			pg_arg_xid8_array(args, xid, nulls, n);
-	}
-	free(queue);
-	free(int4);
-	free(xid);
-	free(nulls);
-	return rc;
-}
-
 static int add_look(struct store_cycle *cycle, struct deferred_error *err)
 {
-	struct pg_args args;
-	int rc;
-
-	cycle->look = calloc(1, sizeof(*cycle->look));
-	if (cycle->look)
-		cycle->look->found = calloc(cycle->segments_len, sizeof(*cycle->look->found));
-	if (!cycle->look || !cycle->look->found)
-		return error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
-	pg_args_init(&args);
-	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
-	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, &sql_job_look, &args, TAG_LOOK, err);
-	pg_args_clear(&args);
-	return rc;
+	cycle->look = store_look_new(cycle->segments_len);
+	return cycle->look ? store_look_add(cycle->pg, cycle->segments, cycle->segments_len, err)
+			   : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 }
 
 static void arg_unknown(struct pg_args *args, const struct store_claim *claim)
@@ -490,7 +450,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_unknown(&args, claim);
 	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
-	rc = arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	rc = store_arg_segments(&args, cycle->segments, cycle->segments_len, err);
 	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
 	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
 	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
@@ -502,40 +462,11 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	return rc;
 }
 
-static void take_look(struct store_cycle *cycle, const struct pg_result *res)
-{
-	struct store_look *look = cycle->look;
-	int64_t xip[sizeof(look->xip) / sizeof(look->xip[0])];
-
-	/* More transactions in progress than can be taken along: then there is nothing to learn this time. */
-	look->complete = pg_rows(res) == cycle->segments_len;
-	for (size_t i = 0; look->complete && i < pg_rows(res); i++) {
-		struct cursor_found *f = &look->found[i];
-
-		f->ended = pg_bool(res, i, 0);
-		f->live = !pg_null(res, i, 2);
-		f->priority = (int)pg_int(res, i, 1);
-		f->xid = (uint64_t)pg_int(res, i, 2);
-		f->id = pg_int(res, i, 3);
-	}
-	if (!look->complete)
-		return;
-	look->xip_len = pg_int8_array(res, 0, 4, xip, sizeof(xip) / sizeof(xip[0]));
-	look->complete = look->xip_len < sizeof(xip) / sizeof(xip[0]);
-	for (size_t i = 0; i < look->xip_len; i++)
-		look->xip[i] = (uint64_t)xip[i];
-	look->xmax = (uint64_t)pg_int(res, 0, 5);
-	look->server = pg_int(res, 0, 6);
-}
-
 /* The transaction is committed: what was seen in it may be believed. */
 static void learn(struct store_cycle *cycle)
 {
-	const struct store_look *look = cycle->look;
-
-	if (look && look->complete)
-		cursor_learn(cycle->cursor, cycle->segments, look->found, cycle->segments_len, look->xip, look->xip_len, look->xmax,
-			     look->server, clock_ns());
+	if (cycle->look)
+		store_look_learn(cycle->look, cycle->cursor, cycle->segments, cycle->segments_len);
 	for (const struct job *job = cycle->claimed; job; job = job->next)
 		cursor_meet(cycle->cursor, job->queue, job->priority);
 }
@@ -589,12 +520,19 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 	return rc;
 }
 
-int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err)
+int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
 {
-	return add_simple(cycle, &sql_job_next_due, TAG_NEXT_DUE, err);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	arg_from(&args, from_us);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
-int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, struct deferred_error *err)
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -605,7 +543,7 @@ int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope,
 	rc = pg_pipeline_add(cycle->pg, &sql_worker_keep, &args, TAG_KEEP, err);
 	pg_args_clear(&args);
 	if (rc == 0)
-		rc = store_cycle_next_due(cycle, err);
+		rc = store_cycle_next_due(cycle, from_us, err);
 	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
 }
 
@@ -738,9 +676,10 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_CLAIM_LIMITED)
 		take_claimed(cycle, res, true);
 	if (tag == TAG_LOOK)
-		take_look(cycle, res);
-	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1 && !pg_null(res, 0, 0))
-		cycle->next_due_ms = pg_int(res, 0, 0);
+		store_look_take(cycle->look, cycle->segments_len, res);
+	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
+		cycle->due = (struct store_due){ true, pg_null(res, 0, 0) ? -1 : pg_int(res, 0, 0),
+						 pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);
@@ -773,9 +712,7 @@ void store_cycle_clear(struct store_cycle *cycle)
 {
 	job_list_free(cycle->claimed);
 	job_list_free(cycle->limited);
-	if (cycle->look)
-		free(cycle->look->found);
-	free(cycle->look);
+	store_look_free(cycle->look);
 	free(cycle->segments);
 	free(cycle->lapsed.id);
 	free(cycle->recorded.id);

@@ -55,7 +55,12 @@ struct store_cycle {
 	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
 	int64_t promoted;
 	struct store_track track;
-	int64_t next_due_ms;     /* until the next delayed job is due, -1: none; only where store_cycle_next_due() asked */
+	struct store_due {       /* only where store_cycle_next_due() asked */
+		bool known;
+		int64_t next_ms;          /* until the next delayed job is due; -1: none */
+		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
+		int64_t took_us;          /* to find it */
+	} due;
 	bool armed;              /* arms: all locks were taken */
 	int rank;                /* arms */
 	struct store_ids open;   /* arms, opens: transactions in progress */
@@ -116,16 +121,18 @@ int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, st
 int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
 int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err);
-int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
-int store_cycle_promote(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		     struct deferred_error *err);
+/* Delayed jobs that are due become ready. Here and below, from_us: looked for from then on, on the server, since 2000; INT64_MIN: all. */
+int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
 /* Up to claim->n jobs, and up to claim->limited under limits. */
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 /* When is the next delayed job due? */
-int store_cycle_next_due(struct store_cycle *cycle, struct deferred_error *err);
-/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; next_due_ms is
+int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
+/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; due is
  * set too. */
-int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, struct deferred_error *err);
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
 void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed and limited */

@@ -2,65 +2,10 @@
 #include "store_worker.h"
 
 #include "store_args.h"
+#include "store_cursor.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TRIES_MAX 5
-
-static int answer_ms = 30000;
-
-void store_set_answer_ms(int ms)
-{
-	answer_ms = ms;
-}
-
-static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
-		   void (*on_result)(void *data, int tag, const struct pg_result *res), void *data, struct deferred_error *err)
-{
-	int rc = stmt == &sql_run_glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err) : store_add_setup(pg, err);
-
-	if (rc == 0)
-		rc = pg_pipeline_add(pg, stmt, args, tag, err);
-	if (rc == 0)
-		rc = pg_pipeline_send(pg, err);
-	return rc == 0 ? pg_pipeline_wait(pg, on_result, data, answer_ms, err) : rc;
-}
-
-/* Send one statement with the settings of a worker and wait for it. What fails for a passing reason is sent again. */
-static int run_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
-		   void (*on_result)(void *data, int tag, const struct pg_result *res), void *data, struct deferred_error *err)
-{
-	struct deferred_error why;
-	int rc, tries = 0;
-
-	for (;;) {
-		error_clear(&why);
-		rc = try_one(pg, stmt, args, tag, on_result, data, &why);
-		if (rc == 0)
-			break;
-		if (error_class(why.sqlstate) == ERROR_PREPARED && !pg_is_unnamed(pg)) {
-			pg_set_unnamed(pg);
-		} else if (error_class(why.sqlstate) == ERROR_TRANSIENT && tries < TRIES_MAX) {
-			poll(NULL, 0, 10 << tries);
-			tries++;
-		} else {
-			if (err && !err->code)
-				*err = why;
-			break;
-		}
-	}
-	pg_args_clear(args);
-	return rc;
-}
-
-static void ignore(void *data, int tag, const struct pg_result *res)
-{
-	(void)data;
-	(void)tag;
-	(void)res;
-}
 
 /* ---- start and end ---------------------------------------------------------------------------- */
 
@@ -86,20 +31,52 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 	p->work = pg_bool(res, 0, 1);
 }
 
-int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
+static int ask_glance(struct pg *pg, struct store_probe *probe, struct deferred_error *err)
 {
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return store_run_hastily(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
+}
+
+static int ask_probe(struct pg *pg, const struct store_scope *scope, const struct cursor *cursor, bool hastily, struct store_probe *probe,
+		     struct deferred_error *err)
+{
+	struct cursor_segment *segments;
+	size_t n = cursor_segments(cursor, &segments);
 	struct pg_args args;
 	int rc;
 
-	memset(probe, 0, sizeof(*probe));
-	pg_args_init(&args);
-	rc = run_one(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
-	if (rc < 0 || !probe->work)
-		return rc;
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);
-	return run_one(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
+	rc = store_arg_segments(&args, segments, n, err);
+	pg_arg_null(&args); /* delayed ones: all */
+	if (rc == 0)
+		rc = (hastily ? store_run_hastily : store_run)(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
+	else
+		pg_args_clear(&args);
+	free(segments);
+	return rc;
+}
+
+int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	int rc;
+
+	memset(probe, 0, sizeof(*probe));
+	rc = ask_glance(pg, probe, &why);
+	if (rc == 0 && probe->work)
+		rc = ask_probe(pg, scope, cursor, true, probe, &why);
+	probe->slow = rc < 0 && store_timed_out(&why);
+	if (!probe->slow) {
+		if (rc < 0)
+			*err = why;
+		return rc;
+	}
+	rc = store_cursor_load(pg, scope, cursor, err);
+	return rc == 0 ? ask_probe(pg, scope, cursor, false, probe, err) : rc;
 }
 
 static void on_register(void *data, int tag, const struct pg_result *res)
@@ -118,7 +95,7 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_int4(&args, pid);
 	pg_arg_text(&args, DEFERRED_VERSION);
 	store_arg_queues(&args, scope);
-	return run_one(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
+	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
 }
 
 struct recover_data {
@@ -145,7 +122,7 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 	pg_arg_int8(&args, worker);
 	pg_arg_text(&args, job_outcome_text(outcome));
 	pg_arg_int4(&args, scope->max_attempts);
-	return run_one(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
+	return store_run(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
 }
 
 static void on_unknown(void *data, int tag, const struct pg_result *res)
@@ -163,7 +140,7 @@ int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, s
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
 	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
-	return run_one(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, released, err);
+	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, released, err);
 }
 
 static void on_track(void *data, int tag, const struct pg_result *res)
@@ -176,7 +153,7 @@ int store_track_move(struct pg *pg, struct store_track *track, struct deferred_e
 	struct pg_args args;
 
 	store_arg_track(&args, track);
-	return run_one(pg, &sql_track_move, &args, TAG_TRACK, on_track, track, err);
+	return store_run(pg, &sql_track_move, &args, TAG_TRACK, on_track, track, err);
 }
 
 static void on_direct(void *data, int tag, const struct pg_result *res)
@@ -191,12 +168,12 @@ int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
 	int pid = 0, rc;
 
 	pg_args_init(&args);
-	rc = run_one(pg, &sql_worker_direct, &args, TAG_DIRECT, on_direct, &pid, err);
+	rc = store_run(pg, &sql_worker_direct, &args, TAG_DIRECT, on_direct, &pid, err);
 	*direct = rc == 0 && pid == pg_server_pid(pg);
 	if (*direct)
-		rc = run_one(pg, &sql_worker_listen, &args, TAG_IGNORE, ignore, NULL, err);
+		rc = store_run(pg, &sql_worker_listen, &args, TAG_IGNORE, NULL, NULL, err);
 	if (*direct && rc == 0)
-		rc = run_one(pg, &sql_session_own, &args, TAG_IGNORE, ignore, NULL, err);
+		rc = store_run(pg, &sql_session_own, &args, TAG_IGNORE, NULL, NULL, err);
 	if (*direct && rc == 0)
 		pg_set_own(pg);
 	return rc;
@@ -208,7 +185,7 @@ int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
-	return run_one(pg, &sql_worker_end, &args, TAG_IGNORE, ignore, NULL, err);
+	return store_run(pg, &sql_worker_end, &args, TAG_IGNORE, NULL, NULL, err);
 }
 
 int store_maintain(struct pg *pg, struct deferred_error *err)
@@ -216,7 +193,7 @@ int store_maintain(struct pg *pg, struct deferred_error *err)
 	struct pg_args args;
 
 	pg_args_init(&args);
-	return run_one(pg, &sql_maintain, &args, TAG_IGNORE, ignore, NULL, err);
+	return store_run(pg, &sql_maintain, &args, TAG_IGNORE, NULL, NULL, err);
 }
 
 struct recorded {
@@ -246,5 +223,5 @@ int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int
 		pg_args_clear(&args);
 		return rc;
 	}
-	return run_one(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &r, err);
+	return store_run(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &r, err);
 }

@@ -8,6 +8,7 @@
 #define STORE_WORKER_H
 
 #include "attempt.h"
+#include "cursor.h"
 #include "error.h"
 #include "pg.h"
 
@@ -31,8 +32,9 @@ struct store_probe {
 	bool work;            /* some job is ready or due */
 	bool unclean;         /* the previous run of this instance left claims behind */
 	int64_t live_workers;
+	bool slow;            /* much that is dead lies before the first live job: cursor was loaded, and is worth saving */
 };
-int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
+int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err);
 
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err);
 

@@ -5,6 +5,7 @@
 #include "log.h"
 #include "random.h"
 #include "migrate.h"
+#include "store_cursor.h"
 #include "worker_state.h"
 
 #include <poll.h>
@@ -479,6 +480,7 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 	memset(w, 0, sizeof(*w));
 	w->setup = setup;
 	w->crowd.claims = 1; /* many may start at once */
+	worker_delayed_forget(w);
 	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
 	attempt_list_init(&w->recording);
@@ -507,6 +509,15 @@ static void tear_down(struct worker *w)
 	free(w->unknown);
 }
 
+/* The next start need not walk over what this one has. */
+static void save_cursor(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	if (w->cursor.server != 0 && store_cursor_save(w->pg, &w->cursor, &err) < 0)
+		log_line(LOG_L_WARNING, "%s", err.message);
+}
+
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
 {
 	uint64_t start = clock_ns();
@@ -518,13 +529,16 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	set_up(&w, setup);
 	rc = pg_open(&w.pg, config_text(w.config, "database.conninfo"), "check_deferred", err);
 	if (rc == 0)
-		rc = store_probe(w.pg, &w.scope, &probe, err);
+		rc = store_probe(w.pg, &w.scope, &w.cursor, &probe, err);
 	if (rc == DEFERRED_ESCHEMA)
 		error_hint(err, "run: deferred migrate");
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
-	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
+	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop)) {
+		if (rc == 0 && probe.slow)
+			save_cursor(&w);
 		goto done;
+	}
 
 	w.live_workers = probe.live_workers + 1;
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
@@ -538,6 +552,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
 	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
+	if (rc == 1 && w.db == DB_READY && probe.slow)
+		save_cursor(&w);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

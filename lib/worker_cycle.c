@@ -411,15 +411,15 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 	if (rc == 0 && claim_n > 0)
 		rc = worker_listen_add(w, promote, err);
 	if (rc == 0 && promote)
-		rc = store_cycle_promote(&w->cycle, err);
+		rc = store_cycle_promote(&w->cycle, w->delayed.from_us, err);
 	if (rc == 0 && claim_n > 0 && w->lapsed.len > 0)
 		rc = add_lapsed(w, err);
 	if (rc == 0 && claim_n > 0)
 		rc = add_claim(w, claim_n, now, err);
 	if (rc == 0 && balance)
 		rc = worker_balance_add(w, err);
-	if (rc == 0 && promote && w->loop)
-		rc = store_cycle_next_due(&w->cycle, err);
+	if (rc == 0 && promote)
+		rc = store_cycle_next_due(&w->cycle, w->delayed.from_us, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -469,8 +469,10 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	}
 	if (!record && !release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
 		return apart ? send_alone(w, now, err) : worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
-	if (promote)
+	if (promote) {
 		w->promoted_ns = now;
+		worker_delayed_begin(w, now);
+	}
 	if (renew) {
 		worker_listen_checked(w, now);
 		w->renew_ns = now + worker_fence_after_ns(w) / 12; /* a row that is locked is tried again, not at once */
@@ -768,6 +770,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	after_claim(w);
 	worker_balance_after_claim(w);
 	worker_scale_claimed(w);
+	worker_delayed_learn(w);
 	worker_idle_claimed(w, now);
 	worker_listen_done(w, now);
 	store_cycle_clear(&w->cycle);

@@ -72,7 +72,7 @@ uint64_t worker_idle_deadline(const struct worker *w)
 
 static void learn_next_due(struct worker *w)
 {
-	int64_t ms = w->cycle.next_due_ms;
+	int64_t ms = w->cycle.due.next_ms;
 
 	/* One that is due and could not be taken is locked by somebody: the next look is soon enough. */
 	w->idle.due_ns = ms > 0 ? clock_ns() + (uint64_t)ms * NS_PER_MS : 0;
@@ -111,7 +111,7 @@ int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 	w->idle.keep_ns = now + KEEP_NS;
 	w->idle.keeping = true;
 	if (rc == 0)
-		rc = store_cycle_keep(&w->cycle, &w->scope, w->worker_id, err);
+		rc = store_cycle_keep(&w->cycle, &w->scope, w->worker_id, w->delayed.from_us, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)

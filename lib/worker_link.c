@@ -54,6 +54,7 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	pg_close(w->pg);
 	w->pg = NULL;
 	cursor_forget(&w->cursor); /* the next server may be another one */
+	worker_delayed_forget(w);
 	w->db = DB_WAITING;
 	worker_listen_lost(w);
 	if (!w->lost_ns)

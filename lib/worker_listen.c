@@ -193,7 +193,7 @@ static int send_peek(struct worker *w, struct deferred_error *err)
 	w->listen.react_ns = 0;
 	if (rc == 0)
 		rc = store_cycle_arm(&w->cycle, &w->scope, err);
-	return send(w, rc == 0 ? store_cycle_peek(&w->cycle, &w->scope, err) : rc, err);
+	return send(w, rc == 0 ? store_cycle_peek(&w->cycle, &w->scope, &w->cursor, w->delayed.from_us, err) : rc, err);
 }
 
 static int send_look(struct worker *w, struct deferred_error *err)

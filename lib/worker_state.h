@@ -11,6 +11,7 @@
  *     worker_listen.c being woken by NOTIFY
  *     worker_scale.c  how many runners there are
  *     worker_crowd.c  keeping out of the way of many other workers
+ *     worker_delayed.c where delayed jobs are looked for
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -134,6 +135,10 @@ struct worker {
 	struct store_ids lapsed;   /* jobs met whose lease, or time to be started, had ended */
 	bool exhausted;            /* nothing is ready */
 	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
+	struct {
+		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
+		uint64_t whole_ns; /* then all again */
+	} delayed;
 	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */
 	bool limits;               /* there may be jobs under limits */
 	bool limited_turn;         /* of a claim for one job: it is for one under limits */
@@ -183,6 +188,11 @@ int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
 void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
 void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
+
+/* worker_delayed.c */
+void worker_delayed_forget(struct worker *w);                     /* what was learnt, with the connection */
+void worker_delayed_begin(struct worker *w, uint64_t now);        /* before a cycle that looks at delayed jobs */
+void worker_delayed_learn(struct worker *w);                      /* a cycle has ended */
 
 /* worker_listen.c; without listen they do nothing */
 void worker_listen_lost(struct worker *w);                        /* with the connection */

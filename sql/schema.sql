@@ -4238,6 +4238,70 @@ COMMENT ON COLUMN deferred.__deferred.concurrency_key IS 'of all hot jobs of the
 COMMENT ON COLUMN deferred.__deferred.concurrency IS 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 
 --
+-- Name: __deferred_cursor; Type: TABLE; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE TABLE deferred.__deferred_cursor (
+    queue text NOT NULL COLLATE pg_catalog."C",
+    priority smallint NOT NULL,
+    xid xid8 NOT NULL,
+    id bigint NOT NULL,
+    holes xid8[] NOT NULL,
+    server timestamp with time zone NOT NULL,
+    learnt_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE deferred.__deferred_cursor OWNER TO deferred_owner;
+
+--
+-- Name: TABLE __deferred_cursor; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON TABLE deferred.__deferred_cursor IS 'where the ready jobs begin, as a run of check_deferred found whose start was slow; nothing is lost with a row';
+
+--
+-- Name: COLUMN __deferred_cursor.queue; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.queue IS 'queue';
+
+--
+-- Name: COLUMN __deferred_cursor.priority; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.priority IS 'priority: each one of a queue has a beginning of its own';
+
+--
+-- Name: COLUMN __deferred_cursor.xid; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.xid IS 'no job that this or a later run could find had an earlier (xid, id), but those of holes';
+
+--
+-- Name: COLUMN __deferred_cursor.id; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.id IS 'see xid';
+
+--
+-- Name: COLUMN __deferred_cursor.holes; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.holes IS 'transactions that were in progress, or have left jobs behind';
+
+--
+-- Name: COLUMN __deferred_cursor.server; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.server IS 'start of the server it was learnt from: for another one it means nothing';
+
+--
+-- Name: COLUMN __deferred_cursor.learnt_at; Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON COLUMN deferred.__deferred_cursor.learnt_at IS 'when all was read last; after 5 minutes it is read again';
+
+--
 -- Name: __deferred_default; Type: TABLE; Schema: deferred; Owner: deferred_owner
 --
 
@@ -5366,6 +5430,13 @@ ALTER TABLE ONLY deferred.__deferred_account
     ADD CONSTRAINT __deferred_account_pkey PRIMARY KEY (name);
 
 --
+-- Name: __deferred_cursor __deferred_cursor_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
+--
+
+ALTER TABLE ONLY deferred.__deferred_cursor
+    ADD CONSTRAINT __deferred_cursor_pkey PRIMARY KEY (queue, priority);
+
+--
 -- Name: __deferred __deferred_pkey; Type: CONSTRAINT; Schema: deferred; Owner: deferred_owner
 --
 
@@ -6189,6 +6260,12 @@ GRANT ALL ON FUNCTION deferred.state(outcome text) TO deferred_viewer;
 --
 
 GRANT SELECT ON TABLE deferred.__deferred TO deferred_worker;
+
+--
+-- Name: TABLE __deferred_cursor; Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+GRANT SELECT,INSERT,UPDATE ON TABLE deferred.__deferred_cursor TO deferred_worker;
 
 --
 -- Name: TABLE __deferred_function; Type: ACL; Schema: deferred; Owner: deferred_owner

@@ -296,6 +296,26 @@ comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: 
 alter table deferred.__deferred_worker alter column held set storage external;
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
+-- Under a long snapshot a start would walk over all that has died since: it begins where the last one came to.
+create table deferred.__deferred_cursor (
+    queue     text collate "C" not null,
+    priority  smallint not null,
+    xid       xid8 not null,
+    id        bigint not null,
+    holes     xid8[] not null,
+    server    timestamptz not null,
+    learnt_at timestamptz not null,
+    primary key (queue, priority)
+);
+comment on table  deferred.__deferred_cursor is 'where the ready jobs begin, as a run of check_deferred found whose start was slow; nothing is lost with a row';
+comment on column deferred.__deferred_cursor.queue is 'queue';
+comment on column deferred.__deferred_cursor.priority is 'priority: each one of a queue has a beginning of its own';
+comment on column deferred.__deferred_cursor.xid is 'no job that this or a later run could find had an earlier (xid, id), but those of holes';
+comment on column deferred.__deferred_cursor.id is 'see xid';
+comment on column deferred.__deferred_cursor.holes is 'transactions that were in progress, or have left jobs behind';
+comment on column deferred.__deferred_cursor.server is 'start of the server it was learnt from: for another one it means nothing';
+comment on column deferred.__deferred_cursor.learnt_at is 'when all was read last; after 5 minutes it is read again';
+
 -- Workers that claim in turn lock one of these. Two, so that one can read while the other commits.
 create table deferred.__deferred_turn_0 ();
 create table deferred.__deferred_turn_1 ();
@@ -1203,6 +1223,7 @@ grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferre
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
 grant update on deferred.__deferred_turn_0, deferred.__deferred_turn_1 to deferred_worker;
+grant select, insert, update on deferred.__deferred_cursor to deferred_worker;
 grant select, insert, update on deferred.__deferred_worker to deferred_worker;
 grant select on deferred.job, deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
 grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;

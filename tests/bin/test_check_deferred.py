@@ -1,5 +1,6 @@
 """check_deferred from outside: what it must hold, its options, its exit codes, its silence."""
 
+import contextlib
 import json
 import os
 import re
@@ -71,6 +72,44 @@ def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
     check(db, "--cnt", "0")
     assert db.log() == [(committed, 1, "ok")]
     assert db.one("select result from deferred.__deferred_log") == '{"n": 1}'
+    ledger(db)
+
+
+@contextlib.contextmanager
+def slow_glances(db):
+    """The first look at the jobs takes longer than it has: as with a million dead ones before the first that lives."""
+    connection = db.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred_hot in access exclusive mode")
+        yield
+        waiting = "select count(*) from pg_locks where not granted and relation = 'deferred.__deferred_hot'::regclass"
+        wait_for(lambda: db.one(waiting) > 0, 20)
+        time.sleep(0.3)
+    connection.rollback()
+    connection.close()
+
+
+def test_a_slow_start_leaves_to_the_next_what_it_learnt(db):
+    def lanes():
+        return db.sql("select queue, priority from deferred.__deferred_cursor order by 1, 2")
+
+    def xid():
+        return db.one("select xid::text::int8 from deferred.__deferred_cursor where queue = 'default' and priority = 0")
+    job = db.defer("noop")
+    check(db, "--cnt", "0")
+    check(db)
+    assert lanes() == []  # a start that has nothing to wait for writes nothing
+    with slow_glances(db):
+        run = db.spawn(["check_deferred"])
+    assert run.wait(20) == 0 and run.output() == ""
+    assert lanes() == [("default", 0)]
+    before = xid()
+    others = [db.defer("noop"), db.defer("noop", queue="mail", priority=7)]
+    with slow_glances(db):
+        run = db.spawn(["check_deferred", "--cnt", "0"])
+    assert run.wait(20) == 0, run.output()
+    assert db.log() == [(j, 1, "ok") for j in [job, *others]]
+    assert lanes() == [("default", 0), ("mail", 0), ("mail", 7)] and xid() > before
     ledger(db)
 
 

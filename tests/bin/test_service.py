@@ -1,5 +1,6 @@
 """check_deferred --loop from outside: a service that polls, sleeps, reloads, drains."""
 
+import contextlib
 import json
 import os
 import re
@@ -55,6 +56,51 @@ def defer_recorded(db, ms=60000, **opts):
 
 def begun(db, n=1):
     wait_for(lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n, 20, f"{n} executions have begun")
+
+
+@contextlib.contextmanager
+def dead_delayed_jobs(db, n):
+    """A reader keeps n delayed jobs, which are gone, from being removed: they lie before those that live."""
+    reader = db.connect()
+    reader.set_session(isolation_level="REPEATABLE READ")
+    reader.cursor().execute("select count(*) from deferred.__deferred_hot")
+    db.sql("select count(*) from deferred.defer_many(%s::json)", json.dumps([{"fn": "noop", "delay": "1ms"}] * n))
+    db.sql("delete from deferred.__deferred_hot")
+    yield
+    reader.close()
+
+
+def test_delayed_jobs_are_not_looked_for_among_the_dead_each_time(db):
+    def looks():
+        db.sql("select pg_stat_clear_snapshot()")
+        return db.sql("select idx_scan, idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_delayed'")[0]
+    n = 120000
+    with dead_delayed_jobs(db, n):
+        run = service(db)
+        time.sleep(10)  # see MARGIN_US
+        job = db.defer("noop", delay="1s")
+        done(db, job)
+        before = looks()
+        wait_for(lambda: looks()[0] > before[0] + 60, 60, "it has looked often")
+        scans, reads = (b - a for a, b in zip(before, looks()))
+        assert reads < scans * n / 4, (scans, reads)
+        assert db.one("select wait_us < 2000000 from deferred.__deferred_log where job_id = %s", job)
+        stop(run)
+
+
+@pytest.mark.long
+def test_what_a_long_transaction_has_delayed_for_a_short_time_is_found(db):
+    with dead_delayed_jobs(db, 120000):
+        run = service(db)
+        late = db.connect()
+        cursor = late.cursor()
+        cursor.execute("select deferred.defer('noop', '{}', '{\"delay\": \"1s\"}')")
+        job = cursor.fetchone()[0]
+        time.sleep(15)
+        late.commit()
+        wait_for(lambda: db.log(job) == [(1, "ok")], 70, "it is found by a look at all")
+        late.close()
+        stop(run)
 
 
 def waited(db, job):

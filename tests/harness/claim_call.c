@@ -12,12 +12,14 @@
  * of the jobs; turn claims in turn, and reads everything. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
  * LOOK-EVERY-th claim (1) moves the cursor on. Ids are those of jobs claimed before. What a claim has met and cannot take
  * is put right by the next one.
- * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), holds (print ids held).
+ * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), save (the cursor), load (the one saved last, as a
+ * slow start does), peek ({"work": BOOL}: is there any?), holds (print ids held).
  *
  * Each line is answered by one of JSON: {"claimed": [[ID, QUEUE, PRIORITY, ATTEMPT], ...], "recorded": [ID, ...],
  * "locked": [ID, ...], "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
+#include "store_cursor.h"
 #include "store_cycle.h"
 #include "store_worker.h"
 
@@ -205,7 +207,7 @@ static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_
 	if (rc == 0 && asked->renew_len > 0)
 		rc = store_cycle_renew(cycle, asked->renew, asked->renew_len, err);
 	if (rc == 0 && asked->promote)
-		rc = store_cycle_promote(cycle, err);
+		rc = store_cycle_promote(cycle, INT64_MIN, err);
 	if (rc == 0 && asked->claim >= 0 && lapsed.len > 0 && !asked->rollback)
 		rc = store_cycle_lapsed(cycle, &lapsed, scope.max_attempts, err);
 	if (rc == 0 && asked->claim >= 0)
@@ -330,6 +332,45 @@ static void reconnect(const char *conninfo)
 		fail(&err);
 }
 
+static void save(void)
+{
+	struct deferred_error err;
+
+	error_clear(&err);
+	if (cursor.server != 0 && store_cursor_save(pg, &cursor, &err) < 0)
+		fail(&err);
+}
+
+static void load(void)
+{
+	struct deferred_error err;
+
+	error_clear(&err);
+	cursor_forget(&cursor);
+	if (store_cursor_load(pg, &scope, &cursor, &err) < 0)
+		fail(&err);
+}
+
+static void peek(void)
+{
+	struct deferred_error err;
+	struct store_cycle cycle;
+	int rc;
+
+	error_clear(&err);
+	rc = store_cycle_begin(&cycle, pg, &err);
+	if (rc == 0)
+		rc = store_cycle_peek(&cycle, &scope, &cursor, INT64_MIN, &err);
+	if (rc == 0)
+		rc = store_cycle_send(&cycle, &err);
+	if (rc == 0)
+		rc = wait_until_done(&cycle, &err);
+	if (rc < 0)
+		fail(&err);
+	answer(json_pack("{sb}", "work", cycle.work));
+	store_cycle_clear(&cycle);
+}
+
 static void holds(void)
 {
 	json_t *list = json_array();
@@ -374,6 +415,14 @@ int main(int argc, char **argv)
 		} else if (strcmp(line, "reconnect\n") == 0) {
 			reconnect(argv[optind]);
 			answer(json_object());
+		} else if (strcmp(line, "save\n") == 0) {
+			save();
+			answer(json_object());
+		} else if (strcmp(line, "load\n") == 0) {
+			load();
+			answer(json_pack("{sI}", "lanes", (json_int_t)cursor.lanes));
+		} else if (strcmp(line, "peek\n") == 0) {
+			peek();
 		} else if (strcmp(line, "holds\n") == 0) {
 			holds();
 		} else {

@@ -331,6 +331,26 @@ static void what_was_learnt_from_another_server_is_forgotten(void **state)
 	assert_string_equal(shown(cursor), "q 32767..1\nq 0 (60)-\nq -1..-32768\n");
 }
 
+static void what_an_earlier_run_has_learnt_holds_for_this_one(void **state)
+{
+	struct cursor *cursor = *state;
+	struct cursor_lane known = { .priority = 3, .xid = 100, .id = 7, .hole = { 80, 90 }, .holes = 2 };
+
+	cursor_meet(cursor, "q", 5);
+	cursor_recall(cursor, "q", &known, START, 2000);
+	assert_string_equal(shown(cursor), "q 32767..6\nq 5 (0)-\nq 4..4\nq 3 ?80\nq 3 ?90\nq 3 (100,7)-\nq 2..-32768\n");
+	assert_true(cursor->server == START && cursor->since_ns == 2000);
+	/* The oldest says when all is to be read again. */
+	known.priority = 4;
+	cursor_recall(cursor, "q", &known, START, 1000);
+	assert_true(cursor->lanes == 3 && cursor->since_ns == 1000);
+	cursor_recall(cursor, "q", &known, START, 3000);
+	assert_true(cursor->lanes == 3 && cursor->since_ns == 1000);
+	/* The server has come back with fewer transactions than it had. */
+	learn_from(cursor, NONE, NONE, 60);
+	assert_int_equal(cursor->lanes, 0);
+}
+
 static void a_position_ahead_of_all_transactions_is_forgotten(void **state)
 {
 	struct cursor *cursor = *state;
@@ -587,6 +607,7 @@ int main(void)
 		CURSOR_TEST(holes_behind_the_position_that_cannot_be_kept_do_no_harm),
 		CURSOR_TEST(lanes_that_cannot_be_kept_stay_in_a_gap),
 		CURSOR_TEST(what_was_learnt_from_another_server_is_forgotten),
+		CURSOR_TEST(what_an_earlier_run_has_learnt_holds_for_this_one),
 		CURSOR_TEST(a_position_ahead_of_all_transactions_is_forgotten),
 		CURSOR_TEST(a_now_before_the_last_learning_forgets_nothing),
 		CURSOR_TEST(what_is_old_is_forgotten),

@@ -300,14 +300,14 @@ def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
     due, later = db.defer("f", delay="1h"), db.defer("f", delay="1h")
     w = worker()
     assert w.claim() == []
-    assert w.ask("job_promote", 10) == [(0,)]
+    assert w.ask("job_promote", 10, None) == [(0,)]
     w.commit()
     db.sql("update deferred.__deferred_hot set due_at = now() - interval '1 s' where id = %s", due)
     assert w.claim() == [] and probe(w)["work"] is True
-    assert w.ask("job_promote", 10) == [(1,)]
+    assert w.ask("job_promote", 10, None) == [(1,)]
     w.commit()
     assert ids(w.claim()) == [due]
-    assert w.ask("job_promote", 10) == [(0,)]
+    assert w.ask("job_promote", 10, None) == [(0,)]
     w.commit()
     assert row(db, later)["due_at"] is not None
 
@@ -315,8 +315,8 @@ def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
 def test_promotion_takes_the_longest_due_up_to_its_limit_and_does_not_wait(db, worker):
     jobs = [db.defer("f", run_at=f"2020-01-0{day}") for day in (3, 1, 2)]
     a, b = worker(), worker()
-    assert a.ask("job_promote", 2) == [(2,)]
-    assert b.ask("job_promote", 10) == [(1,)]  # what the other has locked is left to it
+    assert a.ask("job_promote", 2, None) == [(2,)]
+    assert b.ask("job_promote", 10, None) == [(1,)]  # what the other has locked is left to it
     a.commit()
     b.commit()
     assert db.sql("select id from deferred.__deferred_hot order by visible_at") == [(jobs[1],), (jobs[2],), (jobs[0],)]
@@ -342,7 +342,7 @@ def test_a_job_that_becomes_ready_again_goes_to_the_tail(db, worker):
     w.commit()
     delayed = db.defer("f", run_at="2020-01-01")
     late = db.defer("f")
-    w.ask("job_promote", 10)
+    w.ask("job_promote", 10, None)
     w.commit()
     order = [*jobs, late, delayed]
     for window in range(1, 8):
@@ -827,7 +827,7 @@ def test_where_many_are_locked_more_are_drawn_than_taken(db, worker):
 # ---- the probe
 
 def probe(w, served=None, instance="host:/pid"):
-    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance)[0]))
+    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance, *([[]] * 7), None)[0]))
     w.commit()
     return answer
 
@@ -893,7 +893,7 @@ def statements(w):
     columns = (n, n, ["ok"] * 3, None, None, None, n, n, None, n, n, n, n, None)
     hot = {"__deferred_hot": "__deferred_hot_pkey"}
     return {
-        "run_probe": ((None, "host:/pid"), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
+        "run_probe": ((None, "host:/pid", *([[]] * 7), None), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
         "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None, 100), {"__deferred_hot": "__deferred_hot_ready"}),
@@ -902,7 +902,7 @@ def statements(w):
         "job_renew": ((n, n, [MINUTE] * 3), hot),
         "job_release": ((n, n), hot),
         "job_follow": ((1, 1, "f", "{}", None), hot),
-        "job_promote": ((1000,), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
+        "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
         "worker_orphans": ((w.id, n), hot),
         "worker_recover": (("host:/pid", w.id, "interrupted", 3), {**hot, "__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),

@@ -814,6 +814,43 @@ def test_a_claim_does_not_walk_over_the_dead(db, caller, writer, beside, priorit
         assert set(theirs) <= left
 
 
+def test_one_worker_begins_where_another_came_to(db, caller, writer):
+    reader = writer()
+    reader("set transaction isolation level repeatable read")
+    reader("select count(*) from deferred.__deferred_hot")
+    for priority in (0, 4):
+        many(db, 1500, queue="mail", priority=priority)
+    late = writer()
+    found_late = late.defer(3, queue="mail", priority=4)
+    first, stranger = caller(), caller()
+    first.finish(first.claim())
+    assert same(db, first) == set() and first.claim() == []
+    first.say("save")
+    rows = db.sql("select queue, priority, cardinality(holes) from deferred.__deferred_cursor order by 1, 2")
+    assert rows == [("mail", 0, 1), ("mail", 4, 1)]
+
+    before = index_reads(db, stranger)
+    assert stranger.say("peek") == {"work": False}
+    walked_all = index_reads(db, stranger) - before
+    assert stranger.say("load") == {"lanes": 3}
+    before = index_reads(db, stranger)
+    assert stranger.say("peek") == {"work": False} and stranger.claim() == []
+    walked_some = index_reads(db, stranger) - before
+    assert walked_all > 3000 and walked_some < 100, (walked_all, walked_some)
+
+    late.commit()
+    new = many(db, 2, queue="mail") + many(db, 2, queue="other", priority=9)
+    assert stranger.say("peek") == {"work": True}
+    assert set(stranger.claim()) == set(found_late + new)
+    # What was learnt of a server that has been started again since, or long ago, is not used; nor is what is not of this world.
+    for change in ("server = server - interval '1 s'", "learnt_at = now() - interval '6 min'", "xid = '9999999999'"):
+        first.say("save")
+        db.sql("update deferred.__deferred_cursor set " + change)
+        before = index_reads(db, stranger)
+        stranger.say("load")
+        assert index_reads(db, stranger) - before > 3000, change
+
+
 def test_a_worker_does_not_walk_over_its_own_dead(db, writer):
     reader = writer()
     reader("set transaction isolation level repeatable read")
@@ -835,6 +872,12 @@ def test_a_worker_does_not_walk_over_its_own_dead(db, writer):
 # ---- everything at random
 
 STEPS = int(os.environ.get("DEFERRED_TEST_STEPS", "400"))
+
+
+def anything(db):
+    """What the probe should say, by a scan of the whole table."""
+    return db.one("""select exists (select from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue
+                                    where (not q.paused and h.due_at is null and h.visible_at <= now()) or h.due_at <= now())""")
 
 
 class Model:
@@ -1042,6 +1085,16 @@ class Model:
             i = self.rng.randrange(len(self.callers))
             self.history.append(f"worker {i} reconnects")
             self.callers[i].say("reconnect")
+        elif what < 0.90:
+            i = self.rng.randrange(len(self.callers))
+            self.history.append(f"worker {i} saves")
+            self.callers[i].say("save")
+        elif what < 0.92:
+            i = self.rng.randrange(len(self.callers))
+            self.history.append(f"worker {i} starts anew")
+            self.callers[i].say("reconnect")
+            self.callers[i].say("load")
+            assert self.callers[i].say("peek") == {"work": anything(self.db)}
         else:
             do = self.rng.choice((self.pause, self.lapse, self.cancel_running, self.become_due))
             self.history.append(do.__name__)

@@ -47,7 +47,8 @@ def over_time(db, table):
 def run(b):
     jobs = b.size(1250000, 25000)  # the last fifth comes after 1 M
     rest, own = 1000, 1000
-    curves, lasts, wholes, starts = {}, {k: [] for k in HOLDERS}, {k: [] for k in HOLDERS}, {k: [] for k in HOLDERS}
+    curves = {}
+    lasts, wholes, starts, idle_starts = ({k: [] for k in HOLDERS} for _ in range(4))
     with b.database() as db:
         for i in range(b.rounds):
             for what in list(HOLDERS)[i % 3:] + list(HOLDERS)[:i % 3]:
@@ -62,6 +63,7 @@ def run(b):
                     curve, last = over_time(db, "deferred.__deferred_log")
                     starts[what].append(db.work(1, cnt=0) * 1000)
                     db.expect(jobs + rest, 0)
+                    idle_starts[what].append(db.work(1, cnt=0) * 1000)
                 if what == "writer":  # what it deferred comes to light behind all the others, and is not to be missed
                     db.work(1, cnt=0)
                     db.expect(jobs + rest + own, 0)
@@ -77,7 +79,7 @@ def run(b):
             plain.work("two", 2, 100, seconds=1 if b.quick else 10)
         curves["plain"], _ = over_time(db, "plain.log")
     median = {name: {k: statistics.median(v) for k, v in values.items()} for name, values in
-              (("last", lasts), ("whole", wholes), ("start", starts))}
+              (("last", lasts), ("whole", wholes), ("start", starts), ("idle start", idle_starts))}
     r = b.report
     for what, text in HOLDERS.items():
         base = None if what == "nobody" else median["last"]["nobody"]
@@ -87,6 +89,9 @@ def run(b):
     for what, text in HOLDERS.items():
         base = None if what == "nobody" else median["start"]["nobody"]
         r.row(f"the next start, {rest:,} jobs, {text}", median["start"][what], "ms", base)
+    for what, text in HOLDERS.items():
+        base = None if what == "nobody" else median["idle start"]["nobody"]
+        r.row(f"the start after that, nothing due, {text}", median["idle start"][what], "ms", base)
     tail = curves["plain"]
     r.row(f"plain SQL, batch 100, reader: after {tail[-1][0]:.1f} s against the beginning", tail[-1][1], "jobs/s", tail[0][1])
     r.fact("over_time", curves)

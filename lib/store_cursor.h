@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_cursor - the cursor (cursor.h) and the database: its parts as arguments, what a look at them finds, and what one run
+ * keeps for the next.
+ */
+#ifndef STORE_CURSOR_H
+#define STORE_CURSOR_H
+
+#include "cursor.h"
+#include "error.h"
+#include "pg.h"
+#include "store_worker.h"
+
+#include <stddef.h>
+
+/* Seven arguments, as $10..$16 of job_claim.sql; they hold on to nothing of the cursor. */
+int store_arg_segments(struct pg_args *args, const struct cursor_segment *segments, size_t n, struct deferred_error *err);
+
+/* A look at n segments: job_look.sql is added to a pipeline, its answer taken; believed once the transaction is committed. */
+struct store_look;
+struct store_look *store_look_new(size_t n); /* NULL: out of memory */
+void store_look_free(struct store_look *look); /* NULL is accepted */
+int store_look_add(struct pg *pg, const struct cursor_segment *segments, size_t n, struct deferred_error *err);
+void store_look_take(struct store_look *look, size_t n, const struct pg_result *res);
+void store_look_learn(const struct store_look *look, struct cursor *cursor, const struct cursor_segment *segments, size_t n);
+
+/* Into an empty cursor what an earlier run has saved, and what can be learnt from there now. */
+int store_cursor_load(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct deferred_error *err);
+int store_cursor_save(struct pg *pg, const struct cursor *cursor, struct deferred_error *err);
+
+#endif
