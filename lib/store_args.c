@@ -4,10 +4,8 @@
 #include "columns.h"
 
 #include <poll.h>
-#include <string.h>
 
 #define STATEMENT_TIMEOUT "30s"
-#define HASTY_TIMEOUT "100ms" /* as in run_glance_setup.sql */
 #define TRIES_MAX 5
 
 static int answer_ms = 30000;
@@ -19,7 +17,7 @@ void store_set_answer_ms(int ms)
 
 /* ---- running one statement -------------------------------------------------------------------- */
 
-static int add_setup(struct pg *pg, const char *statement_timeout, struct deferred_error *err)
+int store_add_setup(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -27,15 +25,10 @@ static int add_setup(struct pg *pg, const char *statement_timeout, struct deferr
 	if (pg_is_own(pg))
 		return 0;
 	pg_args_init(&args);
-	pg_arg_text(&args, statement_timeout);
+	pg_arg_text(&args, STATEMENT_TIMEOUT);
 	rc = pg_pipeline_add(pg, &sql_session_setup, &args, TAG_SETUP, err);
 	pg_args_clear(&args);
 	return rc;
-}
-
-int store_add_setup(struct pg *pg, struct deferred_error *err)
-{
-	return add_setup(pg, STATEMENT_TIMEOUT, err);
 }
 
 static void ignore(void *data, int tag, const struct pg_result *res)
@@ -45,11 +38,10 @@ static void ignore(void *data, int tag, const struct pg_result *res)
 	(void)res;
 }
 
-static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, bool hasty,
+static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
 		   store_result_fn *on_result, void *data, struct deferred_error *err)
 {
-	int rc = stmt == &sql_run_glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err)
-					 : add_setup(pg, hasty ? HASTY_TIMEOUT : STATEMENT_TIMEOUT, err);
+	int rc = stmt == &sql_run_glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err) : store_add_setup(pg, err);
 
 	if (rc == 0)
 		rc = pg_pipeline_add(pg, stmt, args, tag, err);
@@ -58,20 +50,20 @@ static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_ar
 	return rc == 0 ? pg_pipeline_wait(pg, on_result ? on_result : ignore, data, answer_ms, err) : rc;
 }
 
-static int run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, bool hasty, store_result_fn *on_result,
-	       void *data, struct deferred_error *err)
+int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
+	      struct deferred_error *err)
 {
 	struct deferred_error why;
 	int rc, tries = 0;
 
 	for (;;) {
 		error_clear(&why);
-		rc = try_one(pg, stmt, args, tag, hasty, on_result, data, &why);
+		rc = try_one(pg, stmt, args, tag, on_result, data, &why);
 		if (rc == 0)
 			break;
 		if (error_class(why.sqlstate) == ERROR_PREPARED && !pg_is_unnamed(pg)) {
 			pg_set_unnamed(pg);
-		} else if (error_class(why.sqlstate) == ERROR_TRANSIENT && tries < TRIES_MAX && !(hasty && store_timed_out(&why))) {
+		} else if (error_class(why.sqlstate) == ERROR_TRANSIENT && tries < TRIES_MAX) {
 			poll(NULL, 0, 10 << tries);
 			tries++;
 		} else {
@@ -82,23 +74,6 @@ static int run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *
 	}
 	pg_args_clear(args);
 	return rc;
-}
-
-int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
-	      struct deferred_error *err)
-{
-	return run(pg, stmt, args, tag, false, on_result, data, err);
-}
-
-int store_run_hastily(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result,
-		      void *data, struct deferred_error *err)
-{
-	return run(pg, stmt, args, tag, true, on_result, data, err);
-}
-
-bool store_timed_out(const struct deferred_error *err)
-{
-	return strcmp(err->sqlstate, "57014") == 0;
 }
 
 /* ---- arguments and answers -------------------------------------------------------------------- */

@@ -25,14 +25,11 @@ int store_add_setup(struct pg *pg, struct deferred_error *err);
 
 /*
  * Send one statement with the settings of a worker and wait for it. What fails for a passing reason is sent again. Clears the
- * arguments. on_result NULL: nothing comes back. Hastily: it is given a tenth of a second; then it fails, and store_timed_out().
+ * arguments. on_result NULL: nothing comes back.
  */
 typedef void store_result_fn(void *data, int tag, const struct pg_result *res);
 int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
 	      struct deferred_error *err);
-int store_run_hastily(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result,
-		      void *data, struct deferred_error *err);
-bool store_timed_out(const struct deferred_error *err);
 
 void store_arg_queues(struct pg_args *args, const struct store_scope *scope);
 void store_arg_track(struct pg_args *args, const struct store_track *track);

@@ -29,54 +29,35 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 		return;
 	p->schema_version = (int)pg_int(res, 0, 0);
 	p->work = pg_bool(res, 0, 1);
+	p->slow = pg_null(res, 0, 1);
 }
 
-static int ask_glance(struct pg *pg, struct store_probe *probe, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	return store_run_hastily(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
-}
-
-static int ask_probe(struct pg *pg, const struct store_scope *scope, const struct cursor *cursor, bool hastily, struct store_probe *probe,
-		     struct deferred_error *err)
+int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
 {
 	struct cursor_segment *segments;
-	size_t n = cursor_segments(cursor, &segments);
 	struct pg_args args;
+	size_t n;
 	int rc;
 
+	memset(probe, 0, sizeof(*probe));
+	pg_args_init(&args);
+	rc = store_run(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
+	if (rc == 0 && probe->slow)
+		rc = store_cursor_load(pg, scope, cursor, err);
+	if (rc < 0 || (!probe->work && !probe->slow))
+		return rc;
+	n = cursor_segments(cursor, &segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);
 	rc = store_arg_segments(&args, segments, n, err);
 	pg_arg_null(&args); /* delayed ones: all */
 	if (rc == 0)
-		rc = (hastily ? store_run_hastily : store_run)(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
+		rc = store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
 	else
 		pg_args_clear(&args);
 	free(segments);
 	return rc;
-}
-
-int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
-{
-	struct deferred_error why = { 0 };
-	int rc;
-
-	memset(probe, 0, sizeof(*probe));
-	rc = ask_glance(pg, probe, &why);
-	if (rc == 0 && probe->work)
-		rc = ask_probe(pg, scope, cursor, true, probe, &why);
-	probe->slow = rc < 0 && store_timed_out(&why);
-	if (!probe->slow) {
-		if (rc < 0)
-			*err = why;
-		return rc;
-	}
-	rc = store_cursor_load(pg, scope, cursor, err);
-	return rc == 0 ? ask_probe(pg, scope, cursor, false, probe, err) : rc;
 }
 
 static void on_register(void *data, int tag, const struct pg_result *res)

@@ -32,7 +32,7 @@ struct store_probe {
 	bool work;            /* some job is ready or due */
 	bool unclean;         /* the previous run of this instance left claims behind */
 	int64_t live_workers;
-	bool slow;            /* much that is dead lies before the first live job: cursor was loaded, and is worth saving */
+	bool slow;            /* much may be dead before the first live job: cursor was loaded, and is worth saving */
 };
 int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err);
 

@@ -1,6 +1,5 @@
 """check_deferred from outside: what it must hold, its options, its exit codes, its silence."""
 
-import contextlib
 import json
 import os
 import re
@@ -75,41 +74,43 @@ def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
     ledger(db)
 
 
-@contextlib.contextmanager
-def slow_glances(db):
-    """The first look at the jobs takes longer than it has: as with a million dead ones before the first that lives."""
-    connection = db.connect()
-    with connection.cursor() as cursor:
-        cursor.execute("lock table deferred.__deferred_hot in access exclusive mode")
-        yield
-        waiting = "select count(*) from pg_locks where not granted and relation = 'deferred.__deferred_hot'::regclass"
-        wait_for(lambda: db.one(waiting) > 0, 20)
-        time.sleep(0.3)
-    connection.rollback()
-    connection.close()
-
-
 def test_a_slow_start_leaves_to_the_next_what_it_learnt(db):
     def lanes():
         return db.sql("select queue, priority from deferred.__deferred_cursor order by 1, 2")
 
     def xid():
         return db.one("select xid::text::int8 from deferred.__deferred_cursor where queue = 'default' and priority = 0")
+
+    def dead():
+        db.sql("select pg_stat_clear_snapshot()")
+        return db.one("select pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass)")
+
+    def read():
+        db.sql("select pg_stat_clear_snapshot()")
+        return db.one("select idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_ready'")
     job = db.defer("noop")
     check(db, "--cnt", "0")
     check(db)
-    assert lanes() == []  # a start that has nothing to wait for writes nothing
-    with slow_glances(db):
-        run = db.spawn(["check_deferred"])
-    assert run.wait(20) == 0 and run.output() == ""
-    assert lanes() == [("default", 0)]
-    before = xid()
+    assert lanes() == []  # a start that does not meet many dead ones writes nothing
+    n = 120000
+    reader = db.connect()
+    reader.set_session(isolation_level="REPEATABLE READ")
+    reader.cursor().execute("select count(*) from deferred.__deferred_hot")
+    db.sql("select count(*) from deferred.defer_many(%s::json)", json.dumps([{"fn": "noop"}] * n))
+    db.sql("delete from deferred.__deferred_hot")
+    db.sql("select pg_stat_force_next_flush()")
+    wait_for(lambda: dead() >= n, 20)
+    assert check(db).stderr == "" and lanes() == [("default", 0)]
+    wait_for(lambda: read() >= n, 20, "the start that has walked over the dead has told so")
+    before = xid(), read()
     others = [db.defer("noop"), db.defer("noop", queue="mail", priority=7)]
-    with slow_glances(db):
-        run = db.spawn(["check_deferred", "--cnt", "0"])
-    assert run.wait(20) == 0, run.output()
+    check(db, "--cnt", "0")
     assert db.log() == [(j, 1, "ok") for j in [job, *others]]
-    assert lanes() == [("default", 0), ("mail", 0), ("mail", 7)] and xid() > before
+    assert lanes() == [("default", 0), ("mail", 0), ("mail", 7)] and xid() > before[0]
+    time.sleep(1.2)  # what a session has read is known when it ends, or after a second
+    assert read() < before[1] + n / 10
+    reader.close()
+    db.sql("delete from deferred.__deferred where id <> all (%s)", [job, *others])
     ledger(db)
 
 
