@@ -826,8 +826,8 @@ def test_one_worker_begins_where_another_came_to(db, caller, writer):
     first.finish(first.claim())
     assert same(db, first) == set() and first.claim() == []
     first.say("save")
-    rows = db.sql("select queue, priority, cardinality(holes) from deferred.__deferred_cursor order by 1, 2")
-    assert rows == [("mail", 0, 1), ("mail", 4, 1)]
+    rows = db.sql("select queue, priority, cardinality(holes) >= 1 from deferred.__deferred_cursor order by 1, 2")
+    assert rows == [("mail", 0, True), ("mail", 4, True)]  # the late writer, and whoever is busy in other databases
 
     before = index_reads(db, stranger)
     assert stranger.say("peek") == {"work": False}
