@@ -827,8 +827,6 @@ static void what_the_server_says_while_connecting_is_not_printed(void **state)
 	int kept;
 
 	(void)state;
-	if (PQserverVersion(db) < 150000)
-		skip(); /* no way to have it warn */
 	assert_non_null(said);
 	/* The warning of a database whose collation has changed. */
 	run_on(db, "drop database if exists warns");
