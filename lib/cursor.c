@@ -46,7 +46,7 @@ static struct cursor_lane *lane_of(struct cursor *cursor, const char *queue, int
 	memset(lane, 0, sizeof(*lane));
 	lane->queue = strdup(queue);
 	lane->priority = priority;
-	lane->id = INT64_MIN;
+	lane->live = lane->ready = (struct cursor_place){ 0, INT64_MIN };
 	if (!lane->queue) {
 		memmove(lane, lane + 1, (cursor->lanes - at) * sizeof(*lane));
 		return NULL;
@@ -66,8 +66,7 @@ void cursor_recall(struct cursor *cursor, const char *queue, const struct cursor
 
 	if (!lane)
 		return;
-	lane->xid = known->xid;
-	lane->id = known->id;
+	lane->live = lane->ready = known->live;
 	lane->holes = known->holes;
 	memcpy(lane->hole, known->hole, sizeof(lane->hole));
 	cursor->server = server;
@@ -82,41 +81,58 @@ struct list {
 	size_t n;
 };
 
+static bool is_before(struct cursor_place a, struct cursor_place b)
+{
+	return a.xid < b.xid || (a.xid == b.xid && a.id < b.id);
+}
+
+/* Before all of that transaction. */
+static struct cursor_place start_of(uint64_t xid)
+{
+	return (struct cursor_place){ xid, INT64_MIN };
+}
+
 static void add_gap(struct list *list, const char *queue, int high, int low)
 {
 	if (high < low)
 		return;
 	/* A range of one priority is still a gap: it has no position. */
-	list->segment[list->n++] = (struct cursor_segment){ .lane = -1, .queue = queue, .high = high, .low = low,
-							   .from_id = INT64_MIN, .until_xid = CURSOR_XID_MAX };
+	list->segment[list->n++] = (struct cursor_segment){ .lane = -1, .queue = queue, .high = high, .low = low, .from = start_of(0),
+							   .ready = start_of(0), .until_xid = CURSOR_XID_MAX };
 }
 
-static void add_lane(struct list *list, const struct cursor_lane *lane, int no)
+static void add_part(struct list *list, const struct cursor_lane *lane, struct cursor_segment part)
+{
+	if (part.from.xid >= part.until_xid)
+		return;
+	part.ready = is_before(part.from, lane->ready) ? lane->ready : part.from;
+	list->segment[list->n++] = part;
+}
+
+static void add_lane(struct list *list, const struct cursor_lane *lane, int no, bool whole)
 {
 	struct cursor_segment walk = { .lane = no, .queue = lane->queue, .high = lane->priority, .low = lane->priority,
-				       .from_xid = lane->xid, .from_id = lane->id, .until_xid = CURSOR_XID_MAX };
+				       .from = whole ? lane->live : lane->ready, .until_xid = CURSOR_XID_MAX };
 
 	for (size_t i = 0; i < lane->holes; i++) {
-		struct cursor_segment hole = walk;
+		const struct cursor_hole *hole = &lane->hole[i];
+		struct cursor_segment part = walk;
 
-		if (lane->hole[i] >= walk.from_xid) {
-			struct cursor_segment part = walk;
-
-			part.until_xid = lane->hole[i];
-			if (part.from_xid < part.until_xid)
-				list->segment[list->n++] = part;
-			walk.from_xid = lane->hole[i] + 1;
-			walk.from_id = INT64_MIN;
+		if (hole->xid >= walk.from.xid) {
+			part.until_xid = hole->xid;
+			add_part(list, lane, part);
+			walk.from = start_of(hole->xid + 1);
 		}
-		hole.from_xid = hole.hole = lane->hole[i];
-		hole.from_id = INT64_MIN;
-		hole.until_xid = lane->hole[i] + 1;
-		list->segment[list->n++] = hole;
+		part.from = (struct cursor_place){ hole->xid, whole ? hole->live_id : hole->ready_id };
+		part.until_xid = hole->xid + 1;
+		part.ready = (struct cursor_place){ hole->xid, hole->ready_id };
+		part.hole = hole->xid;
+		list->segment[list->n++] = part;
 	}
-	list->segment[list->n++] = walk;
+	add_part(list, lane, walk);
 }
 
-size_t cursor_segments(const struct cursor *cursor, struct cursor_segment **segments)
+size_t cursor_segments(const struct cursor *cursor, bool whole, struct cursor_segment **segments)
 {
 	struct list list = { NULL, 0 };
 	size_t max = 0;
@@ -131,7 +147,7 @@ size_t cursor_segments(const struct cursor *cursor, struct cursor_segment **segm
 		bool last = i + 1 == cursor->lanes || strcmp(lane[1].queue, lane->queue) != 0;
 
 		add_gap(&list, lane->queue, first ? CURSOR_PRIORITY_MAX : lane[-1].priority - 1, lane->priority + 1);
-		add_lane(&list, lane, (int)i);
+		add_lane(&list, lane, (int)i, whole);
 		if (last)
 			add_gap(&list, lane->queue, lane->priority - 1, CURSOR_PRIORITY_MIN);
 	}
@@ -140,34 +156,49 @@ size_t cursor_segments(const struct cursor *cursor, struct cursor_segment **segm
 
 /* ---- learning --------------------------------------------------------------------------------- */
 
-/* The new holes of a lane: ended ones with live rows before the position, and all that are in progress. */
-static void set_holes(struct cursor_lane *lane, const uint64_t *kept, size_t kept_len, const uint64_t *xip, size_t xip_len)
+/* What cannot be remembered as a hole must lie behind the positions. */
+static void draw_back(struct cursor_place *position, uint64_t xid)
+{
+	if (xid < position->xid)
+		*position = start_of(xid);
+}
+
+/* The new holes of a lane: ended ones with live rows before what is ready, and all that are in progress. */
+static void set_holes(struct cursor_lane *lane, const struct cursor_hole *kept, size_t kept_len, const uint64_t *xip, size_t xip_len)
 {
 	size_t i = 0, j = 0;
 
 	lane->holes = 0;
 	while (i < kept_len || j < xip_len) {
-		uint64_t xid = j == xip_len || (i < kept_len && kept[i] < xip[j]) ? kept[i] : xip[j];
+		struct cursor_hole hole = j == xip_len || (i < kept_len && kept[i].xid < xip[j])
+						  ? kept[i] : (struct cursor_hole){ xip[j], INT64_MIN, INT64_MIN };
 
 		if (lane->holes == CURSOR_HOLES_MAX) {
-			/* What cannot be remembered must lie behind the position. */
-			if (xid < lane->xid) {
-				lane->xid = xid;
-				lane->id = INT64_MIN;
-			}
+			draw_back(&lane->live, hole.xid);
+			draw_back(&lane->ready, hole.xid);
 			return;
 		}
-		lane->hole[lane->holes++] = xid;
-		i += i < kept_len && kept[i] == xid;
-		j += j < xip_len && xip[j] == xid;
+		lane->hole[lane->holes++] = hole;
+		i += i < kept_len && kept[i].xid == hole.xid;
+		j += j < xip_len && xip[j] == hole.xid;
 	}
+}
+
+/* *position, where nothing was found so far, moves to that row; not to one that has come from another server, under the id of a
+ * transaction not yet begun here. */
+static void settle(struct cursor_place *position, bool *found, struct cursor_place row, uint64_t xmax)
+{
+	if (!*found && row.xid < xmax)
+		*position = row;
+	*found = true;
 }
 
 static void learn_lane(struct cursor_lane *lane, int no, const struct cursor_segment *segments, const struct cursor_found *found, size_t n,
 		       const uint64_t *xip, size_t xip_len, uint64_t xmax)
 {
-	uint64_t kept[CURSOR_HOLES_MAX], xid = xmax;
-	int64_t id = INT64_MIN;
+	struct cursor_place live = start_of(xmax), ready = live;
+	struct cursor_hole kept[CURSOR_HOLES_MAX];
+	bool live_found = false, ready_found = false;
 	size_t kept_len = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -175,18 +206,16 @@ static void learn_lane(struct cursor_lane *lane, int no, const struct cursor_seg
 
 		if (s->lane != no || (s->hole && !found[i].ended) || !found[i].live)
 			continue;
-		if (s->hole && s->hole < lane->xid) {
-			kept[kept_len++] = s->hole;
+		if (s->hole && s->hole < lane->ready.xid) {
+			kept[kept_len++] = (struct cursor_hole){ s->hole, found[i].first.id, found[i].has_ready ? found[i].first_ready.id : INT64_MAX };
 			continue;
 		}
-		if (found[i].xid < xmax) {
-			xid = found[i].xid;
-			id = found[i].id;
-		}
-		break;
+		settle(&live, &live_found, found[i].first, xmax);
+		if (found[i].has_ready)
+			settle(&ready, &ready_found, found[i].first_ready, xmax);
 	}
-	lane->xid = xid;
-	lane->id = id;
+	lane->live = live;
+	lane->ready = ready;
 	set_holes(lane, kept, kept_len, xip, xip_len);
 }
 
@@ -196,7 +225,7 @@ void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, 
 	bool stranger = cursor->server != 0 && cursor->server != server;
 
 	for (size_t i = 0; i < cursor->lanes; i++)
-		stranger |= cursor->lane[i].xid > xmax;
+		stranger |= cursor->lane[i].ready.xid > xmax;
 	if (stranger) {
 		cursor_forget(cursor);
 		return;

@@ -16,13 +16,14 @@
 /* Seven arguments, as $10..$16 of job_claim.sql; they hold on to nothing of the cursor. */
 int store_arg_segments(struct pg_args *args, const struct cursor_segment *segments, size_t n, struct deferred_error *err);
 
-/* A look at n segments: job_look.sql is added to a pipeline, its answer taken; believed once the transaction is committed. */
+/* A look at where all of a cursor begins: job_look.sql is added to a pipeline, its answer taken, and believed once the transaction
+ * is committed. The cursor must not have changed until then. */
 struct store_look;
-struct store_look *store_look_new(size_t n); /* NULL: out of memory */
+struct store_look *store_look_new(const struct cursor *cursor); /* NULL: out of memory */
 void store_look_free(struct store_look *look); /* NULL is accepted */
-int store_look_add(struct pg *pg, const struct cursor_segment *segments, size_t n, struct deferred_error *err);
-void store_look_take(struct store_look *look, size_t n, const struct pg_result *res);
-void store_look_learn(const struct store_look *look, struct cursor *cursor, const struct cursor_segment *segments, size_t n);
+int store_look_add(struct pg *pg, const struct store_look *look, struct deferred_error *err);
+void store_look_take(struct store_look *look, const struct pg_result *res);
+void store_look_learn(const struct store_look *look, struct cursor *cursor);
 
 /* Into an empty cursor what an earlier run has saved, and what can be learnt from there now. */
 int store_cursor_load(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct deferred_error *err);

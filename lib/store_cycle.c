@@ -13,7 +13,6 @@
 
 #define WHERE "cycle"
 #define PROMOTE_MAX 1000
-#define TURN_MS 10000
 #define LOCK_MS 1000 /* as in session_setup.sql */
 #define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
@@ -336,19 +335,21 @@ static void arg_from(struct pg_args *args, int64_t from_us)
 int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
 		     struct deferred_error *err)
 {
+	struct cursor_segment *segments;
+	size_t n = cursor_segments(cursor, true, &segments);
 	struct pg_args args;
 	int rc;
 
 	cycle->peeks = true;
-	cycle->segments_len = cursor_segments(cursor, &cycle->segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);
-	rc = store_arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	rc = store_arg_segments(&args, segments, n, err);
 	arg_from(&args, from_us);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
 	pg_args_clear(&args);
+	free(segments);
 	return rc;
 }
 
@@ -383,9 +384,8 @@ int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, i
 
 static int add_look(struct store_cycle *cycle, struct deferred_error *err)
 {
-	cycle->look = store_look_new(cycle->segments_len);
-	return cycle->look ? store_look_add(cycle->pg, cycle->segments, cycle->segments_len, err)
-			   : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+	cycle->look = store_look_new(cycle->cursor);
+	return cycle->look ? store_look_add(cycle->pg, cycle->look, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 }
 
 static void arg_unknown(struct pg_args *args, const struct store_claim *claim)
@@ -423,7 +423,7 @@ static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *cl
 	cycle->in_turn = true;
 	rc = pg_pipeline_begin(cycle->pg, err);
 	if (rc == 0)
-		rc = store_cycle_patience(cycle, claim->turn_ms < TURN_MS ? claim->turn_ms : TURN_MS, err);
+		rc = store_cycle_patience(cycle, claim->turn_ms, err);
 	if (rc == 0)
 		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
 	return rc == 0 ? store_cycle_patience(cycle, LOCK_MS, err) : rc;
@@ -431,15 +431,17 @@ static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *cl
 
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
+	struct cursor_segment *segments;
 	struct pg_args args;
+	size_t n;
 	int rc;
 
 	cycle->claims = true;
 	cycle->seed = claim->seed;
 	cycle->cursor = claim->cursor;
-	cycle->segments_len = cursor_segments(claim->cursor, &cycle->segments);
 	if (claim->in_turn && (rc = wait_for_turn(cycle, claim, err)) < 0)
 		return rc;
+	n = cursor_segments(claim->cursor, claim->whole, &segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_int4(&args, claim->window);
@@ -450,14 +452,15 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_unknown(&args, claim);
 	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
-	rc = store_arg_segments(&args, cycle->segments, cycle->segments_len, err);
+	rc = store_arg_segments(&args, segments, n, err);
+	free(segments);
 	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
 	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
 	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
-	if (rc == 0 && claim->look && cycle->segments_len > 0)
+	if (rc == 0 && claim->look && n > 0)
 		rc = add_look(cycle, err);
 	return rc;
 }
@@ -466,7 +469,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 static void learn(struct store_cycle *cycle)
 {
 	if (cycle->look)
-		store_look_learn(cycle->look, cycle->cursor, cycle->segments, cycle->segments_len);
+		store_look_learn(cycle->look, cycle->cursor);
 	for (const struct job *job = cycle->claimed; job; job = job->next)
 		cursor_meet(cycle->cursor, job->queue, job->priority);
 }
@@ -676,7 +679,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_CLAIM_LIMITED)
 		take_claimed(cycle, res, true);
 	if (tag == TAG_LOOK)
-		store_look_take(cycle->look, cycle->segments_len, res);
+		store_look_take(cycle->look, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
 		cycle->due = (struct store_due){ true, pg_null(res, 0, 0) ? -1 : pg_int(res, 0, 0),
 						 pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
@@ -713,7 +716,6 @@ void store_cycle_clear(struct store_cycle *cycle)
 	job_list_free(cycle->claimed);
 	job_list_free(cycle->limited);
 	store_look_free(cycle->look);
-	free(cycle->segments);
 	free(cycle->lapsed.id);
 	free(cycle->recorded.id);
 	free(cycle->locked.id);

@@ -75,10 +75,7 @@ struct store_cycle {
 	int64_t receipt, seed;
 	uint64_t sent_ns;
 	struct cursor *cursor;
-	struct cursor_segment *segments;
-	size_t segments_len;
-	/* what the look at the segments found; NULL: none was taken */
-	struct store_look *look;
+	struct store_look *look; /* at all of the cursor; NULL: none was taken */
 };
 
 struct store_claim {
@@ -92,10 +89,11 @@ struct store_claim {
 	const int64_t *held;        /* ids kept from earlier claims */
 	size_t held_len;
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
-	bool look;                  /* see where live rows begin now */
+	bool whole;                 /* jobs that others held or had locked, and that are free again, are to be met too: cursor.h */
+	bool look;                  /* see where live and ready rows begin now */
 	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
 	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
-	int64_t turn_ms;            /* so long, but not more than 10 s */
+	int64_t turn_ms;            /* so long */
 	int half;                   /* 0 or 1: that half; from the front nothing is taken from the other */
 };
 

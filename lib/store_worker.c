@@ -46,7 +46,7 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *c
 		rc = store_cursor_load(pg, scope, cursor, err);
 	if (rc < 0 || (!probe->work && !probe->slow))
 		return rc;
-	n = cursor_segments(cursor, &segments);
+	n = cursor_segments(cursor, true, &segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, scope->instance);

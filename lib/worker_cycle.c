@@ -291,7 +291,6 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	cursor_forget_when_old(&w->cursor, now);
 	claim.cursor = &w->cursor;
 	worker_crowd_claim(w, &claim, now);
-	claim.turn_ms = (int64_t)(worker_fence_after_ns(w) / NS_PER_MS / 8); /* leases are to be renewed meanwhile */
 	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
 	if (claim.look) {
 		w->claimed_since_look = 0;
@@ -581,7 +580,7 @@ static void wait_for_rate(struct worker *w)
 	w->claim_ns = rate_ns < look_ns ? rate_ns : look_ns;
 }
 
-static void after_claim(struct worker *w)
+static void after_claim(struct worker *w, uint64_t now)
 {
 	size_t claimed = w->cycle.claimed_len + w->cycle.limited_len;
 	int64_t seen = w->cycle.seen + w->cycle.limited_seen;
@@ -590,8 +589,8 @@ static void after_claim(struct worker *w)
 	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
 		memcpy(w->place, w->cycle.place, sizeof(w->place));
-		worker_crowd_claimed(w);
-		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && !w->crowd.front;
+		worker_crowd_claimed(w, now);
+		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && w->crowd.whole;
 		w->limits = w->cycle.limits;
 		if (!w->limits)
 			w->rate_ns = 0;
@@ -767,7 +766,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	after_recording(w);
 	worker_after_renewal(w);
 	worker_balance_after_report(w);
-	after_claim(w);
+	after_claim(w, now);
 	worker_balance_after_claim(w);
 	worker_scale_claimed(w);
 	worker_delayed_learn(w);

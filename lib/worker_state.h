@@ -86,8 +86,9 @@ struct worker_scale {
 struct worker_crowd {
 	unsigned int turns;        /* had so far */
 	int claims;                /* still to be made in turn, for one has met many jobs that others had locked */
-	bool front;                /* the last claim began behind what others held */
-	bool plenty;               /* it found enough: the next one may do so too, */
+	bool whole;                /* the last claim read everything */
+	size_t asked;              /* what it could have found at most */
+	bool plenty;               /* it found enough: the next one may read less, */
 	uint64_t whole_ns;         /* until then */
 	bool claims_next;          /* what else there was to send has been sent on its own */
 	uint64_t apart_ns;         /* claims are made out of turn until then */
@@ -217,8 +218,8 @@ uint64_t worker_scale_deadline(const struct worker *w);
 
 /* worker_crowd.c */
 bool worker_crowd_in_turn(const struct worker *w, int64_t n, uint64_t now); /* would a claim of n be made so? */
-void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now); /* how it is made: window, in_turn, half, front */
-void worker_crowd_claimed(struct worker *w);                      /* a cycle with a claim of unlimited jobs has ended */
+void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now); /* how it is made: window, in_turn, half, whole, front */
+void worker_crowd_claimed(struct worker *w, uint64_t now);        /* a cycle with a claim of unlimited jobs has ended */
 void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did not come */
 
 /* worker_cycle.c */

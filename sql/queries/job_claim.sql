@@ -7,9 +7,10 @@
 -- $9 seed of the random choice, int8
 -- $10..$16 the parts of the index to be read, in their order (lib/cursor.h), arrays in step: queue text[], highest
 --   priority int4[], lowest priority int4[], first transaction xid8[] (NULL: a gap), first id in it int8[], transaction
---   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole
+--   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole. A claim that must
+--   not miss any ready job has them begin at what is live
 -- $17 1: pass over what lies before the jobs that others hold (deferred.__front), int4; 2 or 3: and over those of the other
---   half of the jobs, which another worker claims at the same time. A claim that must not miss any ready job says 0
+--   half of the jobs, which another worker claims at the same time. A claim that must not miss any ready job says 0 here
 -- $18 where the last claim left the row of the worker, text; NULL: not known
 -- $19 jobs drawn, of which the first $3 that nobody has locked are taken, int4
 -- returns one row a job: id (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),

@@ -8,7 +8,7 @@
  *
  *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   rollback
  *
- * Instead of claim: front passes over what others hold; first and second do so in turn with others, and claim from that half
+ * Instead of claim: ready begins where the ready jobs do; front passes over what others hold; first and second do so in turn with others, and claim from that half
  * of the jobs; turn claims in turn, and reads everything. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
  * LOOK-EVERY-th claim (1) moves the cursor on. Ids are those of jobs claimed before. What a claim has met and cannot take
  * is put right by the next one.
@@ -93,10 +93,10 @@ struct asked {
 /* Ways to claim. */
 static const struct way {
 	const char *verb;
-	bool front, in_turn;
+	bool whole, front, in_turn;
 	int half;
-} ways[] = { { "claim", false, false, 0 }, { "front", true, false, 0 }, { "first", true, true, 0 }, { "second", true, true, 1 },
-	     { "turn", false, true, 0 } };
+} ways[] = { { "claim", true, false, false, 0 }, { "ready", false, false, false, 0 }, { "front", false, true, false, 0 },
+	     { "first", false, true, true, 0 }, { "second", false, true, true, 1 }, { "turn", true, false, true, 0 } };
 
 static const struct way *way_of(const char *verb)
 {
@@ -178,7 +178,7 @@ static int add_claim(struct store_cycle *cycle, int n, const struct way *way, st
 	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
 				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .unknown = unknown,
 				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
-				     .front = way->front, .in_turn = way->in_turn, .turn_ms = lease_ms / 8, .half = way->half };
+				     .whole = way->whole, .front = way->front, .in_turn = way->in_turn, .turn_ms = lease_ms / 8, .half = way->half };
 
 	cursor_forget_when_old(&cursor, clock_ns());
 	return store_cycle_claim(cycle, &scope, &claim, err);

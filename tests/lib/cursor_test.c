@@ -26,12 +26,25 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The segments as text, one a line: "QUEUE HIGH..LOW" a gap, "QUEUE PRIORITY (XID,ID)-UNTIL" a part of a lane, "?XID" a hole. */
-static const char *shown(const struct cursor *cursor)
+/* "(XID,ID", or "(XID" where it is all of a transaction. */
+static size_t show_place(char *text, size_t size, struct cursor_place place)
+{
+	size_t len = (size_t)snprintf(text, size, "(%" PRIu64, place.xid);
+
+	if (place.id != INT64_MIN)
+		len += (size_t)snprintf(text + len, size - len, ",%" PRId64, place.id);
+	return len;
+}
+
+/*
+ * The segments as text, one a line: "QUEUE HIGH..LOW" a gap, "QUEUE PRIORITY (XID,ID)-UNTIL" a part of a lane, "?XID" or "?(XID,ID)" a
+ * hole; behind a part of a lane " ready (XID,ID)" where ready rows are not looked for from its beginning.
+ */
+static const char *shown_of(const struct cursor *cursor, bool whole)
 {
 	static char text[65536];
 	struct cursor_segment *s;
-	size_t n = cursor_segments(cursor, &s), len = 0;
+	size_t n = cursor_segments(cursor, whole, &s), len = 0;
 
 	text[0] = '\0';
 	for (size_t i = 0; i < n; i++) {
@@ -46,22 +59,32 @@ static const char *shown(const struct cursor *cursor)
 		assert_int_equal(cursor->lane[s[i].lane].priority, s[i].high);
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%d ", s[i].high);
 		if (s[i].hole) {
-			assert_int_equal(s[i].hole, s[i].from_xid);
+			assert_int_equal(s[i].hole, s[i].from.xid);
 			assert_int_equal(s[i].hole + 1, s[i].until_xid);
-			assert_true(s[i].from_id == INT64_MIN);
-			len += (size_t)snprintf(text + len, sizeof(text) - len, "?%" PRIu64 "\n", s[i].hole);
-			continue;
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "?");
+			if (s[i].from.id == INT64_MIN) {
+				len += (size_t)snprintf(text + len, sizeof(text) - len, "%" PRIu64 "\n", s[i].hole);
+				continue;
+			}
 		}
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "(%" PRIu64, s[i].from_xid);
-		if (s[i].from_id != INT64_MIN)
-			len += (size_t)snprintf(text + len, sizeof(text) - len, ",%" PRId64, s[i].from_id);
-		len += (size_t)snprintf(text + len, sizeof(text) - len, ")-");
-		if (s[i].until_xid != CURSOR_XID_MAX)
+		len += show_place(text + len, sizeof(text) - len, s[i].from);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, ")%s", s[i].hole ? "" : "-");
+		if (!s[i].hole && s[i].until_xid != CURSOR_XID_MAX)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%" PRIu64, s[i].until_xid);
+		if (s[i].ready.xid != s[i].from.xid || s[i].ready.id != s[i].from.id) {
+			len += (size_t)snprintf(text + len, sizeof(text) - len, " ready ");
+			len += show_place(text + len, sizeof(text) - len, s[i].ready);
+			len += (size_t)snprintf(text + len, sizeof(text) - len, ")");
+		}
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "\n");
 	}
 	free(s);
 	return text;
+}
+
+static const char *shown(const struct cursor *cursor)
+{
+	return shown_of(cursor, true);
 }
 
 /* A live row, or a transaction, by which learn() makes up what was found. */
@@ -70,13 +93,19 @@ struct row {
 	int priority;
 	uint64_t xid;
 	int64_t id;
+	bool claimed; /* or locked */
 };
+
+static bool is_before(const struct row *r, struct cursor_place place)
+{
+	return r->xid < place.xid || (r->xid == place.xid && r->id < place.id);
+}
 
 static bool in_segment(const struct cursor_segment *s, const struct row *r)
 {
 	if (strcmp(s->queue, r->queue) != 0 || r->priority > s->high || r->priority < s->low)
 		return false;
-	return s->lane < 0 || ((r->xid > s->from_xid || (r->xid == s->from_xid && r->id >= s->from_id)) && r->xid < s->until_xid);
+	return s->lane < 0 || (!is_before(r, s->from) && r->xid < s->until_xid);
 }
 
 static bool in_set(uint64_t xid, const uint64_t *set, size_t n)
@@ -93,13 +122,18 @@ static void look(const struct cursor_segment *s, struct cursor_found *found, siz
 	memset(found, 0, n * sizeof(*found));
 	for (size_t i = 0; i < n; i++) {
 		found[i].ended = s[i].hole == 0 || (s[i].hole < xmax && !in_set(s[i].hole, xip, xip_len));
-		for (size_t j = 0; found[i].ended && j < rows_len && !found[i].live; j++) {
+		for (size_t j = 0; found[i].ended && j < rows_len && !found[i].has_ready; j++) {
 			if (!in_segment(&s[i], &rows[j]))
 				continue;
-			found[i].live = true;
-			found[i].priority = rows[j].priority;
-			found[i].xid = rows[j].xid;
-			found[i].id = rows[j].id;
+			if (!found[i].live) {
+				found[i].live = true;
+				found[i].priority = rows[j].priority;
+				found[i].first = (struct cursor_place){ rows[j].xid, rows[j].id };
+			}
+			if (s[i].lane >= 0 && !rows[j].claimed && !is_before(&rows[j], s[i].ready)) {
+				found[i].has_ready = true;
+				found[i].first_ready = (struct cursor_place){ rows[j].xid, rows[j].id };
+			}
 		}
 	}
 }
@@ -107,7 +141,7 @@ static void look(const struct cursor_segment *s, struct cursor_found *found, siz
 static void learn_from(struct cursor *cursor, const struct row *rows, size_t rows_len, const uint64_t *xip, size_t xip_len, uint64_t xmax)
 {
 	struct cursor_segment *s;
-	size_t n = cursor_segments(cursor, &s);
+	size_t n = cursor_segments(cursor, true, &s);
 	struct cursor_found *found = calloc(n + 1, sizeof(*found));
 
 	look(s, found, n, rows, rows_len, xip, xip_len, xmax);
@@ -167,9 +201,9 @@ static void each_queue_has_its_own_gaps(void **state)
 static void the_position_is_the_first_live_row(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 50, 7 }, { "q", 0, 60, 1 }), NONE, 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, false }, { "q", 0, 60, 1, false }), NONE, 100);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (50,7)-\nq -1..-32768\n");
-	learn_from(*state, ROWS({ "q", 0, 60, 1 }), NONE, 100);
+	learn_from(*state, ROWS({ "q", 0, 60, 1, false }), NONE, 100);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (60,1)-\nq -1..-32768\n");
 }
 
@@ -183,17 +217,17 @@ static void without_a_live_row_the_position_is_behind_the_snapshot(void **state)
 static void rows_from_ahead_of_the_snapshot_do_not_take_the_position_along(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 5000000, 7 }), NONE, 100);
+	learn_from(*state, ROWS({ "q", 0, 5000000, 7, false }), NONE, 100);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (100)-\nq -1..-32768\n");
 	/* Transaction ids have come there. */
-	learn_from(*state, ROWS({ "q", 0, 5000000, 7 }), NONE, 6000000);
+	learn_from(*state, ROWS({ "q", 0, 5000000, 7, false }), NONE, 6000000);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (5000000,7)-\nq -1..-32768\n");
 }
 
 static void holes_before_the_position_come_first_and_those_behind_it_cut_the_walk(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 50, 7 }), XIP(40, 45, 50, 51, 60), 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, false }), XIP(40, 45, 50, 51, 60), 100);
 	assert_string_equal(shown(*state), "q 32767..1\n"
 					   "q 0 ?40\nq 0 ?45\nq 0 ?50\nq 0 ?51\nq 0 (52)-60\nq 0 ?60\nq 0 (61)-\n"
 					   "q -1..-32768\n");
@@ -204,35 +238,68 @@ static void holes_before_the_position_come_first_and_those_behind_it_cut_the_wal
 static void rows_of_the_position_s_own_transaction_before_its_id_are_left_out(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 50, 7 }), XIP(60), 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, false }), XIP(60), 100);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (50,7)-60\nq 0 ?60\nq 0 (61)-\nq -1..-32768\n");
 }
 
 static void a_transaction_that_ended_stays_a_hole_while_it_has_live_rows(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 90, 1 }), XIP(20, 30), 100);
-	learn_from(*state, ROWS({ "q", 0, 20, 1 }, { "q", 0, 90, 1 }), XIP(30), 101);
+	learn_from(*state, ROWS({ "q", 0, 90, 1, false }), XIP(20, 30), 100);
+	learn_from(*state, ROWS({ "q", 0, 20, 1, false }, { "q", 0, 90, 1, false }), XIP(30), 101);
 	/* The late rows do not draw the position back over what is dead in between. */
-	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?20\nq 0 ?30\nq 0 (90,1)-\nq -1..-32768\n");
-	learn_from(*state, ROWS({ "q", 0, 90, 1 }), XIP(30), 102);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?(20,1)\nq 0 ?30\nq 0 (90,1)-\nq -1..-32768\n");
+	/* Nor do they stand in the way of one another. */
+	learn_from(*state, ROWS({ "q", 0, 20, 9, false }, { "q", 0, 90, 1, false }), XIP(30), 101);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?(20,9)\nq 0 ?30\nq 0 (90,1)-\nq -1..-32768\n");
+	learn_from(*state, ROWS({ "q", 0, 90, 1, false }), XIP(30), 102);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?30\nq 0 (90,1)-\nq -1..-32768\n");
-	learn_from(*state, ROWS({ "q", 0, 90, 1 }), NONE, 103);
+	learn_from(*state, ROWS({ "q", 0, 90, 1, false }), NONE, 103);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (90,1)-\nq -1..-32768\n");
 }
 
 static void a_hole_behind_the_position_becomes_the_position_where_it_has_the_first_live_row(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 50, 1 }), XIP(60), 100);
-	learn_from(*state, ROWS({ "q", 0, 60, 5 }, { "q", 0, 70, 1 }), XIP(100), 120);
+	learn_from(*state, ROWS({ "q", 0, 50, 1, false }), XIP(60), 100);
+	learn_from(*state, ROWS({ "q", 0, 60, 5, false }, { "q", 0, 70, 1, false }), XIP(100), 120);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (60,5)-100\nq 0 ?100\nq 0 (101)-\nq -1..-32768\n");
+}
+
+static void what_is_claimed_is_passed_by_what_is_ready(void **state)
+{
+	cursor_meet(*state, "q", 0);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, true }, { "q", 0, 60, 1, true }, { "q", 0, 70, 2, false }), NONE, 100);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (50,7)- ready (70,2)\nq -1..-32768\n");
+	assert_string_equal(shown_of(*state, false), "q 32767..1\nq 0 (70,2)-\nq -1..-32768\n");
+	learn_from(*state, ROWS({ "q", 0, 60, 1, true }), XIP(65, 80), 100);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (60,1)-65 ready (100)\nq 0 ?65\nq 0 (66)-80 ready (100)\nq 0 ?80\nq 0 (81)- ready (100)\n"
+					   "q -1..-32768\n");
+	assert_string_equal(shown_of(*state, false), "q 32767..1\nq 0 ?65\nq 0 ?80\nq 0 (100)-\nq -1..-32768\n");
+	/* Its lease ended: it is still where it was, for those who read everything, and moves on. */
+	learn_from(*state, ROWS({ "q", 0, 60, 1, true }, { "q", 0, 90, 1, true }, { "q", 0, 110, 1, false }), NONE, 120);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (60,1)- ready (110,1)\nq -1..-32768\n");
+	learn_from(*state, NONE, NONE, 130);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (130)-\nq -1..-32768\n");
+}
+
+static void a_transaction_that_ended_between_what_is_live_and_what_is_ready_stays_a_hole(void **state)
+{
+	cursor_meet(*state, "q", 0);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, true }), XIP(60), 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, true }, { "q", 0, 60, 3, true }, { "q", 0, 60, 5, false }), NONE, 110);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (50,7)-60 ready (110)\nq 0 ?(60,3) ready (60,5)\nq 0 (61)- ready (110)\nq -1..-32768\n");
+	assert_string_equal(shown_of(*state, false), "q 32767..1\nq 0 ?(60,5)\nq 0 (110)-\nq -1..-32768\n");
+	/* One behind what is ready needs none for what is claimed in it. */
+	learn_from(*state, ROWS({ "q", 0, 118, 7, false }), XIP(119), 120);
+	learn_from(*state, ROWS({ "q", 0, 118, 7, true }, { "q", 0, 119, 7, true }), NONE, 120);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (118,7)- ready (120)\nq -1..-32768\n");
 }
 
 static void a_hole_still_open_is_kept_whatever_lies_around_it(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 0, 50, 1 }), XIP(60), 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 1, false }), XIP(60), 100);
 	learn_from(*state, NONE, XIP(60), 200);
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?60\nq 0 (200)-\nq -1..-32768\n");
 }
@@ -242,7 +309,7 @@ static void each_lane_learns_for_itself(void **state)
 	cursor_meet(*state, "a", 0);
 	cursor_meet(*state, "a", 3);
 	cursor_meet(*state, "b", 0);
-	learn_from(*state, ROWS({ "a", 3, 80, 2 }, { "b", 0, 30, 3 }), XIP(70), 100);
+	learn_from(*state, ROWS({ "a", 3, 80, 2, false }, { "b", 0, 30, 3, false }), XIP(70), 100);
 	assert_string_equal(shown(*state), "a 32767..4\na 3 ?70\na 3 (80,2)-\na 2..1\na 0 ?70\na 0 (100)-\na -1..-32768\n"
 					   "b 32767..1\nb 0 (30,3)-70\nb 0 ?70\nb 0 (71)-\nb -1..-32768\n");
 }
@@ -250,7 +317,7 @@ static void each_lane_learns_for_itself(void **state)
 static void a_row_found_in_a_gap_makes_a_lane(void **state)
 {
 	cursor_meet(*state, "q", 0);
-	learn_from(*state, ROWS({ "q", 9, 40, 2 }, { "q", -5, 30, 3 }), NONE, 100);
+	learn_from(*state, ROWS({ "q", 9, 40, 2, false }, { "q", -5, 30, 3, false }), NONE, 100);
 	assert_string_equal(shown(*state), "q 32767..10\nq 9 (0)-\nq 8..1\nq 0 (100)-\nq -1..-4\nq -5 (0)-\nq -6..-32768\n");
 }
 
@@ -264,27 +331,27 @@ static void holes_that_cannot_be_kept_lie_behind_the_position(void **state)
 	cursor_meet(cursor, "q", 0);
 	learn_from(cursor, NONE, xip, LEN(xip), 5000);
 	assert_int_equal(cursor->lane[0].holes, CURSOR_HOLES_MAX);
-	assert_int_equal(cursor->lane[0].xid, xip[CURSOR_HOLES_MAX]); /* the first that has no place */
-	assert_true(cursor->lane[0].id == INT64_MIN);
+	assert_int_equal(cursor->lane[0].live.xid, xip[CURSOR_HOLES_MAX]); /* the first that has no place */
+	assert_true(cursor->lane[0].live.id == INT64_MIN);
 	/* Some end, and there is place again. */
 	learn_from(cursor, NONE, xip + 20, LEN(xip) - 20, 5001);
 	assert_int_equal(cursor->lane[0].holes, LEN(xip) - 20);
-	assert_int_equal(cursor->lane[0].xid, 5001);
+	assert_int_equal(cursor->lane[0].live.xid, 5001);
 }
 
 static void ended_holes_with_live_rows_count_among_those_that_are_kept(void **state)
 {
 	struct cursor *cursor = *state;
 	uint64_t xip[CURSOR_HOLES_MAX + 1];
-	struct row rows[] = { { "q", 0, 101, 1 }, { "q", 0, 4990, 1 } };
+	struct row rows[] = { { "q", 0, 101, 1, false }, { "q", 0, 4990, 1, false } };
 
 	for (size_t i = 0; i < LEN(xip); i++)
 		xip[i] = 101 + i;
 	cursor_meet(cursor, "q", 0);
 	learn_from(cursor, rows + 1, 1, xip, CURSOR_HOLES_MAX, 5000);
 	learn_from(cursor, rows, 2, xip + 1, LEN(xip) - 1, 5001);
-	assert_int_equal(cursor->lane[0].hole[0], 101);
-	assert_int_equal(cursor->lane[0].xid, xip[CURSOR_HOLES_MAX]);
+	assert_int_equal(cursor->lane[0].hole[0].xid, 101);
+	assert_int_equal(cursor->lane[0].live.xid, xip[CURSOR_HOLES_MAX]);
 }
 
 static void holes_behind_the_position_that_cannot_be_kept_do_no_harm(void **state)
@@ -295,9 +362,9 @@ static void holes_behind_the_position_that_cannot_be_kept_do_no_harm(void **stat
 	for (size_t i = 0; i < LEN(xip); i++)
 		xip[i] = 100 + i;
 	cursor_meet(cursor, "q", 0);
-	learn_from(cursor, ROWS({ "q", 0, 50, 3 }), xip, LEN(xip), 5000);
-	assert_int_equal(cursor->lane[0].xid, 50);
-	assert_int_equal(cursor->lane[0].id, 3);
+	learn_from(cursor, ROWS({ "q", 0, 50, 3, false }), xip, LEN(xip), 5000);
+	assert_int_equal(cursor->lane[0].live.xid, 50);
+	assert_int_equal(cursor->lane[0].live.id, 3);
 }
 
 static void lanes_that_cannot_be_kept_stay_in_a_gap(void **state)
@@ -308,7 +375,7 @@ static void lanes_that_cannot_be_kept_stay_in_a_gap(void **state)
 		cursor_meet(cursor, "q", 2 * i);
 	cursor_meet(cursor, "q", 1);
 	cursor_meet(cursor, "p", 0);
-	learn_from(cursor, ROWS({ "q", 3, 10, 1 }), NONE, 100);
+	learn_from(cursor, ROWS({ "q", 3, 10, 1, false }), NONE, 100);
 	assert_int_equal(cursor->lanes, CURSOR_LANES_MAX);
 	assert_non_null(strstr(shown(cursor), "q 4 (100)-\nq 3..3\nq 2 (100)-\nq 1..1\nq 0 (100)-\nq -1..-32768\n"));
 	assert_null(strstr(shown(cursor), "p "));
@@ -334,7 +401,7 @@ static void what_was_learnt_from_another_server_is_forgotten(void **state)
 static void what_an_earlier_run_has_learnt_holds_for_this_one(void **state)
 {
 	struct cursor *cursor = *state;
-	struct cursor_lane known = { .priority = 3, .xid = 100, .id = 7, .hole = { 80, 90 }, .holes = 2 };
+	struct cursor_lane known = { .priority = 3, .live = { 100, 7 }, .hole = { { 80, INT64_MIN, INT64_MIN }, { 90, INT64_MIN, INT64_MIN } }, .holes = 2 };
 
 	cursor_meet(cursor, "q", 5);
 	cursor_recall(cursor, "q", &known, START, 2000);
@@ -393,16 +460,19 @@ static void what_is_old_is_forgotten(void **state)
 
 /*
  * A table of row versions under transactions that begin, write, commit, roll back and stay open, and two workers
- * with cursors. Whatever happens, each visible row must lie in exactly one of the parts that are read, and the parts
- * must come in the order of the index.
+ * with cursors. Whatever happens, each visible row must lie in exactly one of the parts that are read, each ready one that
+ * nobody had locked in exactly one of those from what is ready, and the parts must come in the order of the index.
  */
 #define TXS_MAX 20000
 #define VERSIONS_MAX 3000
+#define IDS_MAX 100000
 
 struct model {
 	struct version {
-		struct row row;      /* xid: the transaction that made it */
+		struct row row;      /* xid: the transaction that made it ready */
+		uint64_t made_by;    /* that of this version: one that claimed it */
 		uint64_t deleted_by; /* 0: nobody; undone when that is rolled back */
+		bool passed;         /* it was claimed or locked when somebody looked */
 	} version[VERSIONS_MAX];
 	size_t versions;
 	enum { UNUSED, OPEN, COMMITTED, ABORTED } tx[TXS_MAX];
@@ -424,13 +494,13 @@ static const char *const queue_names[] = { "a", "b", "c" };
 static void insert(struct model *m, uint64_t tx, const char *queue, int priority)
 {
 	if (m->versions < VERSIONS_MAX)
-		m->version[m->versions++] = (struct version){ { queue, priority, tx, ++m->ids }, 0 };
+		m->version[m->versions++] = (struct version){ { queue, priority, tx, ++m->ids, false }, tx, 0, false };
 }
 
 /* Visible to the snapshot of transaction own (0: of nobody). */
 static bool visible(const struct model *m, const struct version *v, uint64_t own)
 {
-	return (m->tx[v->row.xid] == COMMITTED || v->row.xid == own) &&
+	return (m->tx[v->made_by] == COMMITTED || v->made_by == own) &&
 	       !(v->deleted_by && (m->tx[v->deleted_by] == COMMITTED || v->deleted_by == own));
 }
 
@@ -446,23 +516,27 @@ static void end(struct model *m, uint64_t tx, bool commit)
 
 		if (v.deleted_by == tx && !commit)
 			v.deleted_by = 0;
-		if (!(v.row.xid == tx && !commit) && !(v.deleted_by == tx && commit))
+		if (!(v.made_by == tx && !commit) && !(v.deleted_by == tx && commit))
 			m->version[kept++] = v;
 	}
 	m->versions = kept;
 }
 
-/* A visible row that nobody has locked: delete it, or have it ready again at the tail of its lane. */
+/* A visible row that nobody has locked: claim or delete it, or have it ready again at the tail of its lane. */
 static void touch(struct model *m, uint64_t tx)
 {
 	struct version *v = m->versions ? &m->version[draw(m, (unsigned int)m->versions)] : NULL;
 
-	if (!v || v->deleted_by || !visible(m, v, tx))
+	if (!v || v->deleted_by || !visible(m, v, tx) || m->versions == VERSIONS_MAX)
 		return;
 	v->deleted_by = tx;
 	if (draw(m, 4) == 0) {
 		insert(m, tx, v->row.queue, v->row.priority);
 		m->version[m->versions - 1].row.id = v->row.id;
+	} else if (!v->row.claimed && draw(m, 2) == 0) {
+		insert(m, tx, v->row.queue, v->row.priority);
+		m->version[m->versions - 1].row = v->row;
+		m->version[m->versions - 1].row.claimed = true;
 	}
 }
 
@@ -486,41 +560,57 @@ static void take_snapshot(struct model *m, uint64_t own)
 			m->xip[m->xip_len++] = tx;
 }
 
+static void check_parts(const struct model *m, const struct cursor *cursor, bool whole, const struct row *rows, const bool *passed, size_t rows_len)
+{
+	struct cursor_segment *s;
+	size_t n = cursor_segments(cursor, whole, &s);
+
+	for (size_t j = 0; j < rows_len; j++) {
+		size_t times = 0, named = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			named += strcmp(s[i].queue, rows[j].queue) == 0;
+			times += (s[i].hole == 0 || (s[i].hole <= m->completed && !in_set(s[i].hole, m->xip, m->xip_len))) && in_segment(&s[i], &rows[j]);
+		}
+		if (!whole && passed[rows[j].id] && times == 0)
+			continue;
+		if (times != (named > 0 ? 1 : 0))
+			fail_msg("row (%s, %d, %" PRIu64 ", %" PRId64 ") is read %zu times; %s", rows[j].queue, rows[j].priority,
+				 rows[j].xid, rows[j].id, times, shown_of(cursor, whole));
+	}
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(s[i - 1].queue, s[i].queue) == 0)
+			assert_true(s[i - 1].low > s[i].high || (s[i - 1].lane == s[i].lane && s[i - 1].until_xid <= s[i].from.xid));
+	free(s);
+}
+
 /* A claim with a look: check what is read, then learn if it commits. */
 static void claim(struct model *m, struct cursor *cursor, bool looks)
 {
 	static struct row rows[VERSIONS_MAX];
+	static bool passed[IDS_MAX];
 	uint64_t own = m->next++;
-	struct cursor_segment *s;
-	size_t n = cursor_segments(cursor, &s), rows_len = 0;
-	struct cursor_found *found = calloc(n + 1, sizeof(*found));
+	size_t rows_len = 0;
 	bool commits = draw(m, 8) != 0;
 
 	m->tx[own] = OPEN;
 	for (unsigned int i = draw(m, 12); i > 0; i--)
 		touch(m, own);
 	take_snapshot(m, own);
-	for (size_t i = 0; i < m->versions; i++)
-		if (visible(m, &m->version[i], own))
-			rows[rows_len++] = m->version[i].row;
-	qsort(rows, rows_len, sizeof(rows[0]), compare_rows);
-	look(s, found, n, rows, rows_len, m->xip, m->xip_len, m->completed + 1);
-	for (size_t j = 0; j < rows_len; j++) {
-		size_t times = 0, named = 0;
+	for (size_t i = 0; i < m->versions; i++) {
+		struct version *v = &m->version[i];
 
-		for (size_t i = 0; i < n; i++) {
-			named += strcmp(s[i].queue, rows[j].queue) == 0;
-			times += found[i].ended && in_segment(&s[i], &rows[j]);
-		}
-		if (times != (named > 0 ? 1 : 0))
-			fail_msg("row (%s, %d, %" PRIu64 ", %" PRId64 ") is read %zu times; %s", rows[j].queue, rows[j].priority,
-				 rows[j].xid, rows[j].id, times, shown(cursor));
+		if (!visible(m, v, own))
+			continue;
+		rows[rows_len] = v->row;
+		rows[rows_len].claimed |= v->deleted_by != 0;
+		passed[v->row.id] = v->passed |= rows[rows_len++].claimed;
 	}
-	for (size_t i = 1; i < n; i++)
-		if (strcmp(s[i - 1].queue, s[i].queue) == 0)
-			assert_true(s[i - 1].low > s[i].high || (s[i - 1].lane == s[i].lane && s[i - 1].until_xid <= s[i].from_xid));
-	if (commits && looks && n > 0)
-		cursor_learn(cursor, s, found, n, m->xip, m->xip_len, m->completed + 1, START, 1);
+	qsort(rows, rows_len, sizeof(rows[0]), compare_rows);
+	check_parts(m, cursor, true, rows, passed, rows_len);
+	check_parts(m, cursor, false, rows, passed, rows_len);
+	if (commits && looks && cursor->lanes > 0)
+		learn_from(cursor, rows, rows_len, m->xip, m->xip_len, m->completed + 1);
 	if (commits && rows_len > 0)
 		for (unsigned int i = draw(m, 4); i > 0; i--) {
 			const struct row *r = &rows[draw(m, (unsigned int)rows_len)];
@@ -528,8 +618,6 @@ static void claim(struct model *m, struct cursor *cursor, bool looks)
 			cursor_meet(cursor, r->queue, r->priority);
 		}
 	end(m, own, commits);
-	free(found);
-	free(s);
 }
 
 static void run_model(struct model *m, uint64_t seed, int steps, unsigned int open_max)
@@ -599,6 +687,8 @@ int main(void)
 		CURSOR_TEST(rows_of_the_position_s_own_transaction_before_its_id_are_left_out),
 		CURSOR_TEST(a_transaction_that_ended_stays_a_hole_while_it_has_live_rows),
 		CURSOR_TEST(a_hole_behind_the_position_becomes_the_position_where_it_has_the_first_live_row),
+		CURSOR_TEST(what_is_claimed_is_passed_by_what_is_ready),
+		CURSOR_TEST(a_transaction_that_ended_between_what_is_live_and_what_is_ready_stays_a_hole),
 		CURSOR_TEST(a_hole_still_open_is_kept_whatever_lies_around_it),
 		CURSOR_TEST(each_lane_learns_for_itself),
 		CURSOR_TEST(a_row_found_in_a_gap_makes_a_lane),

@@ -57,9 +57,9 @@ class Caller:
     def finish(self, jobs):
         assert sorted(self.cycle(part("finish", jobs))["recorded"]) == sorted(jobs)
 
-    def could_claim(self):
+    def could_claim(self, way="claim"):
         """Ids it would get and ids it would have put right first; all is left as it was."""
-        answer = self.cycle(f"claim {ALL}", "rollback")
+        answer = self.cycle(f"{way} {ALL}", "rollback")
         assert answer["error"]
         claimed = ids(answer)
         assert len(set(claimed)) == len(claimed)
@@ -104,14 +104,18 @@ def differ(expected, claimed):
     return f"unseen: {sorted(expected - claimed)[:20]}, seen in error: {sorted(claimed - expected)[:20]}"
 
 
-def same(db, *callers):
-    """What all of these can claim is what a full scan finds; returns it."""
+def same(db, *callers, let_go=()):
+    """What all of these can claim is what a full scan finds; returns it. What others had locked and let go as it was may be
+    left to claims that read everything."""
     plain = set()
     for caller in callers:
         plain, odd = full_scan(db, caller)
         claimed, lapsed = caller.could_claim()
         assert claimed == plain, differ(plain, claimed)
         assert lapsed == odd
+        claimed, lapsed = caller.could_claim("ready")
+        assert plain - set(let_go) <= claimed <= plain, differ(plain, claimed)
+        assert lapsed <= odd
     return plain
 
 
@@ -322,7 +326,7 @@ def test_what_is_rolled_back_leaves_everything_as_it_was(db, caller, writer):
     churn(db, b)
     assert same(db, a, b) == set()
     w.rollback()
-    assert same(db, a, b) == {jobs[0]}
+    assert same(db, a, b, let_go=jobs[:1]) == {jobs[0]}
 
 
 def test_a_cycle_that_failed_taught_nothing(db, caller):
@@ -467,7 +471,7 @@ def test_a_row_that_another_has_locked_is_found_when_he_lets_go(db, caller, writ
     churn(db, a, b, rounds=5)
     assert same(db, a, b) == set()
     w.commit()
-    assert same(db, a, b) == {jobs[1]}
+    assert same(db, a, b, let_go=jobs[1:2]) == {jobs[1]}
 
 
 # ---- lanes
@@ -684,7 +688,7 @@ def test_a_server_that_recovered_from_a_crash_is_another_one(own_server):
             look = f.read()
         cursor = db.connection.cursor()
         cursor.execute("prepare look as " + look)
-        cursor.execute("execute look('{default}', '{0}', '{0}', '{0}', '{0}', '{9}', '{null}')")
+        cursor.execute("execute look('{default}', '{0}', '{0}', '{0}', '{0}', '{9}', '{null}', '{0}', '{0}')")
         answer = cursor.fetchall()
         cursor.execute("deallocate look")
         return answer[0][-1]
@@ -770,15 +774,15 @@ def index_reads(db, caller):
     return db.one("select idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_ready'")
 
 
-def walked(db, caller, forget, batches, n=100):
-    """Claim and finish in batches; entries read a claim in the first and in the second half."""
+def walked(db, caller, forget, batches, n=100, way="claim", locked=0):
+    """Claim and finish in batches; entries read a claim in the first and in the second half. So many jobs are locked by others."""
     reads, held = [index_reads(db, caller)], []
     for _ in range(2):
         for _ in range(batches):
             if forget:
                 caller.say("forget")
-            held = ids(caller.cycle(*([part("finish", held)] if held else []), f"claim {n}"))
-            assert len(held) == n
+            held = ids(caller.cycle(*([part("finish", held)] if held else []), f"{way} {n}"))
+            assert n - locked <= len(held) <= n
         reads.append(index_reads(db, caller))
     caller.finish(held)
     return (reads[1] - reads[0]) / batches, (reads[2] - reads[1]) / batches
@@ -812,6 +816,41 @@ def test_a_claim_does_not_walk_over_the_dead(db, caller, writer, beside, priorit
     assert len(left) == 2 * 5200 - 50 * 100 - 16 * 100 + (2000 if beside == "a writer" else 0)
     if beside == "a writer":
         assert set(theirs) <= left
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in order", "of a late transaction"])
+@pytest.mark.parametrize("locked", [False, True], ids=["claimed", "locked"])
+def test_a_claim_does_not_walk_over_what_died_behind_a_job_that_is_held(db, caller, writer, late, locked):
+    """A worker that stalls, or a transaction that stays open, beside a held snapshot."""
+    db.sql("alter table deferred.__deferred_hot set (autovacuum_enabled = off)")
+    reader, w = writer(), writer()
+    reader("set transaction isolation level repeatable read")
+    reader("select count(*) from deferred.__deferred_hot")
+    stalled, one, whole = caller("-w", "200"), caller("-w", "200"), caller("-w", "200")
+    for c in (stalled, one, whole):
+        churn(db, c)
+    jobs = w.defer(9000)
+    if late:
+        churn(db, one, whole)
+    w.commit()
+    held = jobs[:20] if locked else stalled.claim(20)
+    if locked:
+        w("select from deferred.__deferred_hot where id = any (%s) for update", held)
+    first, second = walked(db, one, forget=False, batches=20, way="ready", locked=20 * locked)
+    whole_first, whole_second = walked(db, whole, forget=False, batches=20, locked=20 * locked)
+    print(f"{first:.0f}, then {second:.0f} entries a claim; of everything {whole_first:.0f}, then {whole_second:.0f}")
+    # From a window of 200 a claim takes 100 at random: some rows stay for several claims, and the dead behind them.
+    assert max(first, second) < 1500 and whole_first > 2 * max(first, second) and whole_second > whole_first + 500
+    # That they are free again is noticed by who reads everything.
+    w.rollback()
+    lapse(db, held)
+    claimed, lapsed = one.could_claim("ready")
+    assert not (claimed | lapsed) & set(held)
+    assert set(held) <= set.union(*one.could_claim())
+    rest, left = {i for i, in db.sql("select id from deferred.__deferred_hot")}, set()
+    while batch := ids(one.cycle("claim 300")):
+        left |= set(batch)
+    assert set(held) < left == rest
 
 
 def test_one_worker_begins_where_another_came_to(db, caller, writer):
@@ -892,6 +931,7 @@ class Model:
         self.queue = {}       # id -> queue, of all jobs
         self.holder = {}      # id -> caller
         self.locked = set()   # touched by open transactions
+        self.let_go = set()   # those that were, and are as they were
         self.paused = set()
         self.callers = [make_caller(), make_caller(look_every=2), make_caller(look_every=5)]
         self.lapsed = {c: set() for c in self.callers}  # what each has met and will put right
@@ -965,7 +1005,9 @@ class Model:
             work.clear()
 
     def unlock(self, work):
-        self.locked -= {e[1] for e in work if e[0] == "becomes"}
+        jobs = {e[1] for e in work if e[0] == "becomes"}
+        self.locked -= jobs
+        self.let_go |= jobs
 
     def apply(self, work):
         for effect in work:
@@ -1039,7 +1081,7 @@ class Model:
         self.rng.shuffle(parts)
         due = {i for i, in self.db.sql("select id from deferred.__deferred_hot where due_at <= now()")} - self.locked if promotes else set()
         claims = self.rng.random() < 0.8
-        n, way = self.rng.choice((1, 3, 10, 50, ALL)), self.rng.choices(("claim", "front", "first", "second", "turn"), (60, 10, 10, 10, 10))[0]
+        n, way = self.rng.choice((1, 3, 10, 50, ALL)), self.rng.choices(("claim", "ready", "front", "first", "second", "turn"), (30, 30, 10, 10, 10, 10))[0]
         parts += ["promote"] * promotes + [f"{way} {n}"] * claims
         fails = self.rng.random() < 0.1
         if not parts:
@@ -1055,7 +1097,9 @@ class Model:
         assert set(claimed) <= claimable, f"{sorted(set(claimed) - claimable)} are not to be had"
         if claims:  # a draw may fall on jobs that others have locked
             most, locked = min(n, len(claimable)), 0 if n == ALL else len(self.locked)
-            assert (most - locked if way in ("claim", "turn") else 0) <= len(claimed) <= most, f"of {sorted(claimable)}, {n} at most: {claimed}"
+            if way == "ready":
+                locked += len(self.let_go & claimable)
+            assert (most - locked if way in ("claim", "ready", "turn") else 0) <= len(claimed) <= most, f"of {sorted(claimable)}, {n} at most: {claimed}"
         if fails:
             self.state = before
             return
@@ -1106,6 +1150,8 @@ class Model:
             claimed, lapsed = caller.could_claim()
             assert claimed == expected, differ(expected, claimed)
             assert lapsed == {j for j in self.in_state("lapsed", free=False) if self.queue[j] not in self.paused}
+            claimed, _ = caller.could_claim("ready")
+            assert expected - self.let_go <= claimed <= expected, differ(expected, claimed)
 
     def end(self):
         """Everything that is left is done."""
@@ -1134,7 +1180,7 @@ class Model:
             expected -= set(claimed)
         assert expected == set()
         self.state.update((j, "done") for j in self.in_state("ready"))
-        assert same(self.db, *self.callers) == set() and self.db.hot() == 0
+        assert same(self.db, *self.callers, let_go=self.let_go) == set() and self.db.hot() == 0
         done = self.db.sql("select job_id, count(*) from deferred.__deferred_log where outcome = 'ok' group by 1")
         assert sorted(done) == [(j, 1) for j in self.in_state("done")]
 
@@ -1145,7 +1191,7 @@ def run_model(db, caller, writer, seed, steps):
         for i in range(steps):
             model.step()
             if i % 10 == 0:
-                assert same(db, *model.callers) == model.claimable()
+                assert same(db, *model.callers, let_go=model.let_go) == model.claimable()
             model.check(model.callers[i % 3])
         model.end()
     except BaseException:

@@ -144,6 +144,7 @@ def test_a_claim_from_the_front_reads_little(db, caller):  # noqa: F811
     mine = one.claim(1)  # learns of the lane
     taken = others.claim(5000)
     assert len(taken) == 5000 and len(mine) == 1
+    mine += ids(one.cycle("ready 1"))  # its look walks over them, once
     before = index_reads(db, one)
     got = ids(one.cycle("front 50"))
     read = index_reads(db, one) - before
