@@ -59,6 +59,15 @@ int migrate_accepts(int version, struct deferred_error *err)
 	return version >= MIGRATE_VERSION_MIN && version <= MIGRATE_VERSION_MAX ? 0 : refuse(version, err);
 }
 
+int migrate_accepts_server(int version, struct deferred_error *err)
+{
+	if (version >= MIGRATE_SERVER_MIN)
+		return 0;
+	error_set(err, DEFERRED_ESCHEMA, WHERE, "the server is PostgreSQL %d, the schema needs %d or later", version / 10000, MIGRATE_SERVER_MIN / 10000);
+	error_hint(err, "upgrade the server, or name the database of another one");
+	return DEFERRED_ESCHEMA;
+}
+
 int migrate_check(struct pg *pg, struct deferred_error *err)
 {
 	struct deferred_error why = { 0 };
@@ -80,11 +89,20 @@ static const struct sql_migration *step_after(int version)
 	return NULL;
 }
 
+static int check_server(struct pg *pg, struct deferred_error *err)
+{
+	int version, rc = query_int(pg, &sql_admin_server_version, &version, err);
+
+	return rc == 0 ? migrate_accepts_server(version, err) : rc;
+}
+
 int migrate_plan(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err)
 {
 	const struct sql_migration *m;
-	int version, rc = migrate_version(pg, &version, err);
+	int version, rc = check_server(pg, err);
 
+	if (rc == 0)
+		rc = migrate_version(pg, &version, err);
 	if (rc < 0)
 		return rc;
 	if (version > MIGRATE_VERSION_MAX)
@@ -137,8 +155,10 @@ static int apply_next(struct pg *pg, const struct sql_migration **applied, struc
 int migrate_run(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err)
 {
 	const struct sql_migration *applied = NULL;
-	int rc;
+	int rc = check_server(pg, err);
 
+	if (rc < 0)
+		return rc;
 	do {
 		rc = pg_command(pg, "begin", err);
 		if (rc == 0)

@@ -16,6 +16,9 @@
 
 #define MIGRATE_VERSION_MAX 7
 
+/* The oldest PostgreSQL that the schema can be made in, as server_version_num. */
+#define MIGRATE_SERVER_MIN 150000
+
 /* Both as text: "7", or "6 to 7" where they differ. */
 const char *migrate_versions(void);
 
@@ -28,6 +31,9 @@ int migrate_version(struct pg *pg, int *version, struct deferred_error *err);
 
 /* migrate_accepts - does this program work with that version of the schema? 0 or DEFERRED_ESCHEMA with the remedy. */
 int migrate_accepts(int version, struct deferred_error *err);
+
+/* migrate_accepts_server - can the schema be made in that PostgreSQL? 0 or DEFERRED_ESCHEMA with the remedy. version: server_version_num. */
+int migrate_accepts_server(int version, struct deferred_error *err);
 
 /*
  * migrate_check - is the schema one that this program works with?
@@ -48,7 +54,7 @@ int migrate_plan(struct pg *pg, migrate_step_fn *step, void *data, struct deferr
  *
  * step  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer; or an error of
+ * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, or the server too old; or an error of
  * pg_exec(), the steps before the failed one having been committed.
  */
 int migrate_run(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err);

@@ -15,7 +15,7 @@
 enum {
 	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
 	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
-	OID_FLOAT8_ARRAY = 1022, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
+	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
 };
 
 #define MAX_PREPARED 64
@@ -314,6 +314,12 @@ void pg_arg_int8(struct pg_args *args, int64_t v)
 {
 	add_arg(args, OID_INT8)->len = 8;
 	put64(args, (uint64_t)v);
+}
+
+void pg_arg_timestamptz(struct pg_args *args, int64_t us)
+{
+	add_arg(args, OID_TIMESTAMPTZ)->len = 8;
+	put64(args, (uint64_t)us);
 }
 
 void pg_arg_float8(struct pg_args *args, double v)

@@ -73,6 +73,21 @@ int store_arg_segments(struct pg_args *args, const struct cursor_segment *segmen
 	return arg_columns(args, segments, n, SEGMENT_ARGS, err);
 }
 
+int store_arg_probe(struct pg_args *args, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		    struct deferred_error *err)
+{
+	struct cursor_segment *segments;
+	size_t n = cursor_segments(cursor, true, &segments);
+	int rc;
+
+	store_arg_queues(args, scope);
+	pg_arg_text(args, scope->instance);
+	rc = store_arg_segments(args, segments, n, err);
+	pg_arg_timestamptz(args, from_us);
+	free(segments);
+	return rc;
+}
+
 /* ---- looking ---------------------------------------------------------------------------------- */
 
 /* What job_look.sql said. */
@@ -212,6 +227,7 @@ int store_cursor_load(struct pg *pg, const struct store_scope *scope, struct cur
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	pg_arg_int4(&args, CURSOR_LANES_MAX);
+	pg_arg_int8(&args, (int64_t)(CURSOR_AGE_MAX_NS / NS_PER_MS));
 	rc = store_run(pg, &sql_cursor_load, &args, TAG_CURSOR, on_lanes, cursor, err);
 	return rc == 0 ? look_now(pg, cursor, err) : rc;
 }
@@ -249,7 +265,7 @@ int store_cursor_save(struct pg *pg, const struct cursor *cursor, struct deferre
 		pg_arg_xid8_array(&args, xid, NULL, n);
 		COLUMN_INT8(&args, &c, cursor->lane[i].live.id);
 		COLUMN_TEXT(&args, &c, holes[i]);
-		pg_arg_int8(&args, cursor->server);
+		pg_arg_timestamptz(&args, cursor->server);
 		pg_arg_int8(&args, now > cursor->since_ns ? (int64_t)((now - cursor->since_ns) / NS_PER_MS) : 0);
 		rc = store_run(pg, &sql_cursor_save, &args, TAG_IGNORE, NULL, NULL, err);
 	} else {

@@ -16,6 +16,10 @@
 /* Seven arguments, as $10..$16 of job_claim.sql; they hold on to nothing of the cursor. */
 int store_arg_segments(struct pg_args *args, const struct cursor_segment *segments, size_t n, struct deferred_error *err);
 
+/* Those of run_probe.sql. from_us: as of store_cycle_promote(). */
+int store_arg_probe(struct pg_args *args, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		    struct deferred_error *err);
+
 /* A look at where all of a cursor begins: job_look.sql is added to a pipeline, its answer taken, and believed once the transaction
  * is committed. The cursor must not have changed until then. */
 struct store_look;

@@ -53,7 +53,6 @@ int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_
 	cycle->pg = pg;
 	cycle->claimed_tail = &cycle->claimed;
 	cycle->limited_tail = &cycle->limited;
-	cycle->due.next_ms = -1;
 	return store_add_setup(pg, err);
 }
 
@@ -324,32 +323,18 @@ int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
 	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
 }
 
-static void arg_from(struct pg_args *args, int64_t from_us)
-{
-	if (from_us == INT64_MIN)
-		pg_arg_null(args);
-	else
-		pg_arg_int8(args, from_us);
-}
-
 int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
 		     struct deferred_error *err)
 {
-	struct cursor_segment *segments;
-	size_t n = cursor_segments(cursor, true, &segments);
 	struct pg_args args;
 	int rc;
 
 	cycle->peeks = true;
 	pg_args_init(&args);
-	store_arg_queues(&args, scope);
-	pg_arg_text(&args, scope->instance);
-	rc = store_arg_segments(&args, segments, n, err);
-	arg_from(&args, from_us);
+	rc = store_arg_probe(&args, scope, cursor, from_us, err);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
 	pg_args_clear(&args);
-	free(segments);
 	return rc;
 }
 
@@ -361,7 +346,7 @@ int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct defer
 	cycle->promotes = true;
 	pg_args_init(&args);
 	pg_arg_int4(&args, PROMOTE_MAX);
-	arg_from(&args, from_us);
+	pg_arg_timestamptz(&args, from_us);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_promote, &args, TAG_PROMOTE, err);
 	pg_args_clear(&args);
 	return rc;
@@ -529,7 +514,7 @@ int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct defe
 	int rc;
 
 	pg_args_init(&args);
-	arg_from(&args, from_us);
+	pg_arg_timestamptz(&args, from_us);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
 	pg_args_clear(&args);
 	return rc;
@@ -681,8 +666,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_LOOK)
 		store_look_take(cycle->look, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
-		cycle->due = (struct store_due){ true, pg_null(res, 0, 0) ? -1 : pg_int(res, 0, 0),
-						 pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
+		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);

@@ -57,7 +57,7 @@ struct store_cycle {
 	struct store_track track;
 	struct store_due {       /* only where store_cycle_next_due() asked */
 		bool known;
-		int64_t next_ms;          /* until the next delayed job is due; -1: none */
+		int64_t next_ms;          /* until the next delayed job is due; 0: it is, or there is none */
 		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
 		int64_t took_us;          /* to find it */
 	} due;

@@ -34,9 +34,7 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 
 int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
 {
-	struct cursor_segment *segments;
 	struct pg_args args;
-	size_t n;
 	int rc;
 
 	memset(probe, 0, sizeof(*probe));
@@ -46,17 +44,12 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *c
 		rc = store_cursor_load(pg, scope, cursor, err);
 	if (rc < 0 || (!probe->work && !probe->slow))
 		return rc;
-	n = cursor_segments(cursor, true, &segments);
 	pg_args_init(&args);
-	store_arg_queues(&args, scope);
-	pg_arg_text(&args, scope->instance);
-	rc = store_arg_segments(&args, segments, n, err);
-	pg_arg_null(&args); /* delayed ones: all */
+	rc = store_arg_probe(&args, scope, cursor, INT64_MIN, err);
 	if (rc == 0)
 		rc = store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
 	else
 		pg_args_clear(&args);
-	free(segments);
 	return rc;
 }
 

@@ -3389,6 +3389,24 @@ ALTER FUNCTION deferred.__rules() OWNER TO deferred_owner;
 COMMENT ON FUNCTION deferred.__rules() IS 'the rules one may run; for viewers all of them, without query, params and errors of those of others';
 
 --
+-- Name: __server_start(); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
+--
+
+CREATE FUNCTION deferred.__server_start() RETURNS timestamp with time zone
+    LANGUAGE sql STABLE
+    AS $$
+    select greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())
+$$;
+
+ALTER FUNCTION deferred.__server_start() OWNER TO deferred_owner;
+
+--
+-- Name: FUNCTION __server_start(); Type: COMMENT; Schema: deferred; Owner: deferred_owner
+--
+
+COMMENT ON FUNCTION deferred.__server_start() IS 'start of the server, or end of its last recovery from a crash: what was learnt of transaction ids before means nothing';
+
+--
 -- Name: __state(bigint); Type: FUNCTION; Schema: deferred; Owner: deferred_owner
 --
 
@@ -6125,6 +6143,13 @@ REVOKE ALL ON FUNCTION deferred.__rule_tick(what text, n bigint, v timestamp wit
 REVOKE ALL ON FUNCTION deferred.__rules() FROM PUBLIC;
 GRANT ALL ON FUNCTION deferred.__rules() TO deferred_producer;
 GRANT ALL ON FUNCTION deferred.__rules() TO deferred_viewer;
+
+--
+-- Name: FUNCTION __server_start(); Type: ACL; Schema: deferred; Owner: deferred_owner
+--
+
+REVOKE ALL ON FUNCTION deferred.__server_start() FROM PUBLIC;
+GRANT ALL ON FUNCTION deferred.__server_start() TO deferred_worker;
 
 --
 -- Name: FUNCTION __state(id bigint); Type: ACL; Schema: deferred; Owner: deferred_owner

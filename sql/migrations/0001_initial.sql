@@ -316,6 +316,15 @@ comment on column deferred.__deferred_cursor.holes is 'transactions that were in
 comment on column deferred.__deferred_cursor.server is 'start of the server it was learnt from: for another one it means nothing';
 comment on column deferred.__deferred_cursor.learnt_at is 'when all was read last; after 5 minutes it is read again';
 
+-- Transaction ids that had left no trace when a server crashed are given out again. A session behind a pooler may outlive that, and the
+-- postmaster goes on; its statistics begin anew.
+create function deferred.__server_start() returns timestamptz
+language sql stable
+as $$
+    select greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())
+$$;
+comment on function deferred.__server_start() is 'start of the server, or end of its last recovery from a crash: what was learnt of transaction ids before means nothing';
+
 -- Workers that claim in turn lock one of these. Two, so that one can read while the other commits.
 create table deferred.__deferred_turn_0 ();
 create table deferred.__deferred_turn_1 ();
@@ -1216,7 +1225,7 @@ grant usage on schema deferred to deferred_producer, deferred_worker, deferred_v
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint), deferred.__state(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
-    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front to deferred_worker;
+    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front, deferred.__server_start() to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;

@@ -2,11 +2,11 @@
 -- of a lane once stays true.
 -- $1 queue text[]   $2 priority int4[]   $3 xid xid8[]   $4 id int8[], arrays in step, a lane each, in their order
 -- $5 transactions left out, text[], each xid8[] as text
--- $6 start of the server, int8: microseconds as in binary format   $7 milliseconds since it was learnt, int8
+-- $6 start of the server, timestamptz   $7 milliseconds since it was learnt, int8
 -- returns nothing
 -- locks: those rows, by queue and priority
 insert into deferred.__deferred_cursor as c (queue, priority, xid, id, holes, server, learnt_at)
-select s.queue, s.priority, s.xid, s.id, s.holes::xid8[], timestamptz '2000-01-01 00:00:00+00' + $6::int8 * interval '1 microsecond',
+select s.queue, s.priority, s.xid, s.id, s.holes::xid8[], $6::timestamptz,
        now() - $7::int8 * interval '1 millisecond'
 from unnest($1::text[], $2::int4[], $3::xid8[], $4::int8[], $5::text[]) as s(queue, priority, xid, id, holes)
 on conflict (queue, priority) do update

@@ -5,8 +5,7 @@
 -- $8, $9 where the ready rows are looked for in each: first transaction xid8[], first id in it int8[]
 -- returns one row a part, in order: hole has ended (bool), first live row: priority (int4), xid (xid8), id (int8), all NULL
 --   if none; first ready one: xid (xid8), id (int8), both NULL if none, or in a gap; and in each row: transactions in progress (xid8[], NULL: none), first transaction not yet begun (xid8), start
---   of the server or end of its last recovery from a crash (timestamptz): transaction ids that had left no trace are given
---   out again after one, which a session behind a pooler may outlive. Its postmaster goes on; its statistics begin anew
+--   of the server (timestamptz)
 -- locks: the first ready rows; those locked by others are passed over, for as long as somebody keeps one locked (a claim of a worker that
 -- stalls, a cancel not yet committed) all that dies behind it would have to be walked over. Index: __deferred_hot_ready
 with part as materialized (
@@ -15,7 +14,7 @@ with part as materialized (
         with ordinality as s(queue, high, low, from_xid, from_id, until_xid, hole, ready_xid, ready_id, no))
 select p.ended, x.priority::int4, x.xid, x.id, r.xid, r.id,
        (select array_agg(t) from pg_snapshot_xip(pg_current_snapshot()) t), pg_snapshot_xmax(pg_current_snapshot()),
-       greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time())
+       deferred.__server_start()
 from part p
 left join lateral (
     (select h.priority, h.xid, h.id from deferred.__deferred_hot h

@@ -1,6 +1,6 @@
 -- job_next_due: how long until the next delayed job is due? A service sleeps no longer than that. And where to begin to look for
 -- those that are.
--- $1 looked for from then on, as $2 of job_promote.sql
+-- $1 looked for from then on, timestamptz, as $2 of job_promote.sql
 -- returns one row: milliseconds, rounded up, 0: it is due already, or none is delayed (int8); when the first one is,
 --   or was, due (timestamptz, NULL: none); now (timestamptz); microseconds that finding it took (int8)
 -- locks: none. Index: __deferred_hot_delayed
@@ -8,4 +8,4 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8
 from (select min(h.due_at) as due_at from deferred.__deferred_hot h
       where h.due_at < timestamptz 'infinity' and h.fn is not null
-        and h.due_at >= coalesce(timestamptz '2000-01-01 00:00:00+00' + $1::int8 * interval '1 microsecond', '-infinity')) n
+        and h.due_at >= $1::timestamptz) n

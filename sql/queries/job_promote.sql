@@ -1,12 +1,12 @@
 -- job_promote: delayed jobs that are due become ready, at the tail of their lane.
 -- $1 at most so many, int4
--- $2 those due from then on, int8: microseconds as in binary format; NULL: all. What died before it, and stays for as long as a
---   snapshot needs it, is not walked over (lib/worker_delayed.c)
+-- $2 those due from then on, timestamptz. What died before it, and stays for as long as a snapshot needs it, is not walked
+--   over (lib/worker_delayed.c)
 -- returns one row: number of jobs (int8)
 -- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
 with due as materialized (
     select h.id from deferred.__deferred_hot h
-    where h.due_at <= now() and h.due_at >= coalesce(timestamptz '2000-01-01 00:00:00+00' + $2::int8 * interval '1 microsecond', '-infinity')
+    where h.due_at <= now() and h.due_at >= $2::timestamptz
       and h.fn is not null
     order by h.due_at limit $1::int4 for update skip locked),
 ready as (

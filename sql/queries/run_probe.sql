@@ -2,7 +2,7 @@
 -- $1 queues served, text[]; NULL: all
 -- $2 instance: host and pidfile, text
 -- $3..$9 the parts of the index to be read, as $10..$16 of job_claim.sql. A queue not named is read whole
--- $10 delayed jobs due from then on, as $2 of job_promote.sql
+-- $10 delayed jobs due from then on, timestamptz, as $2 of job_promote.sql
 -- returns one row: schema version (int4), some job is ready or due (bool), the previous run of this
 --   instance left claims behind (bool), live workers of these queues (int8)
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
@@ -37,7 +37,7 @@ select (select max(m.version) from deferred.__deferred_migration m),
                                and h.visible_at <= now() and h.fn is not null limit 1)))
        or exists (select from deferred.__deferred_hot h
                   where h.due_at <= now() and h.fn is not null
-                    and h.due_at >= coalesce(timestamptz '2000-01-01 00:00:00+00' + $10::int8 * interval '1 microsecond', '-infinity')
+                    and h.due_at >= $10::timestamptz
                     and ($1::text[] is null or h.queue = any ($1))),
        exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null),
        (select count(*) from deferred.__deferred_worker w

@@ -56,6 +56,19 @@ static int drop_database(void **state)
 	return 0;
 }
 
+static void a_server_that_is_too_old_is_refused_by_name(void **state)
+{
+	struct deferred_error err = { 0 };
+
+	(void)state;
+	assert_int_equal(migrate_accepts_server(150000, &err), 0);
+	assert_int_equal(migrate_accepts_server(170002, &err), 0);
+	assert_int_equal(err.code, 0);
+	assert_int_equal(migrate_accepts_server(140011, &err), DEFERRED_ESCHEMA);
+	assert_non_null(strstr(err.message, "the server is PostgreSQL 14, the schema needs 15 or later"));
+	assert_non_null(strstr(err.hint, "upgrade the server"));
+}
+
 static int newest(void)
 {
 	int version = 0;
@@ -210,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_embedded_steps_are_numbered_from_1_without_gaps),
+		cmocka_unit_test(a_server_that_is_too_old_is_refused_by_name),
 		cmocka_unit_test_setup_teardown(a_database_without_schema_is_refused_with_the_remedy, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_plan_changes_nothing, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_run_applies_every_step_once, create_database, drop_database),

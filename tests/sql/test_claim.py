@@ -16,6 +16,7 @@ from harness import ledger, wait_for
 
 QUERIES = os.path.join(pg.TOP, "sql", "queries")
 MINUTE = 60000
+ALL = "-infinity"  # delayed jobs, whenever they were due
 
 
 class Claimed:
@@ -300,14 +301,14 @@ def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
     due, later = db.defer("f", delay="1h"), db.defer("f", delay="1h")
     w = worker()
     assert w.claim() == []
-    assert w.ask("job_promote", 10, None) == [(0,)]
+    assert w.ask("job_promote", 10, ALL) == [(0,)]
     w.commit()
     db.sql("update deferred.__deferred_hot set due_at = now() - interval '1 s' where id = %s", due)
     assert w.claim() == [] and probe(w)["work"] is True
-    assert w.ask("job_promote", 10, None) == [(1,)]
+    assert w.ask("job_promote", 10, ALL) == [(1,)]
     w.commit()
     assert ids(w.claim()) == [due]
-    assert w.ask("job_promote", 10, None) == [(0,)]
+    assert w.ask("job_promote", 10, ALL) == [(0,)]
     w.commit()
     assert row(db, later)["due_at"] is not None
 
@@ -315,8 +316,8 @@ def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
 def test_promotion_takes_the_longest_due_up_to_its_limit_and_does_not_wait(db, worker):
     jobs = [db.defer("f", run_at=f"2020-01-0{day}") for day in (3, 1, 2)]
     a, b = worker(), worker()
-    assert a.ask("job_promote", 2, None) == [(2,)]
-    assert b.ask("job_promote", 10, None) == [(1,)]  # what the other has locked is left to it
+    assert a.ask("job_promote", 2, ALL) == [(2,)]
+    assert b.ask("job_promote", 10, ALL) == [(1,)]  # what the other has locked is left to it
     a.commit()
     b.commit()
     assert db.sql("select id from deferred.__deferred_hot order by visible_at") == [(jobs[1],), (jobs[2],), (jobs[0],)]
@@ -342,7 +343,7 @@ def test_a_job_that_becomes_ready_again_goes_to_the_tail(db, worker):
     w.commit()
     delayed = db.defer("f", run_at="2020-01-01")
     late = db.defer("f")
-    w.ask("job_promote", 10, None)
+    w.ask("job_promote", 10, ALL)
     w.commit()
     order = [*jobs, late, delayed]
     for window in range(1, 8):
@@ -827,7 +828,7 @@ def test_where_many_are_locked_more_are_drawn_than_taken(db, worker):
 # ---- the probe
 
 def probe(w, served=None, instance="host:/pid"):
-    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance, *([[]] * 7), None)[0]))
+    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance, *([[]] * 7), ALL)[0]))
     w.commit()
     return answer
 
