@@ -193,8 +193,15 @@ static void settle(struct cursor_place *position, bool *found, struct cursor_pla
 	*found = true;
 }
 
+static int64_t ready_id(const struct cursor_segment *s, const struct cursor_found *found, bool looked)
+{
+	if (looked)
+		return found->has_ready ? found->first_ready.id : INT64_MAX;
+	return s->ready.id > found->first.id ? s->ready.id : found->first.id;
+}
+
 static void learn_lane(struct cursor_lane *lane, int no, const struct cursor_segment *segments, const struct cursor_found *found, size_t n,
-		       const uint64_t *xip, size_t xip_len, uint64_t xmax)
+		       bool looked, const uint64_t *xip, size_t xip_len, uint64_t xmax)
 {
 	struct cursor_place live = start_of(xmax), ready = live;
 	struct cursor_hole kept[CURSOR_HOLES_MAX];
@@ -207,19 +214,21 @@ static void learn_lane(struct cursor_lane *lane, int no, const struct cursor_seg
 		if (s->lane != no || (s->hole && !found[i].ended) || !found[i].live)
 			continue;
 		if (s->hole && s->hole < lane->ready.xid) {
-			kept[kept_len++] = (struct cursor_hole){ s->hole, found[i].first.id, found[i].has_ready ? found[i].first_ready.id : INT64_MAX };
+			kept[kept_len++] = (struct cursor_hole){ s->hole, found[i].first.id, ready_id(s, &found[i], looked) };
 			continue;
 		}
 		settle(&live, &live_found, found[i].first, xmax);
 		if (found[i].has_ready)
 			settle(&ready, &ready_found, found[i].first_ready, xmax);
 	}
+	if (!looked)
+		ready = is_before(live, lane->ready) ? lane->ready : live;
 	lane->live = live;
 	lane->ready = ready;
 	set_holes(lane, kept, kept_len, xip, xip_len);
 }
 
-void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, const struct cursor_found *found, size_t n,
+void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, const struct cursor_found *found, size_t n, bool ready,
 		  const uint64_t *xip, size_t xip_len, uint64_t xmax, int64_t server, uint64_t now_ns)
 {
 	bool stranger = cursor->server != 0 && cursor->server != server;
@@ -234,7 +243,7 @@ void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, 
 		cursor->since_ns = now_ns;
 	cursor->server = server;
 	for (size_t i = 0; i < cursor->lanes; i++)
-		learn_lane(&cursor->lane[i], (int)i, segments, found, n, xip, xip_len, xmax);
+		learn_lane(&cursor->lane[i], (int)i, segments, found, n, ready, xip, xip_len, xmax);
 	/* Last, for it moves lanes: what was found in the gaps. */
 	for (size_t i = 0; i < n; i++)
 		if (segments[i].lane < 0 && found[i].live)

@@ -93,10 +93,10 @@ struct cursor_found {
 size_t cursor_segments(const struct cursor *cursor, bool whole, struct cursor_segment **segments);
 
 /*
- * Learn from a look: found[i] belongs to segments[i], the whole as cursor_segments() gave it; xip are the transactions in
- * progress, ascending, xmax the first one not yet begun, server when the server was started.
+ * Learn from a look: found[i] belongs to segments[i], the whole as cursor_segments() gave it; ready: ready rows were looked for
+ * too; xip are the transactions in progress, ascending, xmax the first one not yet begun, server when the server was started.
  */
-void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, const struct cursor_found *found, size_t n,
+void cursor_learn(struct cursor *cursor, const struct cursor_segment *segments, const struct cursor_found *found, size_t n, bool ready,
 		  const uint64_t *xip, size_t xip_len, uint64_t xmax, int64_t server, uint64_t now_ns);
 
 /* A job of this lane has been met: from now on it has a position of its own. */

@@ -95,6 +95,7 @@ struct store_look {
 	struct cursor_segment *segments;
 	struct cursor_found *found;
 	size_t n;
+	bool ready;
 	uint64_t xip[1024];
 	size_t xip_len;
 	uint64_t xmax;
@@ -102,12 +103,13 @@ struct store_look {
 	bool complete;
 };
 
-struct store_look *store_look_new(const struct cursor *cursor)
+struct store_look *store_look_new(const struct cursor *cursor, bool ready)
 {
 	struct store_look *look = calloc(1, sizeof(*look));
 
 	if (!look)
 		return NULL;
+	look->ready = ready;
 	look->n = cursor_segments(cursor, true, &look->segments);
 	look->found = calloc(look->n + 1, sizeof(*look->found));
 	if (!look->segments || !look->found) {
@@ -126,13 +128,21 @@ void store_look_free(struct store_look *look)
 	free(look);
 }
 
+static int look_args(struct pg_args *args, const struct store_look *look, struct deferred_error *err)
+{
+	int rc = arg_columns(args, look->segments, look->n, LOOK_ARGS, err);
+
+	pg_arg_int4(args, look->ready);
+	return rc;
+}
+
 int store_look_add(struct pg *pg, const struct store_look *look, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
-	rc = arg_columns(&args, look->segments, look->n, LOOK_ARGS, err);
+	rc = look_args(&args, look, err);
 	if (rc == 0)
 		rc = pg_pipeline_add(pg, &sql_job_look, &args, TAG_LOOK, err);
 	pg_args_clear(&args);
@@ -168,7 +178,7 @@ void store_look_take(struct store_look *look, const struct pg_result *res)
 void store_look_learn(const struct store_look *look, struct cursor *cursor)
 {
 	if (look->complete)
-		cursor_learn(cursor, look->segments, look->found, look->n, look->xip, look->xip_len, look->xmax, look->server, clock_ns());
+		cursor_learn(cursor, look->segments, look->found, look->n, look->ready, look->xip, look->xip_len, look->xmax, look->server, clock_ns());
 }
 
 /* ---- from one run to the next ------------------------------------------------------------------ */
@@ -203,12 +213,12 @@ static void on_look(void *data, int tag, const struct pg_result *res)
 
 static int look_now(struct pg *pg, struct cursor *cursor, struct deferred_error *err)
 {
-	struct store_look *look = store_look_new(cursor);
+	struct store_look *look = store_look_new(cursor, true);
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
-	rc = look ? arg_columns(&args, look->segments, look->n, LOOK_ARGS, err) : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	rc = look ? look_args(&args, look, err) : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	if (rc == 0)
 		rc = store_run(pg, &sql_job_look, &args, TAG_LOOK, on_look, look, err);
 	else

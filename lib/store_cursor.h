@@ -20,10 +20,10 @@ int store_arg_segments(struct pg_args *args, const struct cursor_segment *segmen
 int store_arg_probe(struct pg_args *args, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
 		    struct deferred_error *err);
 
-/* A look at where all of a cursor begins: job_look.sql is added to a pipeline, its answer taken, and believed once the transaction
- * is committed. The cursor must not have changed until then. */
+/* A look at where all of a cursor begins, the places of ready jobs too or not: job_look.sql is added to a pipeline, its answer taken,
+ * and believed once the transaction is committed. The cursor must not have changed until then. */
 struct store_look;
-struct store_look *store_look_new(const struct cursor *cursor); /* NULL: out of memory */
+struct store_look *store_look_new(const struct cursor *cursor, bool ready); /* NULL: out of memory */
 void store_look_free(struct store_look *look); /* NULL is accepted */
 int store_look_add(struct pg *pg, const struct store_look *look, struct deferred_error *err);
 void store_look_take(struct store_look *look, const struct pg_result *res);

@@ -367,9 +367,9 @@ int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, i
 
 /* ---- claiming --------------------------------------------------------------------------------- */
 
-static int add_look(struct store_cycle *cycle, struct deferred_error *err)
+static int add_look(struct store_cycle *cycle, bool ready, struct deferred_error *err)
 {
-	cycle->look = store_look_new(cycle->cursor);
+	cycle->look = store_look_new(cycle->cursor, ready);
 	return cycle->look ? store_look_add(cycle->pg, cycle->look, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 }
 
@@ -446,7 +446,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
 	if (rc == 0 && claim->look && n > 0)
-		rc = add_look(cycle, err);
+		rc = add_look(cycle, claim->look_ready, err);
 	return rc;
 }
 

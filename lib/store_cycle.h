@@ -90,7 +90,7 @@ struct store_claim {
 	size_t held_len;
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
 	bool whole;                 /* jobs that others held or had locked, and that are free again, are to be met too: cursor.h */
-	bool look;                  /* see where live and ready rows begin now */
+	bool look, look_ready;      /* see where live rows begin now; and where ready ones do */
 	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
 	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
 	int64_t turn_ms;            /* so long */

@@ -8,6 +8,7 @@
  *
  * Reading everything takes long where somebody holds a job, or has it locked, while very much dies behind it: beside a worker that
  * stalls, or a cancel not yet committed. There few workers too begin where the ready jobs do (cursor.h), but for one claim in fifty.
+ * Many look for that place only when they read everything: each would walk over all that the others hold.
  */
 #include "worker_state.h"
 
@@ -73,6 +74,7 @@ void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t no
 		crowd->claims--;
 	claim->whole = crowd->whole = !crowd->plenty || now >= crowd->whole_ns;
 	claim->front = !claim->whole && (claim->in_turn || many(w));
+	claim->look_ready = claim->whole || !many(w);
 	if (claim->whole && (claim->in_turn || many(w))) {
 		uint64_t ns = WHOLE_NS * (uint64_t)w->live_workers;
 

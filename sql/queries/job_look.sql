@@ -2,7 +2,7 @@
 -- this statement not see? From that the next claims know where to start (lib/cursor.h). Sent behind job_claim in
 -- the same transaction; what it finds is only believed once that is committed.
 -- $1..$7 the parts, as $10..$16 of job_claim.sql
--- $8, $9 where the ready rows are looked for in each: first transaction xid8[], first id in it int8[]
+-- $8, $9 where the ready rows are looked for in each: first transaction xid8[], first id in it int8[]   $10 0: nowhere, int4
 -- returns one row a part, in order: hole has ended (bool), first live row: priority (int4), xid (xid8), id (int8), all NULL
 --   if none; first ready one: xid (xid8), id (int8), both NULL if none, or in a gap; and in each row: transactions in progress (xid8[], NULL: none), first transaction not yet begun (xid8), start
 --   of the server (timestamptz)
@@ -27,6 +27,6 @@ left join lateral (
      order by h.priority desc, h.xid, h.id limit 1)) x on true
 left join lateral (
     select h.xid, h.id from deferred.__deferred_hot h
-    where x.id is not null and h.queue = p.queue and h.priority = p.high and h.due_at is null and not h.limited and h.fn is not null
+    where $10::int4 > 0 and x.id is not null and h.queue = p.queue and h.priority = p.high and h.due_at is null and not h.limited and h.fn is not null
       and h.receipt is null and (h.xid, h.id) >= (p.ready_xid, p.ready_id) and h.xid < p.until_xid and p.from_xid is not null
     order by h.xid, h.id limit 1 for update skip locked) r on true

@@ -116,13 +116,13 @@ static bool in_set(uint64_t xid, const uint64_t *set, size_t n)
 }
 
 /* rows: those visible, in the order of the index. */
-static void look(const struct cursor_segment *s, struct cursor_found *found, size_t n, const struct row *rows, size_t rows_len,
+static void look(const struct cursor_segment *s, struct cursor_found *found, size_t n, bool ready, const struct row *rows, size_t rows_len,
 		 const uint64_t *xip, size_t xip_len, uint64_t xmax)
 {
 	memset(found, 0, n * sizeof(*found));
 	for (size_t i = 0; i < n; i++) {
 		found[i].ended = s[i].hole == 0 || (s[i].hole < xmax && !in_set(s[i].hole, xip, xip_len));
-		for (size_t j = 0; found[i].ended && j < rows_len && !found[i].has_ready; j++) {
+		for (size_t j = 0; found[i].ended && j < rows_len && !(found[i].live && (found[i].has_ready || !ready)); j++) {
 			if (!in_segment(&s[i], &rows[j]))
 				continue;
 			if (!found[i].live) {
@@ -130,7 +130,7 @@ static void look(const struct cursor_segment *s, struct cursor_found *found, siz
 				found[i].priority = rows[j].priority;
 				found[i].first = (struct cursor_place){ rows[j].xid, rows[j].id };
 			}
-			if (s[i].lane >= 0 && !rows[j].claimed && !is_before(&rows[j], s[i].ready)) {
+			if (ready && s[i].lane >= 0 && !rows[j].claimed && !is_before(&rows[j], s[i].ready)) {
 				found[i].has_ready = true;
 				found[i].first_ready = (struct cursor_place){ rows[j].xid, rows[j].id };
 			}
@@ -138,16 +138,21 @@ static void look(const struct cursor_segment *s, struct cursor_found *found, siz
 	}
 }
 
-static void learn_from(struct cursor *cursor, const struct row *rows, size_t rows_len, const uint64_t *xip, size_t xip_len, uint64_t xmax)
+static void learn(struct cursor *cursor, bool ready, const struct row *rows, size_t rows_len, const uint64_t *xip, size_t xip_len, uint64_t xmax)
 {
 	struct cursor_segment *s;
 	size_t n = cursor_segments(cursor, true, &s);
 	struct cursor_found *found = calloc(n + 1, sizeof(*found));
 
-	look(s, found, n, rows, rows_len, xip, xip_len, xmax);
-	cursor_learn(cursor, s, found, n, xip, xip_len, xmax, START, 1);
+	look(s, found, n, ready, rows, rows_len, xip, xip_len, xmax);
+	cursor_learn(cursor, s, found, n, ready, xip, xip_len, xmax, START, 1);
 	free(found);
 	free(s);
+}
+
+static void learn_from(struct cursor *cursor, const struct row *rows, size_t rows_len, const uint64_t *xip, size_t xip_len, uint64_t xmax)
+{
+	learn(cursor, true, rows, rows_len, xip, xip_len, xmax);
 }
 
 #define ROWS(...) (const struct row[]){ __VA_ARGS__ }, LEN(((const struct row[]){ __VA_ARGS__ }))
@@ -296,6 +301,19 @@ static void a_transaction_that_ended_between_what_is_live_and_what_is_ready_stay
 	assert_string_equal(shown(*state), "q 32767..1\nq 0 (118,7)- ready (120)\nq -1..-32768\n");
 }
 
+static void what_is_ready_stays_where_it_was_when_it_is_not_looked_for(void **state)
+{
+	cursor_meet(*state, "q", 0);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, true }), XIP(60, 65), 100);
+	learn_from(*state, ROWS({ "q", 0, 50, 7, true }, { "q", 0, 60, 3, true }, { "q", 0, 60, 5, false }), XIP(65), 110);
+	learn(*state, false, ROWS({ "q", 0, 50, 8, true }, { "q", 0, 60, 4, true }, { "q", 0, 65, 1, false }), NONE, 120);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 (50,8)-60 ready (110)\nq 0 ?(60,4) ready (60,5)\nq 0 (61)-65 ready (110)\n"
+					   "q 0 ?(65,1)\nq 0 (66)- ready (110)\nq -1..-32768\n");
+	/* It is never before what is live. */
+	learn(*state, false, ROWS({ "q", 0, 60, 9, true }, { "q", 0, 115, 1, true }), NONE, 120);
+	assert_string_equal(shown(*state), "q 32767..1\nq 0 ?(60,9)\nq 0 (115,1)-\nq -1..-32768\n");
+}
+
 static void a_hole_still_open_is_kept_whatever_lies_around_it(void **state)
 {
 	cursor_meet(*state, "q", 0);
@@ -389,7 +407,7 @@ static void what_was_learnt_from_another_server_is_forgotten(void **state)
 
 	cursor_meet(cursor, "q", 0);
 	learn_from(cursor, NONE, NONE, 100);
-	cursor_learn(cursor, NULL, NULL, 0, NULL, 0, 200, START + 1, 1);
+	cursor_learn(cursor, NULL, NULL, 0, true, NULL, 0, 200, START + 1, 1);
 	assert_int_equal(cursor->lanes, 0);
 	assert_string_equal(shown(cursor), "");
 	/* And learnt anew. */
@@ -610,7 +628,7 @@ static void claim(struct model *m, struct cursor *cursor, bool looks)
 	check_parts(m, cursor, true, rows, passed, rows_len);
 	check_parts(m, cursor, false, rows, passed, rows_len);
 	if (commits && looks && cursor->lanes > 0)
-		learn_from(cursor, rows, rows_len, m->xip, m->xip_len, m->completed + 1);
+		learn(cursor, draw(m, 2) == 0, rows, rows_len, m->xip, m->xip_len, m->completed + 1);
 	if (commits && rows_len > 0)
 		for (unsigned int i = draw(m, 4); i > 0; i--) {
 			const struct row *r = &rows[draw(m, (unsigned int)rows_len)];
@@ -689,6 +707,7 @@ int main(void)
 		CURSOR_TEST(a_hole_behind_the_position_becomes_the_position_where_it_has_the_first_live_row),
 		CURSOR_TEST(what_is_claimed_is_passed_by_what_is_ready),
 		CURSOR_TEST(a_transaction_that_ended_between_what_is_live_and_what_is_ready_stays_a_hole),
+		CURSOR_TEST(what_is_ready_stays_where_it_was_when_it_is_not_looked_for),
 		CURSOR_TEST(a_hole_still_open_is_kept_whatever_lies_around_it),
 		CURSOR_TEST(each_lane_learns_for_itself),
 		CURSOR_TEST(a_row_found_in_a_gap_makes_a_lane),

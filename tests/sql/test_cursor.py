@@ -688,7 +688,7 @@ def test_a_server_that_recovered_from_a_crash_is_another_one(own_server):
             look = f.read()
         cursor = db.connection.cursor()
         cursor.execute("prepare look as " + look)
-        cursor.execute("execute look('{default}', '{0}', '{0}', '{0}', '{0}', '{9}', '{null}', '{0}', '{0}')")
+        cursor.execute("execute look('{default}', '{0}', '{0}', '{0}', '{0}', '{9}', '{null}', '{0}', '{0}', 1)")
         answer = cursor.fetchall()
         cursor.execute("deallocate look")
         return answer[0][-1]
