@@ -3,6 +3,7 @@
 Every test ends with the ledger check: see the fixture worker.
 """
 
+import collections
 import json
 import os
 import re
@@ -208,6 +209,31 @@ def test_the_draw_is_from_the_window_and_repeats_with_its_seed(db, worker):
     assert all(set(d) <= set(jobs[:50]) and len(set(d)) == 20 for d in draws)
     assert draws[0] != jobs[:20]
     assert set().union(*(ids(one_draw(w, seed)) for seed in range(200))) == set(jobs[:5])  # each has its chance
+
+
+def test_no_job_is_left_behind_by_the_draw(db, worker):
+    """Half of a claim are the first of the window: who came into it last is claimed by the fifth claim at the latest."""
+    left, met = many(db, 400), collections.Counter()
+    w = worker()
+    for seed in range(15):
+        met.update(left[:50])
+        drawn = ids(w.claim(20, window=50, seed=seed))
+        w.commit()
+        assert set(left[:10]) < set(drawn) < set(left[:50]) and set(drawn) != set(left[:20])
+        left = [job for job in left if job not in drawn]
+    assert max(met.values()) <= 5
+
+
+def test_of_several_queues_each_gives_its_first_and_some_at_random(db, worker):
+    jobs = [many(db, 50, queue=name) for name in "ab"]
+    w = worker()
+    for seed in range(10):
+        drawn = set(ids(w.claim(20, window=50, seed=seed)))
+        w.rollback()
+        for queue in jobs:
+            mine = drawn & set(queue)
+            assert set(queue[:3]) <= mine or mine < set(queue[:3])  # default is the third
+        assert drawn != set().union(*(queue[:len(drawn & set(queue))] for queue in jobs))
 
 
 def one_draw(w, seed):
