@@ -39,8 +39,8 @@ const struct config_setting config_settings[] = {
 	FLAG("listen", "0", "1: with loop: have the database wake us as soon as there is a job"),
 
 	NUMBER("window", INT, "0", 0, 1e6,
-	       "random choice is made among so many first ready jobs; 0: 100 for each live worker, at least 1000; from four workers "
-	       "on large claims are made in turn, and take the first that nobody holds"),
+	       "half of a batch are the first ready jobs, the rest is drawn at random among so many; 0: 100 for each live worker, at "
+	       "least 1000 and twice the batch; from four workers on large claims are made in turn, and take the first that nobody holds"),
 	NUMBER("batch", INT, "500", 1, 1e4, "most jobs claimed at once"),
 	NUMBER("seed", INT, "0", 0, 9.2e18, "seed of the random choice, for a reproducible draw; 0: from the kernel"),
 	NUMBER("lease", MS, "60s", SECOND, DAY, "a claim lasts that long unless renewed (visibility timeout)"),

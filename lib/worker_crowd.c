@@ -39,9 +39,11 @@ static int window(const struct worker *w, const struct store_claim *claim)
 	if (x == 0 && claim->front) {
 		x = claim->in_turn ? claim->n : 4 * claim->n * w->live_workers; /* in turn nobody else takes from there */
 	} else if (x == 0) {
-		x = claim->in_turn ? 2 * claim->n : 100 * w->live_workers;
+		x = claim->in_turn ? WINDOW_MIN : 100 * w->live_workers;
 		if (x < WINDOW_MIN)
 			x = WINDOW_MIN;
+		if (x < 2 * claim->n)
+			x = 2 * claim->n;
 	}
 	x <<= 2 * w->empty_handed;
 	return x < WINDOW_MAX ? (int)x : WINDOW_MAX;

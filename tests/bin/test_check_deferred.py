@@ -55,6 +55,14 @@ def test_no_more_than_a_batch_is_claimed_at_once_and_no_runner_goes_without(db, 
     assert db.one("select max(started_at) < min(finished_at) from deferred.__deferred_log"), "all at the same time"
 
 
+def test_a_batch_larger_than_the_usual_window_is_claimed_whole(db):
+    db.sql("select count(deferred.defer('noop')) from generate_series(1, 12000)")
+    run = db.spawn(["check_deferred", "--cnt", "0", "--batch", "1500", "--runners", "8"])
+    assert run.wait(60) == 0, run.output()
+    claims = [r[0] for r in db.sql("select count(*) from deferred.__deferred_log group by receipt")]
+    assert sum(claims) == 12000 and max(claims) == 1500, claims
+
+
 def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
     connection = db.connect()
     with connection.cursor() as cursor:

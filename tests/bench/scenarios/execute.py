@@ -22,7 +22,7 @@ def run(b):
                 db.clear_log()
                 db.fill(jobs - db.ready())
                 db.settle()
-                seconds = db.work(n, cnt=some // n, batch=batch, window=window_of(batch))
+                seconds = db.work(n, cnt=some // n, batch=batch)
                 db.expect(some // n * n, jobs - some // n * n)
                 return some // n * n / seconds
             return measure
@@ -51,7 +51,7 @@ def run(b):
             plain.clear()
             db.fill(jobs)
             db.settle()
-            seconds = db.work(our_n, cnt=0, batch=our_batch, window=window_of(our_batch))
+            seconds = db.work(our_n, cnt=0, batch=our_batch)
             db.expect(jobs, 0)
             return jobs / seconds
 
