@@ -36,7 +36,7 @@ WAYS = ("two", "one")
 
 
 def window_of(batch):
-    """Jobs among which a batch is drawn, for plain SQL and for us."""
+    """Jobs among which plain SQL draws a batch. check_deferred chooses its window itself."""
     return max(1000, 2 * batch)
 
 

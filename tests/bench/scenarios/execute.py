@@ -68,7 +68,7 @@ def run(b):
     r.row(f"{jobs:,} jobs, check_deferred: {our_n} process(es), batch {our_batch}", f["ours"], "jobs/s", f["plain"], least=0.9)
     for (n, batch), (mine, (other, _)) in grid.items():
         r.row(f"{some:,} of them, {n} process(es), batch {batch}, against plain SQL", mine, "jobs/s", other)
-    r.fact("grid", [{"processes": n, "batch": batch, "window": window_of(batch), "check_deferred": round(mine), "plain": round(other),
+    r.fact("grid", [{"processes": n, "batch": batch, "plain_window": window_of(batch), "check_deferred": round(mine), "plain": round(other),
                      "plain_way": w} for (n, batch), (mine, (other, w)) in grid.items()])
     r.chart(svg.lines, "", "No-op jobs executed, over batch size", "jobs a batch", "jobs a second",
             [(f"check_deferred x {n}", [(batch, grid[n, batch][0]) for batch in batches], "", i) for i, n in enumerate(processes)]
