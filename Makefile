@@ -18,7 +18,6 @@
 #   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
-#   schema       write sql/schema.sql, where the migrations end
 #   deps         install what is missing (as root, through apt), or say what to install
 #   clean        stop the private server, remove build/
 #
@@ -333,15 +332,12 @@ demo: deps-demo
 demo-programs: all $(B)/tests/demo/demo
 
 # Standard output is for eval "$$(make -s pg)".
-.PHONY: pg pg-stop schema
+.PHONY: pg pg-stop
 pg: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) all >&2
 	@$(PYTHON) tests/harness/pg.py keep
 pg-stop:
 	@test ! -e build/pg/place || $(PYTHON) tests/harness/pg.py stop-kept
-schema: deps-demo
-	+@$(MAKE) --no-print-directory $(PARALLEL) all >&2
-	$(PYTHON) tests/harness/pg.py schema > sql/schema.sql.new && mv sql/schema.sql.new sql/schema.sql
 
 .PHONY: clean
 clean: pg-stop
@@ -359,7 +355,7 @@ man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
 INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
-	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) $(datadir)/sql/schema.sql \
+	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(addprefix $(docdir)/,README.md CHANGELOG.md LICENSE)
 
 .PHONY: install uninstall
@@ -380,7 +376,6 @@ install: all
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
 	$(INSTALL_DATA) $(filter sql/migrations/%,$(SQL)) $(DESTDIR)$(datadir)/sql/migrations
 	$(INSTALL_DATA) $(filter sql/queries/%,$(SQL)) $(DESTDIR)$(datadir)/sql/queries
-	$(INSTALL_DATA) sql/schema.sql $(DESTDIR)$(datadir)/sql
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)

@@ -10,7 +10,6 @@ checkout.
     pg.py stop FOLDER [MODE]                               fast (default), smart or immediate
     pg.py keep                                             `make pg`: prints export lines
     pg.py stop-kept                                        `make pg-stop`
-    pg.py schema                                           prints where the migrations end
 """
 
 import argparse
@@ -335,31 +334,6 @@ def stop_kept():
         os.unlink(PLACE)
 
 
-# ---- make schema
-
-def schema_text():
-    """The schema as the migrations leave it, without what depends on the day, the server's release or its clock."""
-    root = tempfile.mkdtemp(prefix="deferred-schema.")
-    os.chmod(root, 0o711)
-    cluster = Cluster(os.path.join(root, "pg"))
-    try:
-        conninfo = cluster.start().create_db("schema")
-        migrate(conninfo)
-        return dump(conninfo)
-    finally:
-        cluster.remove()
-        shutil.rmtree(root, ignore_errors=True)
-
-
-def dump(conninfo):
-    text = call([os.path.join(bindir(), "pg_dump"), "--schema-only", "-T", "deferred.__deferred_log_2*", "-T", "deferred.__deferred_[0-9]*",
-                 "-d", conninfo])
-    text = re.sub(r"(?m)^(-- Dumped (from|by) .*|\\(un)?restrict .*)\n", "", text)
-    head = ("-- Where the migrations end, written by `make schema`; to be read, not to be run: `deferred migrate` makes\n"
-            "-- the schema. The partitions of today are left out.\n")
-    return head + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description="private PostgreSQL clusters")
     sub = parser.add_subparsers(dest="command", required=True)
@@ -370,7 +344,7 @@ def main():
     stop = sub.add_parser("stop")
     stop.add_argument("folder")
     stop.add_argument("mode", nargs="?", default="fast")
-    for name in ("keep", "stop-kept", "schema"):
+    for name in ("keep", "stop-kept"):
         sub.add_parser(name)
     args = parser.parse_args()
     try:
@@ -380,10 +354,8 @@ def main():
             Cluster(args.folder).stop(args.mode)
         elif args.command == "keep":
             keep()
-        elif args.command == "stop-kept":
-            stop_kept()
         else:
-            sys.stdout.write(schema_text())
+            stop_kept()
     except PgError as e:
         sys.exit(f"pg.py: {e}")
 

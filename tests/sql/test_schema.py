@@ -1,15 +1,9 @@
-"""sql/schema.sql, and what the migrations promise about the schema as a whole."""
+"""What the migrations promise about the schema as a whole."""
 
 import os
 import re
 
 import pg
-
-
-def test_schema_sql_is_where_the_migrations_end(db):
-    with open(os.path.join(pg.TOP, "sql", "schema.sql")) as f:
-        written = f.read()
-    assert pg.dump(db.conninfo) == written, "run `make schema`"
 
 
 def test_every_table_and_column_has_a_comment(db):
