@@ -86,8 +86,8 @@ LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
 RUNNER_LIB := error log job params plugin frame
-# What needs OpenSSL is in the static archive only, for the programs that use it.
-CRYPTO_SRC := lib/account_key.c
+# What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
+CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
 CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
 LIB_SRC := $(filter-out $(CRYPTO_SRC),$(wildcard lib/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
@@ -158,7 +158,7 @@ $(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
 
 $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
@@ -185,6 +185,7 @@ UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
 PLUGIN_LIBS_archive = -lpq -ljansson
+PLUGIN_LIBS_neighbour = -lpq
 # As a plugin outside this tree would with -ldeferred.
 PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
 $(B)/tests/plugins/running.so: $(B)/lib/libdeferred.a

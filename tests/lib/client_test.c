@@ -1202,22 +1202,29 @@ static int64_t claimed(int64_t receipt)
 	return id;
 }
 
+/* What its function is told. */
+static int64_t token_of_claim(int64_t id)
+{
+	return strtoll(value_on(db, "select deferred.__token(id, receipt, worker) from deferred.__deferred_hot where id = %lld", (long long)id),
+		       NULL, 10);
+}
+
 static void a_job_finishes_in_the_callers_transaction(void **state)
 {
 	PGconn *conn = connect_to(conninfo);
 	struct deferred_error err;
-	int64_t id = claimed(-5);
+	int64_t id = claimed(-5), token = token_of_claim(id);
 
 	(void)state;
 	run_on(conn, "begin");
-	assert_ok(deferred_extend_conn(conn, id, -5, 1000, &err), &err);
-	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", &err), &err);
+	assert_ok(deferred_extend_conn(conn, id, token, 1000, &err), &err);
+	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", &err), &err);
 	assert_int_equal(hot_jobs(), 1);
 	run_on(conn, "rollback");
 	assert_int_equal(hot_jobs(), 1);
-	assert_ok(deferred_extend_conn(conn, id, -5, INT64_C(604800000), NULL), &err);
+	assert_ok(deferred_extend_conn(conn, id, token, INT64_C(604800000), NULL), &err);
 	assert_string_equal(value_on(db, "select visible_at > now() + interval '6 days' from deferred.__deferred_hot"), "t");
-	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", NULL), &err);
+	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", NULL), &err);
 	assert_int_equal(hot_jobs(), 0);
 	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"), "ok1d\xc3\xb6ne");
 	PQfinish(conn);
@@ -1227,20 +1234,20 @@ static void a_claim_that_is_not_valid_is_stale_and_spoils_the_transaction(void *
 {
 	PGconn *conn = connect_to(conninfo);
 	struct deferred_error err;
-	int64_t id = claimed(5);
+	int64_t id = claimed(5), token = token_of_claim(id);
 
 	(void)state;
 	run_on(conn, "begin");
-	assert_int_equal(deferred_finish_conn(conn, id, 6, NULL, &err), DEFERRED_ESTALE);
+	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_ESTALE);
 	assert_int_equal(err.code, DEFERRED_ESTALE);
 	assert_string_equal(err.sqlstate, "55000");
 	assert_non_null(strstr(err.message, "it was claimed again"));
 	assert_non_null(strstr(err.hint, "roll back"));
 	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
-	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_EDB);
+	assert_int_equal(deferred_finish_conn(conn, id, token, NULL, &err), DEFERRED_EDB);
 	assert_string_equal(err.sqlstate, "25P02");
 	run_on(conn, "rollback");
-	assert_int_equal(deferred_extend_conn(conn, id, 6, 1, &err), DEFERRED_ESTALE);
+	assert_int_equal(deferred_extend_conn(conn, id, token ^ 1, 1, &err), DEFERRED_ESTALE);
 	assert_int_equal(hot_jobs(), 1);
 	PQfinish(conn);
 	assert_string_equal(deferred_strerror(DEFERRED_ESTALE), "the claim is not valid any more");
