@@ -85,7 +85,7 @@ COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
-RUNNER_LIB := error log job params plugin frame
+RUNNER_LIB := error log job params plugin frame beneath
 # What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
 CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
 CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
@@ -172,7 +172,7 @@ $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
-PLUGIN_LIBS_unruly = -ljansson
+$(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/beneath.o
 $(foreach name,$(PLUGIN_NAMES),$(eval \
 	$(B)/plugins/$(name).so: $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:
@@ -349,13 +349,15 @@ clean: pg-stop
 INSTALL ?= install
 INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
+# sample is for trying things in the tree, and for the tests: a producer who may name append is not wanted on a machine that serves.
+INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
 SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
 INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
-	$(libdir)/pkgconfig/libdeferred.pc $(PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
+	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(addprefix $(docdir)/,README.md CHANGELOG.md LICENSE)
 
@@ -371,7 +373,7 @@ install: all
 	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
 		-e 's|@includedir@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' -e 's|@plugindir@|$(plugindir)|' \
 		-e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
-	$(INSTALL_DATA) $(PLUGINS) $(DESTDIR)$(plugindir)
+	$(INSTALL_DATA) $(INSTALLED_PLUGINS) $(DESTDIR)$(plugindir)
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))

@@ -317,10 +317,12 @@ struct deferred_mailbox {
 };
 
 struct deferred_attachment {
-	const char *path;         /* absolute path, read when the mail is sent */
+	const char *path;         /* absolute path below [mail] attachment_dir, read when the mail is sent */
 	const char *name;         /* name shown; NULL: last part of path */
 	const char *type;         /* MIME type; NULL: from the name, else application/octet-stream */
 	int delete_after_send;    /* remove the file, but only once the mail has gone out */
+	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
+	size_t content_len;       /* bytes */
 };
 
 /* All text is UTF-8. */

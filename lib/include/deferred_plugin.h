@@ -137,6 +137,11 @@ struct deferred_host {
 	 * 0: not known; text, at most 200 bytes, may be empty. Costs no more than copying them, so it may be called
 	 * at each step; about one report a second goes to the database. */
 	void (*progress)(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len);
+
+	/* Like remove_after(), for a file whose path somebody else chose: fd is the file, open; dir the folder below which it lies,
+	 * absolute; path is relative to that, or begins with it. What has the path then is removed only if it lies below the folder,
+	 * whatever was moved or linked meanwhile, and is the file that fd is now. Returns 0, or -1 where it is not below it. */
+	int (*remove_beneath)(const struct deferred_call *call, const char *dir, const char *path, int fd);
 };
 
 enum deferred_function_flags {
