@@ -188,6 +188,8 @@ PLUGIN_LIBS_archive = -lpq -ljansson
 # As a plugin outside this tree would with -ldeferred.
 PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
 $(B)/tests/plugins/running.so: $(B)/lib/libdeferred.a
+PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/plugins -l:sample.so
+$(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
 TEST_HELPERS := $(patsubst %.c,$(B)/%,$(wildcard tests/harness/*.c))
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 
@@ -203,6 +205,10 @@ $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) $(PKG_LIBS) \
 		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<),$(CRYPTO_LIBS)) -ldl -lpthread
+
+# Of a program's own files, the one that is tested.
+$(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
+$(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
 $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
