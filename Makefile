@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
@@ -50,7 +51,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl
+	pgbouncer openssl patch
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -225,7 +226,10 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
 
 .PHONY: tests
-tests: all $(FUZZ_TARGETS) $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
+tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
+# What pytest's need.
+.PHONY: test-parts
+test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS)
 
 -include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d)
 
@@ -256,6 +260,11 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+# MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
+.PHONY: mutants
+mutants: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
