@@ -267,7 +267,16 @@ def sweep(root):
         if pid not in above:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+    unmount_below(root)
     shutil.rmtree(root, ignore_errors=True)
+
+
+def unmount_below(root):
+    with open("/proc/self/mounts") as f:
+        places = [line.split()[1] for line in f]
+    for place in places:
+        if place.startswith(root + "/"):
+            subprocess.run(["umount", "-l", place], stdin=subprocess.DEVNULL)
 
 
 def processes_with(name, text):
