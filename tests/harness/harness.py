@@ -206,9 +206,9 @@ class OwnServer(Db):
 
     count = 0
 
-    def __init__(self, settings=None):
+    def __init__(self, settings=None, server_env=None):
         OwnServer.count += 1
-        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings)
+        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings, server_env=server_env)
         cluster.start().create_db("own")
         prepare(cluster, "own")
         super().__init__(cluster, "own")
