@@ -129,7 +129,7 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 }
 
 /* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
-static char **environment(const struct runner_setup *setup, char instance[static 4200])
+static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
 	static const char *const kept[] = { "HOME=", "LANG=", "LC_ALL=", "LC_CTYPE=", "LOGNAME=", "PATH=", "TZ=", "USER=",
 #if defined(__SANITIZE_ADDRESS__)
@@ -148,7 +148,7 @@ static char **environment(const struct runner_setup *setup, char instance[static
 			}
 	if (!has_path)
 		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	snprintf(instance, 4200, "DEFERRED_INSTANCE=%s", setup->instance);
+	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
 	env[n] = NULL;
 	return env;
@@ -216,7 +216,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	struct runner *r = calloc(1, sizeof(*r));
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
-	char instance[4200], **env = environment(setup, instance);
+	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
 	*out = NULL;
 	if (!r)
