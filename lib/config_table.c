@@ -29,7 +29,8 @@ const struct config_setting config_settings[] = {
 	NUMBER("runner_idle", MS, "1min", 0, DAY,
 	       "with loop, or a range of runners: those that were not needed for so long end, but for one; 0: never"),
 	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
-	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
+	TEXT("user", NULL, "user that functions run as when check_deferred is started as root"),
+	FLAG("allow_root", "0", "1: started as root without user, functions run as root; 0: such a start is refused"),
 
 	FLAG("loop", "0", "1: run as a service: when nothing is ready wait for more"),
 	NUMBER("interval_floor", MS, "1s", 1, DAY, "with loop: sleep after the first look that found nothing"),
