@@ -67,6 +67,7 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.user", NULL, "user to log in as; none: no login"),
 	TEXT("mail.password", NULL, "password of that user"),
 	TEXT("mail.password_file", NULL, "file whose first line is the password"),
+	FLAG("mail.plain_login", "0", "1: log in on a connection that is not encrypted, too; 0: such a login is refused"),
 	TEXT("mail.from", NULL, "sender where the mail names none: an address, or \"Name <address>\""),
 	TEXT("mail.to", NULL, "every mail goes to this address instead of its recipients (for staging)"),
 	FLAG("mail.defer", "0", "1: deferred_send_mail() stores a job; 0: it sends at once"),
