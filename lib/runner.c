@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,23 +130,30 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 }
 
 /* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
+#define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
 static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
-	static const char *const kept[] = { "HOME=", "LANG=", "LC_ALL=", "LC_CTYPE=", "LOGNAME=", "PATH=", "TZ=", "USER=",
+	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "PATH=", "TZ=",
 #if defined(__SANITIZE_ADDRESS__)
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
 	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char own[OWN_NAMES][600]; /* of the user switched to */
+	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
 	bool has_path = false;
 
 	for (char **e = environ; *e; e++)
-		for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		for (size_t i = setup->switch_user ? OWN_NAMES : 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0])) {
 				env[n++] = *e;
 				has_path |= strcmp(kept[i], "PATH=") == 0;
 			}
+	for (size_t i = 0; i < OWN_NAMES && setup->switch_user; i++) {
+		snprintf(own[i], sizeof(own[i]), "%s%s", kept[i], values[i]);
+		env[n++] = own[i];
+	}
 	if (!has_path)
 		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
@@ -166,6 +174,12 @@ static void become_runner(const struct runner_setup *setup, char **env, pid_t pa
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
 		_exit(126);
+	if (setup->switch_user) {
+		umask(022);
+		/* Not where root was, which it may not even be able to read. */
+		if (chdir(setup->home) < 0 && chdir("/") < 0)
+			_exit(126);
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid, which clears it */
 	if (getppid() != parent)
 		_exit(126);
