@@ -9,7 +9,8 @@ import pytest
 
 import front
 import harness
-from front import XML, now
+import pg
+from front import now
 
 
 def load_accounts_anew(f, times):
@@ -186,3 +187,18 @@ def test_a_refusal_is_a_document_whatever_was_sent(f, c):
         assert "string to sign" in said and len(got.body) < 8192
     said = detail(c.call("GET", "/mail/messages", key=WRONG, headers=[("x-ms-meta-a", "\u00c3\u00a4 <&>")]))
     assert "\nx-ms-meta-a:\u00e4 <&>\n" in said
+
+
+def test_the_unit_has_each_request_logged(db):
+    """As the service manager would start it, but for where things are."""
+    unit = os.path.join(pg.TOP, "cron", "deferred_http.service")
+    words = re.search(r"(?m)^ExecStart=(.*)$", open(unit).read())[1].replace("%L", db.dir).split()
+    assert os.path.basename(words[0]) == "deferred_http"
+    os.mkdir(os.path.join(db.dir, "deferred"))
+    f = front.Front(db, *words[1:])
+    f.access_log = os.path.join(db.dir, "deferred", "access.log")
+    assert f.client().create("mail").status == 201
+    line = harness.wait_for(lambda: [x for x in f.log() if x.get("op") == "CreateQueue"])[0]
+    assert line["status"] == 201 and line["account"] == f.ACCOUNT
+    assert os.stat(f.access_log).st_mode & 0o007 == 0
+    assert f.stop() == 0, f.program.output()
