@@ -244,7 +244,7 @@ begin
         from deferred.__deferred_limit l
         join deferred.__deferred_queue q on q.name = l.queue
         cross join lateral (
-            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
                          where h.receipt is not null and h.visible_at > v_now) as still) r
         cross join lateral (
             select case when q.rate is not null then
@@ -361,7 +361,7 @@ begin
                 update deferred.__deferred_hot h
                 set attempt = h.attempt + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
                     due_at = v_now + ($3)[p.n] * interval '1 millisecond', visible_at = v_now + ($3)[p.n] * interval '1 millisecond'
-                from pick p where h.id = p.id
+                from pick p where h.id = any (array[p.id])
                 returning p.n, p.turn, h.id, h.receipt, h.attempt, h.expires_at, h.visible_at, p.receipt as old_receipt, p.started_at as old_started_at),
             lost as (
                 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
@@ -460,14 +460,14 @@ begin
         select h.id, i.n
         from unnest($1, $2, $3) with ordinality as i(queue, id, receipt, n)
         join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
-        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.queue = i.queue
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           and (h.expires_at is null or h.expires_at > v_now)
         order by h.id for update of h),
     first as materialized (
         select o.id, min(o.n) as n from ours o group by o.id),
     gone as (
-        delete from deferred.__deferred_hot h using first f where h.id = f.id
+        delete from deferred.__deferred_hot h using first f where h.id = any (array[f.id])
         returning h.id, case when h.receipt is null then 0 else h.attempt end as attempt, h.started_at,
                   coalesce(h.receipt, h.put_receipt) as receipt, f.n),
     log as (
@@ -502,7 +502,7 @@ begin
         select h.id, i.n
         from unnest($1, $2, $3, $5) with ordinality as i(queue, id, receipt, text, n)
         join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
-        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.queue = i.queue
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           and (h.expires_at is null or h.expires_at > v_now) and i.n <> all (coalesce(v_large, '{}'))
           and (h.fn is null or i.text is null or deferred.__account_may(h.queue, h.fn))
@@ -515,7 +515,7 @@ begin
             put_receipt = case when h.receipt is null then f.receipt end,
             due_at = case when ($4)[f.n] > 0 then v_now + ($4)[f.n] * interval '1 second' end,
             visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id()
-        from first f where h.id = f.id
+        from first f where h.id = any (array[f.id])
         returning h.id, f.n, f.receipt, h.visible_at, h.fn),
     call as (
         update deferred.__deferred d

@@ -10,7 +10,7 @@ import psycopg2
 import psycopg2.extras
 import pytest
 
-from harness import ledger, wait_for
+from harness import ledger, unforeseeable, wait_for
 
 OK, NO_QUEUE, NO_MESSAGE, STALE, FULL, EXISTS, SAME, BEING_DELETED, BAD_METADATA, TOO_LARGE, FORBIDDEN, NOT_GIVEN = range(12)
 Q = "acct.q"
@@ -227,6 +227,15 @@ def test_no_made_up_receipt_is_taken(db, c):
     # one without a receipt: deferred from SQL
     job = db.one("""select deferred.defer(null, '"sql"', '{"queue": "acct.q"}')""")
     assert c.deletes((Q, job, 0)) == [STALE] and c.deletes(("acct.none", job, 0)) == [NO_QUEUE]
+
+
+def test_no_receipt_can_be_foretold(c):
+    """Neither that of a put nor of a get nor of an update."""
+    puts = c.puts(*[(Q, "x", 0, 0)] * 60)
+    gets = c.get(60)
+    updates = c.updates(*[(Q, m["id"], m["receipt"], 30, None) for m in gets])
+    for answers in (puts, gets, updates):
+        assert unforeseeable([a["receipt"] for a in answers])
 
 
 def test_a_message_is_reached_by_its_own_queue_only(db, c):
