@@ -182,6 +182,7 @@ void exchange_clear(struct exchange *x)
 	accounts_release(x->accounts);
 	reply_clear(&x->reply);
 	arena_clear(&x->arena);
+	budget_release(&x->hold);
 }
 
 /* ---- who is it -------------------------------------------------------------------------------- */
@@ -213,7 +214,6 @@ static enum step operate(struct exchange *x)
 	const struct request *r = &x->request;
 	int64_t timeout;
 
-	x->authorized = true;
 	if (!exchange_number(x, "timeout", INT64_MIN, INT64_MAX, &timeout))
 		return STEP_DONE;
 	if (x->op->takes_body && r->body_too_large) {
@@ -231,11 +231,19 @@ static enum step operate(struct exchange *x)
 	return operations[x->op->run](x);
 }
 
+static enum step authorized(struct exchange *x)
+{
+	x->authorized = true;
+	budget_account(&x->hold, x->account->name);
+	x->next = operate;
+	return x->awaits_body ? STEP_BODY : operate(x);
+}
+
 static enum step check_sas(struct exchange *x)
 {
 	enum fault fault = x->auth.signature ? FAULT_NONE : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
 
-	return fault == FAULT_NONE ? operate(x) : exchange_fault(x, fault);
+	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
 }
 
 /* The policy is looked up each time, so that taking it away takes the rights away at once. */
@@ -300,7 +308,7 @@ static enum step refuse(struct exchange *x)
 	const struct request *r = &x->request;
 
 	exchange_fault(x, r->fault);
-	x->reply.close = r->broken;
+	x->reply.close |= r->broken;
 	if (r->fault == FAULT_InvalidHeaderValue && r->fault_name) {
 		reply_detail(&x->reply, "HeaderName", r->fault_name);
 	} else if (r->fault == FAULT_InvalidQueryParameterValue && r->fault_name) {

@@ -7,6 +7,7 @@
  * (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
 #include "access_log.h"
+#include "budget.h"
 #include "clock.h"
 #include "config.h"
 #include "listen.h"
@@ -230,6 +231,7 @@ static void tick(struct run *run)
 	for (int i = 0; i < run->servers_len; i++)
 		server_tick(run->servers[i]);
 	fold_expire(run->front.fold);
+	budget_trim();
 }
 
 /* What is in hand gets the setting grace. */
