@@ -101,6 +101,9 @@ static void finish(struct exchange *x)
 	const char *connection = request_value(&x->request, "connection");
 
 	x->now_us = text_now_us();
+	/* It is held until the client has taken it. */
+	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len))
+		exchange_fault(x, FAULT_ServerBusy);
 	if (reply->fault != FAULT_NONE)
 		reply_write_fault(reply, x->id, x->now_us);
 	reply_header(reply, "Server", "deferred_http/" DEFERRED_VERSION);
@@ -141,10 +144,38 @@ enum step exchange_call(struct exchange *x, enum fold_kind kind, int (*f)(struct
 	return exchange_fold(x, kind, next);
 }
 
+/* A client whose share of answers is used up has nothing taken for it. */
+static bool has_room(void *data)
+{
+	const struct exchange *x = data;
+
+	return budget_has(&x->hold, BUDGET_ANSWERS, (size_t)x->job.get.max * MESSAGE_TEXT_MAX);
+}
+
+/* Messages wait to be written into the answer: they are held as from now. */
+static void got(void *data)
+{
+	struct exchange *x = data;
+	size_t bytes = 0;
+
+	for (size_t i = 0; x->job.outcome == FOLD_DONE && i < x->job.get.n; i++)
+		bytes += x->job.get.messages[i].text_len;
+	if (!budget_hold(&x->hold, BUDGET_ANSWERS, bytes))
+		x->job.outcome = FOLD_BUSY;
+	x->wake(x->wake_data);
+}
+
 void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data)
 {
 	x->waited = step;
-	if (step == STEP_FOLD) {
+	if (step == STEP_FOLD && x->job.kind == FOLD_GET) {
+		x->wake = wake;
+		x->wake_data = data;
+		x->job.wake = got;
+		x->job.wake_data = x;
+		x->job.may_run = has_room;
+		fold_submit(x->front->fold, &x->job);
+	} else if (step == STEP_FOLD) {
 		x->job.wake = wake;
 		x->job.wake_data = data;
 		fold_submit(x->front->fold, &x->job);

@@ -22,6 +22,8 @@
 #include "request.h"
 #include "route.h"
 
+#define MESSAGE_TEXT_MAX 65536
+
 /* STEP_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the start. */
 enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS, STEP_BODY };
 
@@ -53,6 +55,8 @@ struct exchange {
 	struct fold_job job;
 	int (*call)(struct exchange *x, struct pg *pg, struct deferred_error *err);
 	struct keeper_waiter waiter;
+	void (*wake)(void *data);
+	void *wake_data;
 	int64_t now_us; /* of the answer */
 
 	/* What operations keep between their steps. */

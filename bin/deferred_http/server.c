@@ -234,12 +234,16 @@ static enum MHD_Result answer(struct transfer *t)
 	struct reply *reply = &t->x.reply;
 	struct MHD_Response *response;
 	enum MHD_Result rc = MHD_NO;
+	char *body;
 
 	t->sent = reply->body.len;
 	t->answered = true;
-	response = MHD_create_response_from_buffer(t->sent, buf_take(&reply->body), MHD_RESPMEM_MUST_FREE);
-	if (!response)
+	body = buf_take(&reply->body);
+	response = body ? MHD_create_response_from_buffer(t->sent, body, MHD_RESPMEM_MUST_FREE) : NULL;
+	if (!response) {
+		free(body);
 		return MHD_NO;
+	}
 	/* An empty value is refused there; a blank is what everybody takes for one. */
 	for (size_t i = 0; i < reply->headers_len; i++)
 		MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value[0] ? reply->headers[i].value : " ");
@@ -333,6 +337,10 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		if (!t->x.awaits_body && !t->x.request.broken) {
 			t->stage = STAGE_BODY;
 			return MHD_YES;
+		}
+		if (arena_is_short()) {
+			t->x.reply.close = true;
+			return refuse(t, FAULT_ServerBusy);
 		}
 		/* Nobody would read it to its end. */
 		if (!t->x.request.broken && content_length(t) > DRAIN_MAX) {

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import resource
 import socket
 import urllib.parse
 
@@ -128,3 +129,97 @@ def test_an_account_and_an_address_have_their_share_of_bodies_and_small_ones_alw
     # All of it is given back.
     assert hoarder.put("mail", "x" * 60000)
     assert [line["status"] for line in f.log() if line.get("code") == "ServerBusy"] == [503] * busy
+
+
+# ---- answers
+
+
+def fill(client, queue):
+    """32 messages, an answer of 10 MiB: each "&" is five bytes of it."""
+    for _ in range(32):
+        client.put(queue, "&" * 64 * KIB)
+
+
+def ask_and_do_not_read(f, client, n, stack):
+    """By a token that lets one read."""
+    request = client.bytes("GET", "/mail/messages?peekonly=true&numofmessages=32&" + token(client, "mail", "r"), signed=False, date=False)
+    open_ = []
+    for _ in range(n):
+        raw = stack.enter_context(contextlib.closing(f.connect()))
+        raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.send(request)
+        open_.append(raw)
+    return open_
+
+
+def peeks(f):
+    return [line for line in f.log() if line.get("op") == "PeekMessages"]
+
+
+def test_answers_that_nobody_reads_have_a_share_and_are_given_back(db):
+    """40 clients with a token to read took 580 MiB, and it stayed."""
+    f = front.Front(db, config='send_timeout = "6s"\n')
+    c = f.client()
+    c.create("mail")
+    fill(c, "mail")
+    assert len(c.peek("mail")) == 32
+    before = rss(f)
+    with contextlib.ExitStack() as stack:
+        open_ = ask_and_do_not_read(f, c, 40, stack)
+        busy = harness.wait_for(lambda: [line for line in peeks(f) if line["status"] == 503] if len(peeks(f)) >= 36 else None, what="refusals")
+        assert len(busy) >= 35 and {line["code"] for line in busy} == {"ServerBusy"}
+        if not harness.SAN:
+            assert rss(f) - before < 100 * MIB
+        # Neither those who put nor those who get little are held up.
+        c.create("other")
+        c.put("other")
+        assert len(c.get("other")) == 1
+        # Who does not read is cut off.
+        harness.wait_for(lambda: len(peeks(f)) == 41, what="all to be answered or cut off")
+        assert {line["status"] for line in peeks(f) if line.get("cut")} == {200}
+        if not harness.SAN:
+            harness.wait_for(lambda: rss(f) - before < 16 * MIB, what="memory given back")
+        del open_
+    assert len(c.peek("mail")) == 32
+    assert f.stop() == 0
+
+
+def test_a_get_that_finds_no_room_takes_no_message(f, c):
+    fill(c, "mail")
+    c.create("work")
+    c.put("work", "for later")
+    with contextlib.ExitStack() as stack:
+        began = [ask_and_do_not_read(f, c, 1, stack)[0].socket.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL) for _ in range(4)]
+        assert began == [b"HTTP/1.1 200"] * 3 + [b"HTTP/1.1 503"]
+        got = c.call("GET", "/work/messages?numofmessages=32")
+        assert (got.status, got.code) == (503, "ServerBusy")
+    harness.wait_for(lambda: len(peeks(f)) == 4)
+    m = c.get("work", 32)[0]
+    assert m["MessageText"] == "for later" and m["DequeueCount"] == "1"
+
+
+@pytest.mark.parametrize("room", [48 * MIB, 24 * MIB, 8 * MIB])
+def test_out_of_memory_is_an_answer_and_not_the_end(f, c, room):
+    """It was the end of the whole front, which all its clients had to wait for."""
+    fill(c, "mail")
+    with open(f"/proc/{f.program.pid}/statm") as statm:
+        size = int(statm.read().split()[0]) * resource.getpagesize()
+    pid = f.program.pid
+    if not harness.SAN:  # which has its shadow in address space
+        resource.prlimit(pid, resource.RLIMIT_AS, (size + room, resource.RLIM_INFINITY))
+    statuses = set()
+    with contextlib.ExitStack() as stack:
+        for raw in ask_and_do_not_read(f, c, 40, stack):
+            raw.socket.setblocking(False)
+        for i in range(20):
+            with contextlib.suppress(OSError, AssertionError):
+                statuses.add(f.plain("GET", "/healthz").status)
+                client = f.client()
+                statuses.add(client.call("POST", "/mail/messages", XML.format("x" * 60000)).status)
+                client.close()
+        assert f.program.alive(), f.program.output()
+    resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert statuses <= {200, 201, 503} and statuses, statuses
+    harness.wait_for(lambda: f.plain("GET", "/healthz").status == 200)
+    harness.wait_for(lambda: f.client().call("POST", "/mail/messages", XML.format("x")).status == 201)
+    assert f.program.pid == pid and f.program.alive()
