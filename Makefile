@@ -184,6 +184,7 @@ $(B)/plugins/%.so:
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_forger = -ljansson -lpthread
 PLUGIN_LIBS_archive = -lpq -ljansson
 # As a plugin outside this tree would with -ldeferred.
 PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
