@@ -186,6 +186,7 @@ $(B)/plugins/%.so:
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_forger = -ljansson -lpthread
 PLUGIN_LIBS_archive = -lpq -ljansson
 PLUGIN_LIBS_neighbour = -lpq
 # As a plugin outside this tree would with -ldeferred.
