@@ -193,6 +193,37 @@ if ROOT:
         assert db.log() == []
         ledger(db)
 
+    def claimed_by(db, run):
+        return db.sql("select 1 from deferred.__deferred_hot h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s", run.pid)
+
+    def reused_pids(db, rounds):
+        """Each start finds the file of a copy that was killed, whose number somebody else has by now."""
+        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(BUILD, "tests", "harness", "at_pid")
+        sentinels, run = [], db.spawn(["check_deferred", "--grace", "100ms"])
+        wait_for(lambda: claimed_by(db, run), 20)
+        while len(sentinels) < rounds:
+            run.kill()
+            with open(db.pidfile) as f:
+                assert f.read() == f"{run.pid}\n"
+            sentinel = db.spawn([at_pid, run.pid, "sleep", "1000"])
+            wait_for(sentinel.output, 20)
+            if sentinel.output() == f"{run.pid}\n":  # else somebody was quicker
+                sentinels.append(sentinel)
+            run = db.spawn(["check_deferred", "--grace", "100ms"])
+            wait_for(lambda: claimed_by(db, run), 20)
+        assert [s.alive() for s in sentinels] == [True] * rounds
+        assert db.run(["deferred", "cancel", job]).returncode == 0
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        ledger(db)
+
+    def test_p6_who_has_the_number_of_a_killed_copy_is_spared(db):
+        reused_pids(db, 10)
+
+    @pytest.mark.long
+    def test_p6_a_hundred_numbers_given_again(db):
+        reused_pids(db, 100)
+
     def test_p10_a_holder_of_another_pid_namespace_is_waited_for_and_then_left_alone(db):
         db.defer("noop")
         with open(db.pidfile, "w") as held:
