@@ -426,6 +426,39 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     ledger(db)
 
 
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is_whole(recorded, isolate):
+    """As a copy over a plugin in use does it. What is mapped is gone, and reading there is SIGBUS."""
+    db = recorded.db
+    plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "50ms"\nbackoff_ceiling = "50ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
+    hit, = recorded.defer(1, ms=1000)
+    wait_for(lambda: recorded.starts(hit))
+    shutil.copy(plugin, plugin + ".kept")
+    os.truncate(plugin, 0)
+    missed, other = db.defer("count_fds"), db.defer("noop")
+    wait_for(lambda: db.log(other)[-1:] and db.log(other)[-1][1] == "ok", 20, "functions of other plugins are run")
+    assert db.sql("select outcome, signal, final from deferred.__deferred_log where job_id = %s and attempt = 1", hit) == \
+        [("crashed", signal.SIGBUS, False)]
+    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
+    wait_for(lambda: not claimed(db), 20)
+    before = db.log()
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: run.output().count("plugin 'unruly.so' not loaded") == 2, 20, "it is tried anew after SIGHUP, in vain")
+    wait_for(lambda: not claimed(db), 20)
+    assert db.log() == before, "what cannot be loaded costs no attempt"
+    os.rename(plugin + ".kept", plugin)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: db.hot() == 0, 20)
+    assert run.alive(), run.output()
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    for job in hit, missed, other:
+        assert [o for _, o in db.log(job)][-1] == "ok" and {o for _, o in db.log(job)[:-1]} <= {"crashed"} and len(db.log(job)) <= 3
+    ledger(db)
+
+
 def loaded(db):
     """Which of these the runners of the test, and their children, have loaded."""
     maps = ""
