@@ -71,7 +71,7 @@ const struct config_setting config_settings[] = {
 	FLAG("mail.defer", "0", "1: deferred_send_mail() stores a job; 0: it sends at once"),
 	NUMBER("mail.timeout", MS, "1min", SECOND, HOUR, "longest time to send one mail"),
 	TEXT("mail.ca_file", NULL, "certificates to trust; none: those of the system"),
-	TEXT("mail.attachment_dir", NULL, "folder that attachments must lie below; none: anywhere"),
+	TEXT("mail.attachment_dir", NULL, "folder that files sent by path must lie below; none: no file is sent or removed by path"),
 	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
 	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
 
@@ -90,6 +90,6 @@ const struct config_setting config_settings[] = {
 	NUMBER("http.body_timeout", MS, "30s", SECOND, HOUR, "limit from there to the end of the body"),
 	NUMBER("http.send_timeout", MS, "1min", SECOND, HOUR, "limit for a client to take the answer"),
 
-	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: the current directory"),
+	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: it writes nothing"),
 	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }
 };

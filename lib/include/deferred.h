@@ -201,7 +201,7 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
  *          commit the lease cannot be renewed, so at most the lease less 5 s may pass.
  * id       of the job, as in struct deferred_call.
- * receipt  of the claim, as there.
+ * receipt  as there: good for this job alone.
  * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
  *
  * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does, so
@@ -319,10 +319,12 @@ struct deferred_mailbox {
 };
 
 struct deferred_attachment {
-	const char *path;         /* absolute path, read when the mail is sent */
+	const char *path;         /* absolute path below [mail] attachment_dir, read when the mail is sent */
 	const char *name;         /* name shown; NULL: last part of path */
 	const char *type;         /* MIME type; NULL: from the name, else application/octet-stream */
 	int delete_after_send;    /* remove the file, but only once the mail has gone out */
+	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
+	size_t content_len;       /* bytes */
 };
 
 /* All text is UTF-8. */

@@ -10,5 +10,5 @@ back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, started_at = null, attempt = h.attempt - 1, visible_at = now(), xid = pg_current_xact_id()
     from (select i.id from me cross join lateral unnest(me.held) as i(id)) held
-    where h.id = held.id and h.worker = $1::int8 and h.visible_at > now() and held.id <> all ($2::int8[]))
+    where h.id = any (array[held.id]) and h.worker = $1::int8 and h.visible_at > now() and held.id <> all ($2::int8[]))
 select exists (select from me)
