@@ -299,6 +299,39 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         ledger(db)
 
 
+    def peak_kb(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_p15_the_parent_does_not_grow_with_what_its_functions_take(db, isolate):
+        db.plugins("unruly")
+        db.config('memory_limit = "256m"\ninterval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--runners", "2", f"--isolate={isolate}"])
+        warm = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 20)
+        before = peak_kb(run.pid)
+        bombs = [db.defer("eat_memory", max_attempts=1) for _ in range(6)]
+        good = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 60)
+        grown = peak_kb(run.pid) - before
+        db.defer("sleep", '{"ms": 60000}')
+        wait_for(lambda: claimed(db))
+        # Where the machine as a whole runs short, the kernel is to choose a runner.
+        for pid, score in [(run.pid, "0"), *((p, "500") for p in db.orphans())]:
+            with open(f"/proc/{pid}/oom_score_adj") as f:
+                assert f.read().strip() == score
+        db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert grown < 1024, f"{grown} KiB"
+        assert db.one("select max(max_rss_kb) from deferred.__deferred_log") < 300_000
+        for job in bombs:
+            assert db.sql("select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')", job) == [(1,)]
+        assert all(db.log(j) == [(1, "ok")] for j in warm + good)
+        ledger(db)
+
+
 def test_p13_a_limit_longer_than_any_clock_runs_is_none(db):
     job = db.defer("sleep", '{"ms": 700}', timeout="18446744074s")
     check(db)
