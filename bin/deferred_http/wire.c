@@ -72,7 +72,9 @@ static void malformed(struct wire *w, struct out *out)
 
 static bool is_token(unsigned char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+	unsigned char letter = c | 0x20;
+
+	return (letter >= 'a' && letter <= 'z') || c == '-' || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+.^_`|~", c));
 }
 
 static bool is_text(unsigned char c)
@@ -250,30 +252,13 @@ static void in_coding(struct wire *w, struct out *out, char c)
 		malformed(w, out);
 }
 
+/* What in_run() left. */
 static void in_name(struct wire *w, struct out *out, char c)
 {
-	if (c == ':') {
+	if (c == ':')
 		name_ends(w, out);
-	} else if (!is_token((unsigned char)c)) {
+	else
 		malformed(w, out);
-	} else if (afford(w, out, 1)) {
-		if (w->name_len < sizeof(w->name))
-			w->name[w->name_len] = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-		w->name_len++;
-		put(out, &c, 1);
-	}
-}
-
-/* Text of a value, as far as it goes. */
-static size_t in_text(struct wire *w, struct out *out, const char *in, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && is_text((unsigned char)in[n]))
-		n++;
-	if (n > 0 && afford(w, out, n))
-		put(out, in, n);
-	return n;
 }
 
 /* Cookies are taken apart and so cost twice. */
@@ -287,6 +272,29 @@ static void in_value(struct wire *w, struct out *out, char c)
 		put(out, &c, 1);
 }
 
+/* What is most of a head goes by more than a byte at a time, and means the same. Returns how many that were. */
+static size_t in_run(struct wire *w, struct out *out, const char *in, size_t len)
+{
+	size_t n = 0;
+
+	if (w->state == VALUE && !is_named(w, "cookie"))
+		while (n < len && is_text((unsigned char)in[n]))
+			n++;
+	else if (w->state == TARGET)
+		while (n < len && (unsigned char)in[n] > ' ' && in[n] != 0x7f && in[n] != '?' && in[n] != '&')
+			n++;
+	else if (w->state == NAME)
+		while (n < len && is_token((unsigned char)in[n]))
+			n++;
+	if (n == 0 || !afford(w, out, n))
+		return n;
+	for (size_t i = 0; w->state == NAME && i < n; i++, w->name_len++)
+		if (w->name_len < sizeof(w->name))
+			w->name[w->name_len] = (char)(in[i] >= 'A' && in[i] <= 'Z' ? in[i] | 0x20 : in[i]);
+	put(out, in, n);
+	return n;
+}
+
 static void in_headers(struct wire *w, struct out *out, char c)
 {
 	switch (w->state) {
@@ -298,7 +306,7 @@ static void in_headers(struct wire *w, struct out *out, char c)
 		} else if (afford(w, out, 4 + WIRE_FIELD_BYTES)) {
 			w->name_len = 0;
 			w->state = NAME;
-			in_name(w, out, c);
+			in_run(w, out, &c, 1);
 		}
 		return;
 	case NAME:
@@ -435,10 +443,9 @@ size_t wire_pass(struct wire *w, const char *in, size_t len, char *out_p, size_t
 			i += in_body(w, &out, in + i, len - i);
 			continue;
 		}
-		if (w->state == VALUE && is_text((unsigned char)in[i]) && !is_named(w, "cookie")) {
-			i += in_text(w, &out, in + i, len - i);
-			continue;
-		}
+		i += in_run(w, &out, in + i, len - i);
+		if (i == len || w->state == BROKEN)
+			break;
 		if (w->state < HEADER_START)
 			in_line(w, &out, in[i++]);
 		else if (w->state < BODY)
