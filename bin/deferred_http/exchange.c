@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "cors.h"
 #include "ops.h"
+#include "refusal.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -68,6 +69,8 @@ enum fault exchange_fault_of(enum message_status status)
 		return FAULT_RequestBodyTooLarge;
 	case MESSAGE_FORBIDDEN:
 		return FAULT_AuthorizationFailure;
+	case MESSAGE_NOT_GIVEN:
+		return FAULT_InsufficientAccountPermissions;
 	}
 	return FAULT_InternalError;
 }
@@ -98,12 +101,15 @@ static void finish(struct exchange *x)
 {
 	struct reply *reply = &x->reply;
 	const char *version = request_value(&x->request, "x-ms-version"), *id = request_value(&x->request, "x-ms-client-request-id");
-	const char *connection = request_value(&x->request, "connection");
+	const char *connection = request_value(&x->request, "connection"), *detail;
 
 	x->now_us = text_now_us();
 	/* It is held until the client has taken it. */
 	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len))
 		exchange_fault(x, FAULT_ServerBusy);
+	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
+	if (detail)
+		reply_detail(reply, "AuthenticationErrorDetail", detail);
 	if (reply->fault != FAULT_NONE)
 		reply_write_fault(reply, x->id, x->now_us);
 	reply_header(reply, "Server", "deferred_http/" DEFERRED_VERSION);
@@ -274,6 +280,8 @@ static enum step check_sas(struct exchange *x)
 {
 	enum fault fault = x->auth.signature ? FAULT_NONE : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
 
+	if (fault == FAULT_AuthenticationFailed)
+		x->auth.why = AUTH_TOKEN_TIME;
 	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
 }
 
@@ -298,13 +306,16 @@ static enum step take_policy(struct exchange *x)
 		if (strcmp(policies[i].id, x->auth.sas.si) == 0)
 			policy = &policies[i];
 	x->text = NULL;
-	return sas_take_policy(&x->auth.sas, policy) ? check_sas(x) : exchange_fault(x, FAULT_AuthenticationFailed);
+	if (sas_take_policy(&x->auth.sas, policy))
+		return check_sas(x);
+	x->auth.why = AUTH_POLICY;
+	return exchange_fault(x, FAULT_AuthenticationFailed);
 }
 
 static enum step identify(struct exchange *x)
 {
 	x->account = accounts_find(x->accounts, x->request.account);
-	if (!x->account || !x->account->enabled || !auth_verify(&x->auth, &x->request, &x->account->keys)) {
+	if (!auth_judge(&x->auth, &x->request, x->account)) {
 		/* The account may be new, or its key: they are read anew before the answer is no. */
 		if (x->refreshed)
 			return exchange_fault(x, x->accounts ? FAULT_AuthenticationFailed : FAULT_ServerBusy);
@@ -376,7 +387,9 @@ static enum step begin(struct exchange *x)
 		return exchange_fault(x, fault);
 	if (!auth_read(r, x->began_us / 1000000, &x->auth))
 		return exchange_fault(x, FAULT_AuthenticationFailed);
-	if (!request_is_account(r->account))
+	if (!request_is_account(r->account)) {
+		x->auth.why = AUTH_NO_ACCOUNT;
 		return exchange_fault(x, FAULT_AuthenticationFailed);
+	}
 	return identify(x);
 }

@@ -3,8 +3,8 @@
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
  * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
- * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit (fold.c) -> store_message_put
- * (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
+ * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
+ * fold_submit (fold.c) -> store_message_put (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
 #include "access_log.h"
 #include "budget.h"
