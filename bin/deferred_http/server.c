@@ -20,6 +20,7 @@
 #define CONNECTION_BYTES (WIRE_HEAD_MAX + 10 * 1024)
 /* The rest of a body that is too large is read, up to this, so that the client comes to see the answer. */
 #define DRAIN_MAX (8 * 1024 * 1024)
+#define HEAD_LARGE (32 * 1024)
 #define NO_DEADLINE UINT64_MAX
 
 /* One socket. The time is judged by server_tick(), in another thread. */
@@ -290,6 +291,12 @@ static enum MHD_Result refuse(struct transfer *t, enum fault fault)
 	return answer(t);
 }
 
+/* What stock clients send is far below that, and not counted. */
+static bool hold_head(struct transfer *t)
+{
+	return t->x.arena.bytes <= HEAD_LARGE || budget_hold(&t->x.hold, BUDGET_HEADS, t->x.arena.bytes);
+}
+
 /*
  * What is refused for its bytes alone: what the gate ended, or has not seen, since it works no more; and what cannot be
  * served at all. The connection is closed, since it is in doubt what follows. False: none of that.
@@ -309,7 +316,7 @@ static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result
 		fault = FAULT_MissingRequiredHeader;
 	} else if (t->stage == STAGE_HEADERS && !t->x.request.broken && content_length(t) > DRAIN_MAX) {
 		fault = FAULT_RequestBodyTooLarge; /* nobody would read it to its end */
-	} else if (t->stage == STAGE_HEADERS && arena_is_short()) {
+	} else if (t->stage == STAGE_HEADERS && (arena_is_short() || !hold_head(t))) {
 		fault = FAULT_ServerBusy;
 	} else {
 		return false;
