@@ -174,6 +174,7 @@ $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
 $(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/beneath.o
+$(B)/plugins/send_mail.so: $(B)/obj/lib/secret_file.o
 $(foreach name,$(PLUGIN_NAMES),$(eval \
 	$(B)/plugins/$(name).so: $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:
@@ -185,6 +186,7 @@ $(B)/plugins/%.so:
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_forger = -ljansson -lpthread
 PLUGIN_LIBS_archive = -lpq -ljansson
 PLUGIN_LIBS_neighbour = -lpq
 # As a plugin outside this tree would with -ldeferred.

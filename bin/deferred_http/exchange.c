@@ -104,6 +104,9 @@ static void finish(struct exchange *x)
 	const char *connection = request_value(&x->request, "connection"), *detail;
 
 	x->now_us = text_now_us();
+	/* It is held until the client has taken it. */
+	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len))
+		exchange_fault(x, FAULT_ServerBusy);
 	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
 	if (detail)
 		reply_detail(reply, "AuthenticationErrorDetail", detail);
@@ -147,10 +150,38 @@ enum step exchange_call(struct exchange *x, enum fold_kind kind, int (*f)(struct
 	return exchange_fold(x, kind, next);
 }
 
+/* A client whose share of answers is used up has nothing taken for it. */
+static bool has_room(void *data)
+{
+	const struct exchange *x = data;
+
+	return budget_has(&x->hold, BUDGET_ANSWERS, (size_t)x->job.get.max * MESSAGE_TEXT_MAX);
+}
+
+/* Messages wait to be written into the answer: they are held as from now. */
+static void got(void *data)
+{
+	struct exchange *x = data;
+	size_t bytes = 0;
+
+	for (size_t i = 0; x->job.outcome == FOLD_DONE && i < x->job.get.n; i++)
+		bytes += x->job.get.messages[i].text_len;
+	if (!budget_hold(&x->hold, BUDGET_ANSWERS, bytes))
+		x->job.outcome = FOLD_BUSY;
+	x->wake(x->wake_data);
+}
+
 void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data)
 {
 	x->waited = step;
-	if (step == STEP_FOLD) {
+	if (step == STEP_FOLD && x->job.kind == FOLD_GET) {
+		x->wake = wake;
+		x->wake_data = data;
+		x->job.wake = got;
+		x->job.wake_data = x;
+		x->job.may_run = has_room;
+		fold_submit(x->front->fold, &x->job);
+	} else if (step == STEP_FOLD) {
 		x->job.wake = wake;
 		x->job.wake_data = data;
 		fold_submit(x->front->fold, &x->job);
@@ -188,6 +219,7 @@ void exchange_clear(struct exchange *x)
 	accounts_release(x->accounts);
 	reply_clear(&x->reply);
 	arena_clear(&x->arena);
+	budget_release(&x->hold);
 }
 
 /* ---- who is it -------------------------------------------------------------------------------- */
@@ -219,7 +251,6 @@ static enum step operate(struct exchange *x)
 	const struct request *r = &x->request;
 	int64_t timeout;
 
-	x->authorized = true;
 	if (!exchange_number(x, "timeout", INT64_MIN, INT64_MAX, &timeout))
 		return STEP_DONE;
 	if (x->op->takes_body && r->body_too_large) {
@@ -237,13 +268,21 @@ static enum step operate(struct exchange *x)
 	return operations[x->op->run](x);
 }
 
+static enum step authorized(struct exchange *x)
+{
+	x->authorized = true;
+	budget_account(&x->hold, x->account->name);
+	x->next = operate;
+	return x->awaits_body ? STEP_BODY : operate(x);
+}
+
 static enum step check_sas(struct exchange *x)
 {
 	enum fault fault = x->auth.signature ? FAULT_NONE : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
 
 	if (fault == FAULT_AuthenticationFailed)
 		x->auth.why = AUTH_TOKEN_TIME;
-	return fault == FAULT_NONE ? operate(x) : exchange_fault(x, fault);
+	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
 }
 
 /* The policy is looked up each time, so that taking it away takes the rights away at once. */
@@ -311,7 +350,7 @@ static enum step refuse(struct exchange *x)
 	const struct request *r = &x->request;
 
 	exchange_fault(x, r->fault);
-	x->reply.close = r->broken;
+	x->reply.close |= r->broken;
 	if (r->fault == FAULT_InvalidHeaderValue && r->fault_name) {
 		reply_detail(&x->reply, "HeaderName", r->fault_name);
 	} else if (r->fault == FAULT_InvalidQueryParameterValue && r->fault_name) {

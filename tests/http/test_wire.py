@@ -955,6 +955,15 @@ def certificate(folder, name):
     return cert, key
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_a_key_that_others_can_read_is_refused(db, mode):
+    cert, key = certificate(db.dir, "one")
+    db.config(f'http {{ listen = "127.0.0.1:0" listen_tls = "127.0.0.1:0" tls_certificate = "{cert}" tls_key = "{key}" }}\n')
+    os.chmod(key, mode)
+    done = db.run(["deferred_http"])
+    assert done.returncode == 78 and f'key "{key}" is open to others (mode {mode:04o}): chmod 600 it' in done.stderr
+
+
 def test_https_shows_its_certificate_and_exchanges_it_under_way(db):
     import ssl
 
