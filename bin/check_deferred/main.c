@@ -14,11 +14,11 @@
 #include "pidfile.h"
 #include "plugin.h"
 #include "program.h"
+#include "runner_user.h"
 #include "worker.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +39,7 @@ static const struct program_option options[] = {
 	{ "plugin-dir", "plugin_dir", "DIR", "where plugins are" },
 	{ "isolate", "isolate", "WHAT", "child, or job: each attempt in a process of its own (child)" },
 	{ "user", "user", "NAME", "started as root: run functions as this user" },
+	{ "allow-root", "allow_root", NULL, "started as root: functions may run as root" },
 	{ "timeout", "timeout", "SPAN", "limit of one attempt, unless job or function say (10min)" },
 	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
 	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
@@ -240,7 +241,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* ---- what a service does besides ---------------------------------------------------------------- */
 
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
-static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "balance", "lease", "seed", "loop" };
+static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
@@ -309,35 +310,12 @@ static void tell_manager(void *data, enum worker_event event)
 	}
 }
 
-static int find_user(struct deferred_error *err)
-{
-	const char *name = config_text(run.settings->config, "user");
-	struct passwd *pw;
-
-	if (geteuid() != 0)
-		return 0;
-	if (!name || !*name) {
-		log_line(LOG_L_WARNING, "functions run as root: set \"user\" to have them run as somebody with fewer rights");
-		return 0;
-	}
-	pw = getpwnam(name);
-	if (!pw)
-		return error_set(err, DEFERRED_ECONFIG, "user", "setting \"user\": there is no user '%s'", name);
-	run.runners.switch_user = true;
-	run.runners.user = name;
-	run.runners.uid = pw->pw_uid;
-	run.runners.gid = pw->pw_gid;
-	return 0;
-}
-
 /* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
 static int before_work(void *data, struct deferred_error *err)
 {
-	int rc = find_user(err);
-
 	(void)data;
-	if (rc < 0)
-		return rc;
+	if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
+		log_line(LOG_L_WARNING, "functions run as root, as allow_root says: set \"user\" to have them run as somebody with fewer rights");
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);
 	sigaddset(&run.signals, SIGINT);
@@ -406,6 +384,9 @@ static int run_with_pidfile(void)
 	enum pidfile_result held;
 	int rc;
 
+	/* Before all else: an administrator should learn of it at once, not when there is work. */
+	if (runner_user_find(&run.runners, config, &err) < 0)
+		return program_complain(&err, EX_CONFIG);
 	if (find_plugin_dir(&run.runners, config, &err) < 0)
 		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
 	if (!pidfile || !*pidfile) {

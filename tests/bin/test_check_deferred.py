@@ -11,7 +11,7 @@ import time
 import pytest
 
 import pg
-from harness import SAN, ledger, read_record, wait_for
+from harness import SAN, ledger, read_record, unforeseeable, wait_for
 
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z check_deferred\[\d+\] (error|warning|info|debug): .+$")
 
@@ -201,6 +201,24 @@ def test_a_function_decides_its_outcome(db):
         [(dead, "failed", True), (later, "failed", False)]
     left = db.one("select extract(epoch from due_at - clock_timestamp())::int from deferred.__deferred_hot where id = %s", later)
     assert 590 <= left <= 600
+    ledger(db)
+
+
+@pytest.mark.parametrize("ms", [2**63 - 1, 2**62, 400 * 86_400_000])
+def test_no_function_puts_its_job_off_for_more_than_a_year(db, ms):
+    job = db.defer("fail", '{"retry_after_ms": %d}' % ms)
+    check(db)
+    assert db.log(job) == [(1, "failed")]
+    assert 364 < db.one("select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot where id = %s", job) <= 365
+    ledger(db)
+
+
+def test_no_receipt_can_be_foretold(db):
+    """Whoever knows it can end the job: nothing of it follows from the clock, the seed or the one before."""
+    db.sql("select deferred.defer('noop') from generate_series(1, 64)")
+    for _ in range(2):
+        check(db, "--cnt", "32", "--batch", "1", "--seed", "7")
+    assert unforeseeable([r[0] for r in db.sql("select receipt from deferred.__deferred_log")])
     ledger(db)
 
 

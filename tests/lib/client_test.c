@@ -542,6 +542,33 @@ static void very_many_calls_go_by_copy_for_the_owner(void **state)
 	deferred_close(d);
 }
 
+/* What COPY found wrong is said only when it ends. */
+static void what_copy_refuses_at_its_end_is_an_error(void **state)
+{
+	const struct deferred_call_spec refused = { .fn = "refused" };
+	struct deferred *d = open_at(conninfo);
+	PGconn *conn = connect_to(conninfo);
+	struct batch b = batch_new(6000);
+	struct deferred_error err;
+
+	(void)state;
+	run_on(db, "alter table deferred.__deferred_hot add constraint refused check (fn <> 'refused')");
+	b.calls[5990] = refused;
+	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "23514");
+	run_on(conn, "begin");
+	assert_int_equal(deferred_defer_many_conn(conn, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
+	run_on(conn, "rollback");
+	run_on(db, "alter table deferred.__deferred_hot drop constraint refused");
+	assert_int_equal(jobs() + hot_jobs(), 0);
+	/* The connection is of use afterwards. */
+	assert_ok(deferred_defer_many(d, b.calls, 5000, b.ids, &err), &err);
+	batch_free(&b);
+	PQfinish(conn);
+	deferred_close(d);
+}
+
 static void very_many_calls_go_in_several_statements_for_a_producer(void **state)
 {
 	struct deferred *d = open_as("deferred_producer");
@@ -1349,6 +1376,7 @@ int main(void)
 		TEST(a_key_in_use_skips_refuses_or_replaces),
 		TEST(many_calls_go_in_one_statement),
 		TEST(very_many_calls_go_by_copy_for_the_owner),
+		TEST(what_copy_refuses_at_its_end_is_an_error),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(one_bad_call_in_the_middle_stores_none),
