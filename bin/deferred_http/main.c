@@ -326,6 +326,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(deferred_http.name, LOG_L_INFO);
 	rc = program_read_line(&line, &deferred_http, argc, argv);
