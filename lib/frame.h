@@ -26,7 +26,7 @@ enum frame_type {
 	FRAME_PASS_OVER,   /* file\0: a plugin that must not be loaded */
 	FRAME_START,       /* struct frame_start, plugin_dir\0: load the plugins, then take calls */
 	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 */
-	FRAME_REMOVE,      /* path\0: remove this file */
+	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
 	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
 	FRAME_LOADING,     /* file\0: this plugin is being loaded */
@@ -37,7 +37,7 @@ enum frame_type {
 	FRAME_ERROR,       /* text */
 	FRAME_LOG,         /* int32_t level, text */
 	FRAME_FOLLOW,      /* fn\0 params\0 opts\0 ("" if none) */
-	FRAME_REMOVE_AFTER,/* path\0 */
+	FRAME_REMOVE_AFTER,/* the same, for FRAME_REMOVE */
 	FRAME_BELL,        /* look at the board */
 	/* within the runner, from the process that looks what the plugins hold */
 	FRAME_ENTRY,       /* name\0 file\0: a function and where it is */
@@ -74,7 +74,8 @@ struct frame_function {
 };
 
 struct frame_call {
-	int64_t id, created_at_us, timeout_ms, receipt;
+	int64_t id, created_at_us, timeout_ms;
+	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
 	uint32_t params_len;
 };

@@ -3,6 +3,7 @@
  * deferred_send_mail(): a mail becomes params of the function send_mail; those become a job, or the plugin
  * is called with them here and now.
  */
+#include "beneath.h"
 #include "client.h"
 #include "config.h"
 #include "params.h"
@@ -56,22 +57,59 @@ static int put_mailboxes(struct params_text *t, const char *key, const struct de
 	return rc;
 }
 
+/* RFC 4648. Given: free(). NULL: out of memory. */
+static char *base64_text(const unsigned char *in, size_t len)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *text = len < SIZE_MAX / 4 ? malloc((len + 2) / 3 * 4 + 1) : NULL, *p = text;
+
+	for (size_t i = 0; text && i < len; i += 3) {
+		size_t left = len - i;
+		unsigned int bits = (unsigned int)in[i] << 16 | (left > 1 ? in[i + 1] : 0u) << 8 | (left > 2 ? in[i + 2] : 0u);
+
+		*p++ = letters[bits >> 18];
+		*p++ = letters[bits >> 12 & 63];
+		*p++ = left > 1 ? letters[bits >> 6 & 63] : '=';
+		*p++ = left > 2 ? letters[bits & 63] : '=';
+	}
+	if (text)
+		*p = '\0';
+	return text;
+}
+
+static int put_content(struct params_text *t, const struct deferred_attachment *a, struct deferred_error *err)
+{
+	char *text;
+
+	if (!a->name || !*a->name)
+		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: content without a name");
+	if (!(text = base64_text(a->content, a->content_len)))
+		return error_set(err, DEFERRED_ENOMEM, "mail", "out of memory");
+	params_string(t, "content_base64", text);
+	free(text);
+	return 0;
+}
+
 static int put_attachment(struct params_text *t, const struct deferred_attachment *a, struct deferred_error *err)
 {
 	const char *path = a->path ? a->path : "";
+	int rc;
 
-	if (path[0] != '/')
+	if (!a->content && path[0] != '/')
 		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: \"%.200s\" is no absolute path", path);
 	if (check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
 	    check_line("type of an attachment", a->type, err) < 0)
 		return DEFERRED_EINVAL;
 	params_open(t, NULL, '{');
-	params_string(t, "path", a->path);
+	if (!a->content)
+		params_string(t, "path", a->path);
+	else if ((rc = put_content(t, a, err)) < 0)
+		return rc;
 	if (a->name)
 		params_string(t, "name", a->name);
 	if (a->type)
 		params_string(t, "type", a->type);
-	if (a->delete_after_send)
+	if (a->delete_after_send && !a->content)
 		params_true(t, "delete_after_send");
 	params_close(t, '}');
 	return 0;
@@ -212,6 +250,15 @@ static int on_remove_after(const struct deferred_call *call, const char *path)
 	return 0;
 }
 
+static int on_remove_beneath(const struct deferred_call *call, const char *dir, const char *path, int fd)
+{
+	char *ticket = beneath_ticket(dir, path, fd);
+	int rc = ticket ? on_remove_after(call, ticket) : -1;
+
+	free(ticket);
+	return rc;
+}
+
 static void on_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len)
 {
 	(void)call;
@@ -231,6 +278,7 @@ static const struct deferred_host host = {
 	.setting = on_setting,
 	.defer = on_defer,
 	.remove_after = on_remove_after,
+	.remove_beneath = on_remove_beneath,
 	.cancelled = on_stop_asked,
 	.progress = on_progress,
 };
@@ -259,7 +307,7 @@ static int after_success(struct now *now, struct deferred *d, const struct defer
 	struct deferred_error why = { 0 };
 
 	for (struct path *p = now->remove; p; p = p->next)
-		unlink(p->text);
+		beneath_redeem(p->text);
 	if (!now->rest)
 		return 0;
 	if (!again.run_at && !again.delay_ms)

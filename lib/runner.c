@@ -6,6 +6,7 @@
 #include "frame.h"
 #include "log.h"
 #include "orphan.h"
+#include "token.h"
 #include "params.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,26 +150,33 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 }
 
 /* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
-static char **environment(const struct runner_setup *setup, char instance[static 4200])
+#define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
+static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
-	static const char *const kept[] = { "HOME=", "LANG=", "LC_ALL=", "LC_CTYPE=", "LOGNAME=", "PATH=", "TZ=", "USER=",
+	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "PATH=", "TZ=",
 #if defined(__SANITIZE_ADDRESS__)
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
 	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char own[OWN_NAMES][600]; /* of the user switched to */
+	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
 	bool has_path = false;
 
 	for (char **e = environ; *e; e++)
-		for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		for (size_t i = setup->switch_user ? OWN_NAMES : 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0])) {
 				env[n++] = *e;
 				has_path |= strcmp(kept[i], "PATH=") == 0;
 			}
+	for (size_t i = 0; i < OWN_NAMES && setup->switch_user; i++) {
+		snprintf(own[i], sizeof(own[i]), "%s%s", kept[i], values[i]);
+		env[n++] = own[i];
+	}
 	if (!has_path)
 		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	snprintf(instance, 4200, "DEFERRED_INSTANCE=%s", setup->instance);
+	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
 	env[n] = NULL;
 	return env;
@@ -192,6 +201,12 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
 		_exit(126);
+	if (setup->switch_user) {
+		umask(022);
+		/* Not where root was, which it may not even be able to read. */
+		if (chdir(setup->home) < 0 && chdir("/") < 0)
+			_exit(126);
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid, which clears it */
 	if (getppid() != parent)
 		_exit(126);
@@ -239,7 +254,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
 	sigset_t all, mask;
-	char instance[4200], **env = environment(setup, instance);
+	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
 	*out = NULL;
 	if (!r)
@@ -664,8 +679,8 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms, .receipt = job->receipt,
-		.attempt = job->attempt, .params_len = job->params_len,
+		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms,
+		.token = token_of(job->receipt, job->id), .attempt = job->attempt, .params_len = job->params_len,
 	};
 	struct frame_part parts[] = {
 		{ &fixed, sizeof(fixed) },

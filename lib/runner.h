@@ -36,6 +36,7 @@ struct runner_setup {
 	uid_t uid;                /* where switch_user */
 	gid_t gid;
 	const char *user;
+	char home[512], shell[256]; /* of that user */
 	char **passed_over;       /* plugin files that crashed while loading */
 	size_t passed_over_len;
 };

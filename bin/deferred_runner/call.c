@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
+#include "beneath.h"
 #include "clock.h"
 #include "job.h"
 #include "params.h"
@@ -153,10 +154,26 @@ static int host_remove_after(const struct deferred_call *call, const char *path)
 	(void)call;
 	if (!path || path[0] != '/' || strlen(path) > 4095)
 		return -1;
+	while (path[1] == '/')
+		path++; /* two of them begin a ticket */
 	part = (struct frame_part){ path, strlen(path) + 1 };
 	if (!may_ask(part.len))
 		return -1;
 	send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
+	return 0;
+}
+
+static int host_remove_beneath(const struct deferred_call *call, const char *dir, const char *path, int fd)
+{
+	char *ticket = beneath_ticket(dir, path, fd);
+	struct frame_part part;
+
+	(void)call;
+	if (!ticket)
+		return -1;
+	part = (struct frame_part){ ticket, strlen(ticket) + 1 };
+	send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
+	free(ticket);
 	return 0;
 }
 
@@ -170,6 +187,7 @@ static const struct deferred_host host = {
 	.setting = host_setting,
 	.defer = host_defer,
 	.remove_after = host_remove_after,
+	.remove_beneath = host_remove_beneath,
 	.cancelled = host_cancelled,
 	.progress = host_progress,
 };
@@ -503,7 +521,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.params = frame_text(payload, len, &at);
 	call.params_len = fixed.params_len;
 	call.host = &host;
-	call.receipt = fixed.receipt;
+	call.receipt = fixed.token;
 
 	command = find_command(call.fn);
 	error_clear(&err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
+#include "beneath.h"
 #include "clock.h"
 
 #include <errno.h>
@@ -164,8 +165,9 @@ static void take_frame(const struct frame_head *head, const char *payload)
 		call_run(head->slot, payload, head->len);
 		break;
 	case FRAME_REMOVE:
-		if (unlink(payload) < 0 && errno != ENOENT)
-			fprintf(stderr, "cannot remove '%s': %s\n", payload, strerror(errno));
+		if (beneath_redeem(payload) < 0 && errno != ENOENT)
+			fprintf(stderr, "cannot remove '%s': %s\n", payload[1] == '/' ? strchr(payload + 2, '/') : payload,
+				errno == ESTALE ? "another file has its place" : strerror(errno));
 		break;
 	}
 }

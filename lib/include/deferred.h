@@ -147,7 +147,8 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
  * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
  * or DEFERRED_ELOST: the connection broke while the server worked on it, the job may have been
- * stored. With a key the call can be repeated safely.
+ * stored; or somebody cancelled the wait for a synchronous standby, and it is stored on one server only. With a key the
+ * call can be repeated safely.
  * Source: sql/queries/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
@@ -156,7 +157,8 @@ DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *
 /*
  * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the
  * job exists exactly if that transaction commits. The connection must be idle (no result pending,
- * not in pipeline mode); nothing of its session is changed.
+ * not in pipeline mode); nothing of its session is changed. What the server says of the commit, that a wait for a
+ * synchronous standby was cancelled for instance, comes to the caller's own receiver of notices.
  */
 DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params,
 				     const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
@@ -199,7 +201,7 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
  *          commit the lease cannot be renewed, so at most the lease less 5 s may pass.
  * id       of the job, as in struct deferred_call.
- * receipt  of the claim, as there.
+ * receipt  as there: good for this job alone.
  * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
  *
  * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does, so
@@ -317,10 +319,12 @@ struct deferred_mailbox {
 };
 
 struct deferred_attachment {
-	const char *path;         /* absolute path, read when the mail is sent */
+	const char *path;         /* absolute path below [mail] attachment_dir, read when the mail is sent */
 	const char *name;         /* name shown; NULL: last part of path */
 	const char *type;         /* MIME type; NULL: from the name, else application/octet-stream */
 	int delete_after_send;    /* remove the file, but only once the mail has gone out */
+	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
+	size_t content_len;       /* bytes */
 };
 
 /* All text is UTF-8. */

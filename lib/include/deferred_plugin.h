@@ -90,7 +90,7 @@ struct deferred_call {
 	const char *label;           /* "" if none */
 	const struct deferred_host *host; /* what the function may ask for */
 	void *host_data;             /* of the host; leave alone */
-	int64_t receipt;             /* of the claim this attempt is made under; 0 outside a queue */
+	int64_t receipt;             /* by which this job may be finished and extended, no other; 0 outside a queue */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */
@@ -138,6 +138,11 @@ struct deferred_host {
 	 * 0: not known; text, at most 200 bytes, may be empty. Costs no more than copying them, so it may be called
 	 * at each step; about one report a second goes to the database. */
 	void (*progress)(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len);
+
+	/* Like remove_after(), for a file whose path somebody else chose: fd is the file, open; dir the folder below which it lies,
+	 * absolute; path is relative to that, or begins with it. What has the path then is removed only if it lies below the folder,
+	 * whatever was moved or linked meanwhile, and is the file that fd is now. Returns 0, or -1 where it is not below it. */
+	int (*remove_beneath)(const struct deferred_call *call, const char *dir, const char *path, int fd);
 };
 
 enum deferred_function_flags {

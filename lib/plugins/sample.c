@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sample - functions to try things with.
+ * sample - functions to try things with; it is built, not installed.
  *
  *     noop                                         does nothing
  *     echo    any params                           its result is its params, byte for byte
@@ -8,14 +8,15 @@
  *     fail    {"error": TEXT, "dead": true, "retry_after_ms": N}
  *     crash   {"signal": 11}                       ends its process by that signal
  *     append  {"file": PATH, "text": TEXT}         adds one line; PATH lies below the folder of the
- *                                                  setting sample.dir, else below the current one
+ *                                                  setting sample.dir, without which it is refused
  */
 #include <deferred_plugin.h>
+
+#include "beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,53 +161,6 @@ static int crash(const struct deferred_call *call)
 	return refuse(call, DEFERRED_FAILED, "signal %d does not end a process", sig);
 }
 
-/*
- * Open a file for appending, walking down from the folder. No link is followed and no ".." accepted, so
- * the file lies below it. path: relative, or absolute and beginning with the folder.
- */
-static int open_below(const char *dir, const char *path, const char **why)
-{
-	char base[PATH_MAX], name[NAME_MAX + 1];
-	int fd, next;
-
-	*why = NULL;
-	if (!realpath(dir, base))
-		return -1;
-	if (path[0] == '/') {
-		size_t len = strlen(base);
-
-		if (strncmp(path, base, len) != 0 || path[len] != '/') {
-			*why = "it lies outside of the folder";
-			return -1;
-		}
-		path += len;
-	}
-	if ((fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		return -1;
-	for (;;) {
-		size_t n;
-
-		path += strspn(path, "/");
-		n = strcspn(path, "/");
-		if (n == 0 || n > NAME_MAX || (n == 2 && memcmp(path, "..", 2) == 0)) {
-			*why = n == 2 ? "\"..\" is not accepted" : "it is no file name";
-			close(fd);
-			return -1;
-		}
-		memcpy(name, path, n);
-		name[n] = '\0';
-		path += n;
-		if (*path)
-			next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		else
-			next = openat(fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
-		close(fd);
-		if (next < 0 || *path == '\0')
-			return next;
-		fd = next;
-	}
-}
-
 static int append(const struct deferred_call *call)
 {
 	const char *dir = call->host->setting(call, "sample.dir"), *file, *text, *why;
@@ -222,8 +176,12 @@ static int append(const struct deferred_call *call)
 		refuse(call, 0, "params need \"file\" and \"text\", a text of one line");
 		goto out;
 	}
-	if ((fd = open_below(dir && *dir ? dir : ".", file, &why)) < 0) {
-		refuse(call, 0, "cannot append to \"%.300s\": %s", file, why ? why : strerror(errno));
+	if (!dir || !*dir) {
+		refuse(call, 0, "cannot append to \"%.300s\": the setting sample.dir names no folder", file);
+		goto out;
+	}
+	if ((fd = beneath_open(dir, file, O_WRONLY | O_APPEND | O_CREAT, 0644, &why)) < 0) {
+		refuse(call, 0, "cannot append to \"%.300s\" below sample.dir: %s", file, why);
 		goto out;
 	}
 	result = DEFERRED_FAILED;

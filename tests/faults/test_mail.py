@@ -20,11 +20,11 @@ QUICK = 'backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
 class Post:
     """A real SMTP server, and mails sent to it by way of the queue."""
 
-    def __init__(self, db):
+    def __init__(self, db, slow=30):
         self.db, self.dir = db, os.path.join(db.dir, "mail")
         os.mkdir(self.dir)
         server = db.spawn(["/usr/bin/python3", "-B", os.path.join(pg.TOP, "tests", "harness", "smtpd.py"), "--port", "0", "--dir", self.dir,
-                           "--slow", "30"])
+                           "--slow", str(slow)])
         said = wait_for(lambda: "PORT " in server.output() and server.output(), 20)
         self.port = int(said.split("PORT ")[1].split()[0])
         self.config()
@@ -190,7 +190,7 @@ def test_defect_17_attachments_go_only_after_success(post):
     with open(path, "w") as f:
         f.write("content\n")
     job = post.defer("grey@example.org", attachments=[{"path": path, "type": "text/plain", "delete_after_send": True}])
-    post.config('backoff_floor = "1h"\n')
+    post.config('backoff_floor = "1h"\n', mail=f' attachment_dir = "{post.db.dir}"\n')
     post.check()
     assert post.db.log(job) == [(1, "failed")] and os.path.exists(path)
     post.db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
@@ -199,6 +199,49 @@ def test_defect_17_attachments_go_only_after_success(post):
     assert not os.path.exists(path)
     (_, message), = post.received()
     assert [p.get_content() for p in message.iter_attachments()] == ["content\n"]
+    ledger(post.db)
+
+
+def test_a_producer_gets_no_file_of_the_functions_user_by_mail(post):
+    """Nor has one removed: not the worker's own .pgpass, not by way of a link, a folder above, another name, or /proc."""
+    db, folder = post.db, post.db.dir + "/out"
+    os.mkdir(folder)
+    secret = db.dir + "/.pgpass"
+    with open(secret, "w") as f:
+        f.write("db:5432:app:root:secret\n")
+    os.symlink(db.dir, folder + "/up")
+    os.symlink(secret, folder + "/link")
+    os.link(secret, folder + "/hard")
+    paths = [secret, folder + "/../.pgpass", folder + "/up/.pgpass", folder + "/link", folder + "/hard", "/proc/self/environ",
+             "/proc/self/root" + secret, folder + "2/a"]
+    for allowed in ("", f' attachment_dir = "{folder}"\n'):
+        post.config(mail=allowed)
+        jobs = [post.defer("eve@example.org", attachments=[{"path": p, "delete_after_send": True}]) for p in paths]
+        post.check()
+        errors = dict(db.sql("select job_id, error from deferred.__deferred_log where job_id = any(%s)", jobs))
+        assert len(errors) == len(jobs) and all("mail.attachment_dir" in e for e in errors.values()), errors
+        assert {s for s, in db.sql("select state from deferred.job where id = any(%s)", jobs)} == {"dead"}
+    assert post.received() == [] and os.path.exists(secret) and os.path.exists(folder + "/hard")
+    ledger(db)
+
+
+def test_what_takes_the_place_of_a_sent_file_stays(db):
+    """The name is looked at again when the mail has gone out, minutes later perhaps."""
+    post, path = Post(db, slow=3), db.dir + "/file.txt"
+    with open(path, "w") as f:
+        f.write("content\n")
+    post.config(mail=f' attachment_dir = "{post.db.dir}"\n')
+    post.defer("slow@example.org", attachments=[{"path": path, "delete_after_send": True}])
+    run = post.db.spawn(["check_deferred"])
+    wait_for(lambda: os.path.exists(post.dir + "/commands.log") and b"RCPT" in post.commands(), 20, "the file has been opened")
+    with open(path + ".new", "w") as f:
+        f.write("another\n")
+    os.rename(path + ".new", path)
+    assert run.wait() == 0
+    assert [p.get_content() for p in post.received()[0][1].iter_attachments()] == ["content\n"]
+    with open(path) as f:
+        assert f.read() == "another\n"
+    assert "another file has its place" in run.output()
     ledger(post.db)
 
 

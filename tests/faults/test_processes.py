@@ -6,6 +6,7 @@ P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, wh
 import contextlib
 import fcntl
 import os
+import pwd
 import re
 import resource
 import shutil
@@ -193,6 +194,37 @@ if ROOT:
         assert db.log() == []
         ledger(db)
 
+    def claimed_by(db, run):
+        return db.sql("select 1 from deferred.__deferred_hot h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s", run.pid)
+
+    def reused_pids(db, rounds):
+        """Each start finds the file of a copy that was killed, whose number somebody else has by now."""
+        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(BUILD, "tests", "harness", "at_pid")
+        sentinels, run = [], db.spawn(["check_deferred", "--grace", "100ms"])
+        wait_for(lambda: claimed_by(db, run), 20)
+        while len(sentinels) < rounds:
+            run.kill()
+            with open(db.pidfile) as f:
+                assert f.read() == f"{run.pid}\n"
+            sentinel = db.spawn([at_pid, run.pid, "sleep", "1000"])
+            wait_for(sentinel.output, 20)
+            if sentinel.output() == f"{run.pid}\n":  # else somebody was quicker
+                sentinels.append(sentinel)
+            run = db.spawn(["check_deferred", "--grace", "100ms"])
+            wait_for(lambda: claimed_by(db, run), 20)
+        assert [s.alive() for s in sentinels] == [True] * rounds
+        assert db.run(["deferred", "cancel", job]).returncode == 0
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        ledger(db)
+
+    def test_p6_who_has_the_number_of_a_killed_copy_is_spared(db):
+        reused_pids(db, 10)
+
+    @pytest.mark.long
+    def test_p6_a_hundred_numbers_given_again(db):
+        reused_pids(db, 100)
+
     def test_p10_a_holder_of_another_pid_namespace_is_waited_for_and_then_left_alone(db):
         db.defer("noop")
         with open(db.pidfile, "w") as held:
@@ -267,6 +299,39 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         ledger(db)
 
 
+    def peak_kb(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_p15_the_parent_does_not_grow_with_what_its_functions_take(db, isolate):
+        db.plugins("unruly")
+        db.config('memory_limit = "256m"\ninterval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--runners", "2", f"--isolate={isolate}"])
+        warm = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 20)
+        before = peak_kb(run.pid)
+        bombs = [db.defer("eat_memory", max_attempts=1) for _ in range(6)]
+        good = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 60)
+        grown = peak_kb(run.pid) - before
+        db.defer("sleep", '{"ms": 60000}')
+        wait_for(lambda: claimed(db))
+        # Where the machine as a whole runs short, the kernel is to choose a runner.
+        for pid, score in [(run.pid, "0"), *((p, "500") for p in db.orphans())]:
+            with open(f"/proc/{pid}/oom_score_adj") as f:
+                assert f.read().strip() == score
+        db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert grown < 1024, f"{grown} KiB"
+        assert db.one("select max(max_rss_kb) from deferred.__deferred_log") < 300_000
+        for job in bombs:
+            assert db.sql("select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')", job) == [(1,)]
+        assert all(db.log(j) == [(1, "ok")] for j in warm + good)
+        ledger(db)
+
+
 def test_p13_a_limit_longer_than_any_clock_runs_is_none(db):
     job = db.defer("sleep", '{"ms": 700}', timeout="18446744074s")
     check(db)
@@ -310,6 +375,18 @@ def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db):
     check(db, "--cnt", "0")
     assert all(len(db.log(j)) == 1 for j in bad)
     assert all(db.log(j) == [(1, "ok")] for j in good)
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p16_an_answer_that_did_not_arrive_whole_is_no_success(db, isolate):
+    db.plugins("unruly")
+    job = db.defer("swallow_answer", max_attempts=1)
+    check(db, f"--isolate={isolate}")
+    (outcome, result, error), = db.sql("select outcome, result, error from deferred.__deferred_log where job_id = %s", job)
+    assert (outcome, result) == ("failed", None)
+    assert error.startswith({"child": "the answer of the function did not arrive whole",
+                             "job": "the function wrote into, or closed, a descriptor that is not its own"}[isolate])
     ledger(db)
 
 
@@ -392,6 +469,39 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     os.rename(os.path.join(folder, ".new"), os.path.join(folder, "sample.so"))
     assert run.wait(60) == 0, run.output()
     assert all(db.log(j) == [(1, "ok")] for j in jobs)
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is_whole(recorded, isolate):
+    """As a copy over a plugin in use does it. What is mapped is gone, and reading there is SIGBUS."""
+    db = recorded.db
+    plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "50ms"\nbackoff_ceiling = "50ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
+    hit, = recorded.defer(1, ms=1000)
+    wait_for(lambda: recorded.starts(hit))
+    shutil.copy(plugin, plugin + ".kept")
+    os.truncate(plugin, 0)
+    missed, other = db.defer("count_fds"), db.defer("noop")
+    wait_for(lambda: db.log(other)[-1:] and db.log(other)[-1][1] == "ok", 20, "functions of other plugins are run")
+    assert db.sql("select outcome, signal, final from deferred.__deferred_log where job_id = %s and attempt = 1", hit) == \
+        [("crashed", signal.SIGBUS, False)]
+    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
+    wait_for(lambda: not claimed(db), 20)
+    before = db.log()
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: run.output().count("plugin 'unruly.so' not loaded") == 2, 20, "it is tried anew after SIGHUP, in vain")
+    wait_for(lambda: not claimed(db), 20)
+    assert db.log() == before, "what cannot be loaded costs no attempt"
+    os.rename(plugin + ".kept", plugin)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: db.hot() == 0, 20)
+    assert run.alive(), run.output()
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    for job in hit, missed, other:
+        assert [o for _, o in db.log(job)][-1] == "ok" and {o for _, o in db.log(job)[:-1]} <= {"crashed"} and len(db.log(job)) <= 3
     ledger(db)
 
 
@@ -495,6 +605,16 @@ def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
     ledger(db)
 
 
+def test_p23_what_a_function_sends_by_itself_is_cut_and_cleaned_too(db):
+    """Not through its host, which cuts it first, but on the socket of the runner, which it finds open."""
+    db.plugins("unruly")
+    job = db.defer("raw_result")
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select octet_length(result) from deferred.__deferred_log where job_id = %s", job) == 8192
+    ledger(db)
+
+
 def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     db.plugins("unruly")
     db.sql("select deferred.defer('noop') from generate_series(1, 300)")
@@ -526,6 +646,75 @@ def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
         assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
     run.signal(signal.SIGTERM)
     run.wait(20)
+    ledger(db)
+
+
+def test_runners_inherit_no_descriptor_that_is_not_theirs(db):
+    db.defer("sleep", '{"ms": 60000}')
+    with open(os.path.join(db.dir, "secret"), "w") as secret:
+        run = db.spawn(["check_deferred", "--grace", "100ms"], pass_fds=[secret.fileno()])
+        wait_for(lambda: claimed(db) and db.orphans())
+        opened = {pid: [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] for pid in [run.pid, *db.orphans()]}
+    assert secret.name in opened.pop(run.pid)
+    assert opened and all(secret.name not in names for names in opened.values())
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
+def status_of(pid):
+    """What the kernel says of a process: name to words."""
+    with open(f"/proc/{pid}/status") as f:
+        return {name: value.split() for name, _, value in (line.partition(":") for line in f)}
+
+
+def status_of_a_program(db, *args, **kw):
+    """The same of a program that a function has started, and of the runner."""
+    db.config('function "outside" { command = {"/bin/sleep", "60"} }\n')
+    db.defer("outside")
+    run = db.spawn(["check_deferred", "--grace", "100ms", *args], **kw)
+    found = wait_for(lambda: [s for s in map(status_of, db.orphans()) if s["Name"] == ["sleep"]], 20, "it runs")
+    found += [status_of(pid) for pid in pg.children_of(run.pid)]
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+    return found
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_a_function_gains_no_rights_by_a_program_that_it_starts(db, isolate):
+    """Set-user-id programs stay without effect."""
+    assert [s["NoNewPrivs"] for s in status_of_a_program(db, f"--isolate={isolate}")] == [["1"], ["1"]]
+
+
+if ROOT:
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_functions_of_another_user_have_nothing_of_ours(db, isolate):
+        """Neither the user nor the group nor the further groups check_deferred was started with."""
+        os.chmod(db.dir, 0o711)
+        nobody = pwd.getpwnam("nobody")
+        for status in status_of_a_program(db, "--user", "nobody", f"--isolate={isolate}", extra_groups=[0, 4, 24]):
+            assert status["Uid"] == [str(nobody.pw_uid)] * 4 and status["Gid"] == [str(nobody.pw_gid)] * 4
+            assert {int(g) for g in status["Groups"]} == set(os.getgrouplist("nobody", nobody.pw_gid))
+            assert int(status["CapPrm"][0], 16) == int(status["CapEff"][0], 16) == 0
+
+
+# Root may look everywhere, unless it gives these rights away; one is needed to come to the socket of the server.
+UNPRIVILEGED = ["setpriv", "--bounding-set=-all,+dac_override", "--inh-caps=-all", "--"] if ROOT else []
+
+
+def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db):
+    """Its environment lies there too, and the kernel guards both in the same way."""
+    script = os.path.join(db.dir, "look")
+    with open(script, "w") as f:
+        f.write('runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat); tr "\\0" " " < /proc/$(eval echo \\$$1)/environ\n')
+    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("runner", "parent")))
+    jobs = {who: db.defer(who, max_attempts=1) for who in ("runner", "parent")}
+    run = db.spawn([*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"})
+    assert run.wait(30) == 0, run.output()
+    said = {who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job) for who, job in jobs.items()}
+    assert "DEFERRED_INSTANCE=" in said["runner"], said  # what is tried can be done
+    assert "Permission denied" in said["parent"] and "s3cret" not in said["parent"], said
     ledger(db)
 
 

@@ -5,7 +5,7 @@
  *     mail_call [-d CONNINFO] [-k KEY] [-f FILE] MAIL...
  *
  * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text", "html", "label",
- * "attachments": [{"path", "name", "type", "delete_after_send"}]}. -d: on a context of its own, else without one.
+ * "attachments": [{"path", "name", "type", "delete_after_send", "content"}]}. -d: on a context of its own, else without one.
  * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes commands, the others.
  * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
  */
@@ -66,7 +66,8 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 		const json_t *a = json_array_get(attachments, i);
 
 		files[mail.attachments_len++] = (struct deferred_attachment){
-			text(a, "path"), text(a, "name"), text(a, "type"), json_is_true(json_object_get(a, "delete_after_send")) };
+			text(a, "path"), text(a, "name"), text(a, "type"), json_is_true(json_object_get(a, "delete_after_send")),
+			text(a, "content"), json_string_length(json_object_get(a, "content")) };
 	}
 	code = deferred_send_mail(d, &mail, &opts, &id, &err);
 	out = json_pack("{sisIssss}", "code", code, "id", (json_int_t)id, "message", err.message, "hint", err.hint);

@@ -71,9 +71,9 @@ def as_server(args):
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"] + args
 
 
-def call(args, **kw):
+def call(args, more_env=None, **kw):
     """Run a program of PostgreSQL, free of the caller's PG* variables. Raises with what it said."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "LANGUAGE"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "LANGUAGE"} | (more_env or {})
     env["LC_ALL"] = "C.UTF-8"
     # An output that stays open in the server would be waited for: a file is not.
     with tempfile.TemporaryFile("w+") as said:
@@ -132,7 +132,8 @@ def copy(src, dst):
 class Cluster:
     """A server in a folder of its own. start() and stop() may be called again and again."""
 
-    def __init__(self, folder, durable=False, settings=None):
+    def __init__(self, folder, durable=False, settings=None, server_env=None):
+        self.server_env = server_env
         self.folder = os.path.abspath(folder)
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "log")
@@ -175,7 +176,7 @@ class Cluster:
         if self.pid():
             return self
         try:
-            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]))
+            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]), self.server_env)
         except PgError as e:
             with contextlib.suppress(OSError), open(self.log) as f:
                 raise PgError(f"{e}{''.join(f.readlines()[-20:])}") from None
@@ -198,6 +199,21 @@ class Cluster:
         for name in (os.path.join(self.data, "postmaster.pid"), os.path.join(self.folder, f".s.PGSQL.{PORT}.lock")):
             with contextlib.suppress(OSError):
                 os.unlink(name)
+
+    def standby(self, folder, conninfo=None):
+        """A streaming standby of this server, started. It calls itself `second`, for synchronous_standby_names. conninfo is another way
+        to this server, which may be cut."""
+        os.mkdir(folder, 0o700)
+        give_to_server(folder)
+        standby = Cluster(folder)
+        call(as_server([os.path.join(bindir(), "pg_basebackup"), "-D", standby.data, "-R", "-c", "fast", "-X", "stream",
+                        "-d", (conninfo or self.conninfo()) + " application_name=second"]))
+        with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
+            f.write(f"unix_socket_directories = '{folder}'\n")
+        return standby.start()
+
+    def promote(self):
+        call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-w", "-t", "60", "-s", "promote"]))
 
     def remove(self):
         self.stop("immediate")
@@ -267,7 +283,16 @@ def sweep(root):
         if pid not in above:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+    unmount_below(root)
     shutil.rmtree(root, ignore_errors=True)
+
+
+def unmount_below(root):
+    with open("/proc/self/mounts") as f:
+        places = [line.split()[1] for line in f]
+    for place in places:
+        if place.startswith(root + "/"):
+            subprocess.run(["umount", "-l", place], stdin=subprocess.DEVNULL)
 
 
 def processes_with(name, text):
@@ -323,6 +348,8 @@ def keep():
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)
     lines = {**cluster.env("deferred"), "DEFERRED_DB": cluster.conninfo("deferred"),
              "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"), "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins")}
+    if os.geteuid() == 0:
+        lines["DEFERRED_ALLOW_ROOT"] = "1"  # what is tried by hand is the jobs of whoever tries it
     for name, value in lines.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f"server: pid {cluster.pid()}, log {cluster.log}; stop it with `make pg-stop`", file=sys.stderr)

@@ -8,6 +8,7 @@
  * "error": TEXT, "retry_after_ms": N, "deferred": [[FN, PARAMS, OPTS], ...], "removed": [PATH, ...], "log": [...]}.
  * Exit: 0, 1 where the folder or function is refused, 2 usage.
  */
+#include "beneath.h"
 #include "plugin.h"
 
 #include <jansson.h>
@@ -77,6 +78,17 @@ static int on_remove_after(const struct deferred_call *call, const char *path)
 	return 0;
 }
 
+static int on_remove_beneath(const struct deferred_call *call, const char *dir, const char *path, int fd)
+{
+	char *ticket = beneath_ticket(dir, path, fd);
+
+	if (!ticket)
+		return -1;
+	json_array_append_new(json_object_get(call->host_data, "removed"), json_string(path));
+	free(ticket);
+	return 0;
+}
+
 static int on_cancelled(const struct deferred_call *call)
 {
 	(void)call;
@@ -98,6 +110,7 @@ static const struct deferred_host host = {
 	.setting = on_setting,
 	.defer = on_defer,
 	.remove_after = on_remove_after,
+	.remove_beneath = on_remove_beneath,
 	.cancelled = on_cancelled,
 	.progress = on_progress,
 };

@@ -12,12 +12,12 @@ OK, EINVAL, ECONNECT, ECONFIG, EPLUGIN, EFAILED = 0, -1, -4, -6, -8, -11
 
 
 @pytest.fixture
-def mail_call(db, smtpd):
+def mail_call(db, smtpd, tmp_path):
     """mail_call(mail, ...) with the config file of the test's own database, which points at mail_call.server."""
     server = smtpd()
 
-    def run(*mails, args=(), config="", env=None):
-        db.config(f'mail {{ host = "localhost" port = {server.port} {config} }}\n')
+    def run(*mails, args=(), config="", env=None, folder=tmp_path):
+        db.config(f'mail {{ host = "localhost" port = {server.port} attachment_dir = "{folder}" {config} }}\n')
         done = db.run([os.path.join(harness.BUILD, "tests", "harness", "mail_call"), *args] +
                       [json.dumps(m, ensure_ascii=False) for m in mails], env=env)
         assert done.returncode == 0, done.stderr
@@ -43,6 +43,27 @@ def test_without_defer_the_mail_has_gone_out_when_the_call_returns(mail_call, db
                                                                                          ("ü.txt", "text/x-y")]
     assert sorted(os.listdir(tmp_path)) == ["mail0", "stays.txt"]
     assert db.hot() == 0
+
+
+def test_no_file_is_sent_or_removed_unless_a_folder_is_set(mail_call, tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    files = [{"path": str(tmp_path / "a.txt"), "delete_after_send": True}]
+    answer = mail_call({**MAIL, "attachments": files}, folder="")
+    assert answer["code"] == EFAILED and "mail.attachment_dir" in answer["message"]
+    assert mail_call.server.commands() == [] and (tmp_path / "a.txt").exists()
+    (tmp_path / "below").mkdir()
+    assert mail_call({**MAIL, "attachments": files}, folder=tmp_path / "below")["code"] == EFAILED
+    assert (tmp_path / "a.txt").exists()
+
+
+@pytest.mark.parametrize("config", ["defer = 1", "defer = 0"])
+def test_content_needs_no_folder(mail_call, db, config):
+    texts = ["", "x", "xy", "xyz", "ünd more"]
+    answer = mail_call({**MAIL, "attachments": [{"name": f"{i}.txt", "content": t} for i, t in enumerate(texts)]}, config=config, folder="")
+    assert answer["code"] == OK
+    assert db.run(["check_deferred"]).returncode == 0
+    assert [p.get_payload(decode=True).decode() for p in mail_call.server.mail().iter_attachments()] == texts
+    assert mail_call({**MAIL, "attachments": [{"content": "x"}]}, config=config)["code"] == EINVAL
 
 
 def test_several_mails_of_a_process_use_one_connection(mail_call):

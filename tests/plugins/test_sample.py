@@ -42,10 +42,10 @@ def test_wrong_params_are_an_error_for_good(call, fn, params):
     assert outcome.returned == "dead" and outcome.error
 
 
-def test_append_adds_a_line_below_the_current_folder(call, tmp_path):
+def test_append_adds_a_line_below_the_folder(call, tmp_path):
     (tmp_path / "sub").mkdir()
     for outcome in call("append", {"file": "a.txt", "text": "one"}, {"file": "./sub//b.txt", "text": "ü"},
-                        {"file": str(tmp_path / "a.txt"), "text": "two"}):
+                        {"file": str(tmp_path / "a.txt"), "text": "two"}, settings={"sample.dir": tmp_path}):
         assert outcome.returned == "ok", outcome.error
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
     assert (tmp_path / "sub" / "b.txt").read_text() == "ü\n"
@@ -59,20 +59,32 @@ def test_append_writes_below_the_folder_of_the_setting(call, tmp_path):
     assert call("append", {"file": str(tmp_path / "b.txt"), "text": "x"}, settings=settings).returned == "dead"
 
 
+def test_append_writes_nothing_unless_a_folder_is_set(call, tmp_path):
+    """The current folder is nobody's choice: that of root's cron is /root, with .ssh/authorized_keys in it."""
+    for settings in ({}, {"sample.dir": ""}):
+        for path in ("a.txt", str(tmp_path / "a.txt"), "/a.txt"):
+            outcome = call("append", {"file": path, "text": "x"}, settings=settings)
+            assert outcome.returned == "dead" and "sample.dir" in outcome.error
+    assert os.listdir(tmp_path) == [] and not os.path.exists("/a.txt")
+
+
 @pytest.mark.parametrize("path", ["../out.txt", "sub/../../out.txt", "sub/..", "link.txt", "linked/out.txt", "/etc/out.txt", "", "/", "sub",
-                                  "missing/out.txt", "fifo", "x" * 300])
+                                  "missing/out.txt", "fifo", "x" * 300, "hard.txt", "root/a.txt"])
 def test_append_writes_nowhere_else(call, tmp_path, path):
     below = tmp_path / "below"
     below.mkdir()
     (below / "sub").mkdir()
     (below / "link.txt").symlink_to(tmp_path / "out.txt")
     (below / "linked").symlink_to(tmp_path)
+    (below / "root").symlink_to("/proc/self/root")
+    (tmp_path / "other.txt").write_text("")
+    (below / "hard.txt").hardlink_to(tmp_path / "other.txt")
     os.mkfifo(below / "fifo")
     outcome = call("append", {"file": path, "text": "x"}, settings={"sample.dir": below})
     assert outcome.returned == "dead" and "append" in outcome.error
-    assert not (tmp_path / "out.txt").exists()
+    assert not (tmp_path / "out.txt").exists() and (tmp_path / "other.txt").read_text() == ""
 
 
 def test_append_adds_one_line_only(call, tmp_path):
-    assert call("append", {"file": "a.txt", "text": "one\ntwo"}).returned == "dead"
+    assert call("append", {"file": "a.txt", "text": "one\ntwo"}, settings={"sample.dir": tmp_path}).returned == "dead"
     assert not (tmp_path / "a.txt").exists()

@@ -1,5 +1,6 @@
 """The function send_mail against a real SMTP server: what arrives, who gets it, what each answer leads to."""
 
+import base64
 import email
 import email.header
 import email.utils
@@ -15,10 +16,10 @@ MAIL = {"from": "app@example.org", "to": "ann@example.org", "subject": "hello", 
 
 
 @pytest.fixture
-def send(call, smtpd):
-    """send(mail, ..., settings={}): through one server of the test's own, which is send.server."""
+def send(call, smtpd, tmp_path):
+    """send(mail, ..., settings={}): through one server of the test's own, which is send.server. Files may be sent from tmp_path."""
     def send(*mails, settings=None, **kw):
-        return call("send_mail", *mails, settings={"mail.port": send.server.port, **(settings or {})}, **kw)
+        return call("send_mail", *mails, settings={"mail.port": send.server.port, "mail.attachment_dir": tmp_path, **(settings or {})}, **kw)
 
     send.server = smtpd("--slow", "5")
     return send
@@ -221,8 +222,9 @@ def test_the_proxy_of_the_environment_is_not_asked(send):
 
 def test_login_with_a_password_of_the_settings_or_of_a_file(call, smtpd, tmp_path):
     server = smtpd("--auth", "app:s3cret ü")
-    settings = {"mail.port": server.port, "mail.user": "app"}
+    settings = {"mail.port": server.port, "mail.user": "app", "mail.plain_login": 1}
     (tmp_path / "password").write_text("s3cret ü\nsecond line\n")
+    (tmp_path / "password").chmod(0o600)
     assert call("send_mail", MAIL, settings={**settings, "mail.password": "s3cret ü"}).returned == "ok"
     assert call("send_mail", MAIL, settings={**settings, "mail.password_file": tmp_path / "password"}).returned == "ok"
     assert [e["auth"] for e in server.envelopes()] == ["app", "app"]
@@ -230,12 +232,38 @@ def test_login_with_a_password_of_the_settings_or_of_a_file(call, smtpd, tmp_pat
 
 def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp_path):
     server = smtpd("--auth", "app:right")
-    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong"})
+    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong",
+                                                   "mail.plain_login": 1})
     assert outcome.returned == "dead"
     assert outcome.error == f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
-    missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none"})
+    missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none",
+                                                "mail.plain_login": 1})
     assert missing.returned == "failed" and "mail.password_file" in missing.error
     assert server.envelopes() == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"mail.tls": "none"}, {"mail.plain_login": 0}], ids=short)
+def test_no_password_goes_out_in_clear_text_unless_asked_for(call, smtpd, settings):
+    """Nor over loopback, where whoever gets the port first is the server."""
+    server = smtpd("--auth", "app:right")
+    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "right", **settings})
+    assert outcome.returned == "failed" and "mail.plain_login = 1" in outcome.error and server.commands() == []
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o640])
+def test_a_password_file_is_for_few_eyes(call, smtpd, tmp_path, mode):
+    server, path = smtpd("--auth", "app:right"), tmp_path / "password"
+    path.write_text("right\n")
+    path.chmod(mode)
+    settings = {"mail.port": server.port, "mail.user": "app", "mail.password_file": path, "mail.plain_login": 1}
+    outcome = call("send_mail", MAIL, settings=settings)
+    if mode == 0o640 and os.geteuid() == 0:
+        assert outcome.returned == "ok"
+        os.chown(path, 65534, -1)
+        outcome = call("send_mail", MAIL, settings=settings)
+    assert outcome.returned == "failed" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
+    path.chmod(0o600)
+    assert call("send_mail", MAIL, settings=settings).returned == "ok"
 
 
 @pytest.mark.parametrize("mode", ["starttls", "tls"])
@@ -444,7 +472,7 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_mail(call, tmp_pa
     path.write_bytes(b"x" * 500_000)
     server = Impatient(1, lambda: os.truncate(path, 100_000))
     outcome = call("send_mail", {**MAIL, "attachments": [{"path": str(path), "delete_after_send": True}]},
-                   settings={"mail.port": server.port, "mail.timeout": 10000})
+                   settings={"mail.port": server.port, "mail.timeout": 10000, "mail.attachment_dir": tmp_path})
     server.stop()
     assert outcome.returned == "dead" and outcome.error == f'cannot read attachment "{path}": it has become shorter'
     assert server.taken == 0 and outcome.removed == []
@@ -453,8 +481,8 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_mail(call, tmp_pa
 def test_what_is_no_readable_file_is_named(send, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/passwd")
-    for path, words in ((tmp_path / "missing", "No such file"), (tmp_path, "no regular file"), (tmp_path / "fifo", "no regular file"),
-                        (tmp_path / "link", "symbolic link"), ("/dev/zero", "no regular file")):
+    for path, words in ((tmp_path / "missing", "No such file"), (f"{tmp_path}/.", "no regular file"), (tmp_path / "fifo", "no regular file"),
+                        (tmp_path / "link", "symbolic link"), ("/dev/zero", "outside of the folder")):
         outcome = send({**MAIL, "attachments": [{"path": str(path)}]})
         assert outcome.returned == "dead" and f'"{path}"' in outcome.error and words in outcome.error
     assert send.server.commands() == []
@@ -468,10 +496,42 @@ def test_attachments_lie_below_the_folder_of_the_setting(send, tmp_path):
     (tmp_path / "allowed2").mkdir()
     (tmp_path / "allowed2" / "out.txt").write_text("x")
     (allowed / "way_out").symlink_to(tmp_path)
-    for path in ("out.txt", "allowed/../out.txt", "allowed2/out.txt", "allowed/way_out/out.txt"):
-        outcome = send({**MAIL, "attachments": [{"path": str(tmp_path) + "/" + path}]}, settings=settings)
-        assert outcome.returned == "dead" and "outside of mail.attachment_dir" in outcome.error
+    (allowed / "root").symlink_to("/proc/self/root")
+    (allowed / "hard").hardlink_to(tmp_path / "out.txt")
+    for path in ("out.txt", "allowed/../out.txt", "allowed2/out.txt", "allowed/way_out/out.txt", "allowed/root/etc/hostname", "allowed/hard"):
+        outcome = send({**MAIL, "attachments": [{"path": str(tmp_path) + "/" + path, "delete_after_send": True}]}, settings=settings)
+        assert outcome.returned == "dead" and f'below mail.attachment_dir "{allowed}": it ' in outcome.error and outcome.removed == []
+    assert send.server.commands() == []
     assert send({**MAIL, "attachments": [{"path": str(allowed / "in.txt")}]}, settings=settings).returned == "ok"
+
+
+def test_without_the_setting_no_file_is_sent_or_removed(send, tmp_path):
+    """The producer of a mail is no friend of whoever runs it: it names what that user alone may read."""
+    (tmp_path / ".pgpass").write_text("db:5432:app:root:secret\n")
+    for path in (tmp_path / ".pgpass", "/etc/hostname", "/proc/self/environ", f"{tmp_path}/../{tmp_path.name}/.pgpass"):
+        outcome = send({**MAIL, "attachments": [{"path": str(path), "delete_after_send": True}]}, settings={"mail.attachment_dir": ""})
+        assert outcome.returned == "dead" and "mail.attachment_dir" in outcome.error and outcome.removed == []
+    assert send.server.commands() == [] and (tmp_path / ".pgpass").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 30_000])
+def test_content_in_the_params_needs_no_folder(send, size):
+    data = os.urandom(size)
+    text = base64.b64encode(data).decode()
+    files = [{"name": "a.bin", "content_base64": text}, {"name": "ü.csv", "content": "a;ü\r\n\n.\n"},
+             {"name": "b.bin", "content_base64": base64.encodebytes(data).decode().rstrip("=\n"), "type": "application/x-test"}]
+    assert send({**MAIL, "attachments": files}, settings={"mail.attachment_dir": ""}).returned == "ok"
+    assert [(p.get_filename(), p.get_content_type(), p.get_payload(decode=True)) for p in send.server.mail().iter_attachments()] == [
+        ("a.bin", "application/octet-stream", data), ("ü.csv", "text/csv", "a;ü\r\n\n.\n".encode()), ("b.bin", "application/x-test", data)]
+
+
+@pytest.mark.parametrize("file,words", [
+    ({"content": "x"}, "name"), ({"name": "a", "content": "x", "path": "/a"}, "one of"), ({"name": "a"}, "one of"),
+    ({"name": "a", "content": "x", "content_base64": "eA=="}, "one of"), ({"name": "a", "content": 5}, "content: no string"),
+    *[({"name": "a", "content_base64": text}, "no Base64") for text in ("a", "eA==x", "e A==", "é", "eA-_", "aaaaa")]], ids=short)
+def test_wrong_content_is_refused(send, file, words):
+    outcome = send({**MAIL, "attachments": [file]})
+    assert outcome.returned == "dead" and words in outcome.error
 
 
 # ---- hostile input

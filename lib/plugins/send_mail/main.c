@@ -3,7 +3,8 @@
  * send_mail - deliver one mail to the SMTP server of section [mail].
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
- *         "attachments": [{"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}, ...],
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT}, {"name": TEXT, "content_base64": TEXT}, ...,
+ *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
  *         "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
  *         deliver_to: the recipients that have yet to get this mail, where that is not all of them.
@@ -17,6 +18,8 @@
  *   some were accepted the rest becomes a job of its own in the transaction that records this success.
  * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
  *   unknown: the mail is sent again, with the same Message-ID.
+ * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
+ *   mail.attachment_dir names a folder, and lies below it, when it is read as when it is removed.
  * - The connection stays open for the next mail of the same runner.
  */
 #include "send_mail.h"
@@ -103,6 +106,17 @@ static int defer_rest(struct sending *s, bool temporary)
 	return rc;
 }
 
+/* An older host could remove the path alone, which may lead to another file by then: the file stays. */
+static void remove_sent(const struct sending *s, const struct attachment *a)
+{
+	static const char why[] = "an attachment is not removed: this host cannot tell whether it is still the same file";
+
+	if (DEFERRED_HAS(s->call->host, remove_beneath))
+		s->call->host->remove_beneath(s->call, setting(s, "mail.attachment_dir"), a->path, a->fd);
+	else
+		s->call->host->log(s->call, DEFERRED_LOG_WARNING, why, sizeof(why) - 1);
+}
+
 static int accepted(struct sending *s)
 {
 	bool temporary = false, deferred = true;
@@ -131,7 +145,7 @@ static int accepted(struct sending *s)
 	free(text);
 	for (size_t i = 0; i < s->attachments_len && !refused; i++)
 		if (s->attachments[i].remove)
-			s->call->host->remove_after(s->call, s->attachments[i].path);
+			remove_sent(s, &s->attachments[i]);
 	return rc;
 }
 
@@ -173,9 +187,11 @@ static int judge(struct sending *s, CURLcode code)
 
 static void sending_free(struct sending *s)
 {
-	for (size_t i = 0; i < s->attachments_len; i++)
+	for (size_t i = 0; i < s->attachments_len; i++) {
 		if (s->attachments[i].fd >= 0)
 			close(s->attachments[i].fd);
+		free(s->attachments[i].decoded);
+	}
 	curl_mime_free(s->mime);
 	curl_slist_free_all(s->headers);
 	free(s->attachments);

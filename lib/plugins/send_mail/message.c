@@ -325,8 +325,10 @@ static bool add_attachment(struct sending *s, struct attachment *a)
 		curl_slist_free_all(headers);
 		return false;
 	}
-	return curl_mime_data_cb(part, (curl_off_t)a->size, on_read, on_seek, NULL, a) == CURLE_OK &&
-	       curl_mime_type(part, a->type) == CURLE_OK && curl_mime_encoder(part, "base64") == CURLE_OK;
+	if ((a->content ? curl_mime_data(part, a->content, a->size)
+			: curl_mime_data_cb(part, (curl_off_t)a->size, on_read, on_seek, NULL, a)) != CURLE_OK)
+		return false;
+	return curl_mime_type(part, a->type) == CURLE_OK && curl_mime_encoder(part, "base64") == CURLE_OK;
 }
 
 static bool add_parts(struct sending *s, CURL *handle)

@@ -5,10 +5,11 @@
  */
 #include "send_mail.h"
 
+#include "beneath.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,46 +211,85 @@ static const char *type_of_name(const char *name)
 	return "application/octet-stream";
 }
 
-/* The open file must lie below the folder, wherever the links of its path led. */
-static bool lies_below(int fd, const char *dir)
-{
-	char link[32], path[PATH_MAX], base[PATH_MAX];
-	ssize_t n;
-	size_t len;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if ((n = readlink(link, path, sizeof(path) - 1)) < 0 || !realpath(dir, base))
-		return false;
-	path[n] = '\0';
-	len = strlen(base);
-	return strcmp(base, "/") == 0 || (strncmp(path, base, len) == 0 && path[len] == '/');
-}
-
 static int open_attachment(struct sending *s, struct attachment *a)
 {
-	const char *dir = setting(s, "mail.attachment_dir");
+	const char *dir = setting(s, "mail.attachment_dir"), *why;
 	struct stat st;
 
-	a->fd = open(a->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (!dir)
+		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
+			    "mail.attachment_dir only, which is not set; \"content\" needs none", a->path);
+	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
+		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);
+	if (a->fd < 0)
+		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\" below mail.attachment_dir \"%.200s\": %s", a->path, dir, why);
+	if (fstat(a->fd, &st) < 0)
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, strerror(errno));
-	if (a->fd < 0 || fstat(a->fd, &st) < 0)
-		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\": %s", a->path,
-			    errno == ELOOP ? "it is a symbolic link" : strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\": no regular file", a->path);
-	if (dir && !lies_below(a->fd, dir))
-		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" lies outside of mail.attachment_dir \"%.200s\"", a->path, dir);
 	a->size = (size_t)st.st_size;
+	return DEFERRED_OK;
+}
+
+static int base64_value(char c)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c ? strchr(letters, c) : NULL;
+
+	return at ? (int)(at - letters) : -1;
+}
+
+/* RFC 4648, with line ends between and padding at the end or not. Given: free(). NULL with *valid: out of memory. */
+static char *decode_base64(const char *text, size_t *len, bool *valid)
+{
+	char *out = malloc(strlen(text) / 4 * 3 + 4);
+	unsigned int bits = 0;
+	size_t letters = 0;
+
+	*len = 0;
+	*valid = true;
+	for (; out && *text && *text != '='; text++) {
+		int value = base64_value(*text);
+
+		if (*text == '\r' || *text == '\n')
+			continue;
+		*valid &= value >= 0;
+		bits = bits << 6 | ((unsigned int)value & 63);
+		if (++letters % 4 != 1)
+			out[(*len)++] = (char)(bits >> (6 - 2 * ((letters - 1) % 4)));
+	}
+	text += strspn(text, "=\r\n");
+	*valid &= *text == '\0' && letters % 4 != 1;
+	return out;
+}
+
+/* What the mail carries itself, so that nothing is read here. */
+static int take_content(struct sending *s, struct attachment *a, const char *text, const char *base64)
+{
+	bool valid;
+
+	if (!!text + !!base64 + !!a->path != 1)
+		return fail(s, DEFERRED_DEAD, "attachments: one of \"content\", \"content_base64\" and \"path\" is wanted");
+	if (a->path && a->path[0] != '/')
+		return fail(s, DEFERRED_DEAD, "attachments: \"path\" is no absolute path");
+	if (text) {
+		a->content = text;
+		a->size = strlen(text);
+	} else if (base64) {
+		a->content = a->decoded = decode_base64(base64, &a->size, &valid);
+		if (!a->decoded)
+			return fail(s, DEFERRED_FAILED, "out of memory");
+		if (!valid)
+			return fail(s, DEFERRED_DEAD, "attachments: \"content_base64\" is no Base64");
+	}
 	return DEFERRED_OK;
 }
 
 static int take_attachment(struct sending *s, const json_t *value)
 {
-	static const char *const known[] = { "path", "name", "type", "delete_after_send", NULL };
+	static const char *const known[] = { "path", "name", "type", "content", "content_base64", "delete_after_send", NULL };
 	struct attachment *a = &s->attachments[s->attachments_len++];
 	const json_t *remove = json_object_get(value, "delete_after_send");
-	const char *key = unknown_key(value, known);
+	const char *key = unknown_key(value, known), *text = NULL, *base64 = NULL;
 	int rc;
 
 	a->sending = s;
@@ -258,20 +298,21 @@ static int take_attachment(struct sending *s, const json_t *value)
 		return fail(s, DEFERRED_DEAD, "attachments: unknown member \"%.100s\"", key);
 	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
-	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK)
+	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK ||
+	    (rc = take_text(s, value, "content", &text, false)) != DEFERRED_OK ||
+	    (rc = take_text(s, value, "content_base64", &base64, false)) != DEFERRED_OK ||
+	    (rc = take_content(s, a, text, base64)) != DEFERRED_OK)
 		return rc;
-	a->remove = json_is_true(remove) || json_integer_value(remove) != 0;
-	if (!a->path || a->path[0] != '/')
-		return fail(s, DEFERRED_DEAD, "attachments: \"path\" is no absolute path");
+	a->remove = a->path && (json_is_true(remove) || json_integer_value(remove) != 0);
 	if (!a->name || !*a->name)
-		a->name = strrchr(a->path, '/') + 1;
-	if (strchr(a->name, '/') || strlen(a->name) > 255)
-		return fail(s, DEFERRED_DEAD, "attachments: name \"%.255s\" is too long or has a slash", a->name);
+		a->name = a->path ? strrchr(a->path, '/') + 1 : "";
+	if ((!*a->name && !a->path) || strchr(a->name, '/') || strlen(a->name) > 255)
+		return fail(s, DEFERRED_DEAD, "attachments: name \"%.255s\" is missing, too long or has a slash", a->name);
 	if (!a->type || !*a->type)
 		a->type = type_of_name(a->name);
 	if (!type_ok(a->type))
 		return fail(s, DEFERRED_DEAD, "attachments: \"%.100s\" is no type that a file can have", a->type);
-	return open_attachment(s, a);
+	return a->path ? open_attachment(s, a) : DEFERRED_OK;
 }
 
 static int take_attachments(struct sending *s)

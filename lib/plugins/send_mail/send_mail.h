@@ -39,8 +39,10 @@ struct addresses {
 struct attachment {
 	struct sending *sending;
 	const char *path, *name, *type;
+	const char *content; /* in place of a file; path is NULL then */
+	char *decoded;       /* of content_base64, else NULL; ours */
 	bool remove;
-	int fd;
+	int fd;              /* -1: none */
 	size_t size;   /* when it was opened; it must still have it when it is sent */
 	size_t offset; /* of what is read next */
 };
