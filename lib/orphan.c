@@ -23,14 +23,14 @@ static bool is_known(pid_t pid, const pid_t *known, size_t len)
 }
 
 /* The children that a thread has started, as the kernel lists them. */
-static size_t list_children(pid_t process, pid_t thread, pid_t *pids, size_t max)
+static size_t list_children(const char *process, pid_t thread, pid_t *pids, size_t max)
 {
 	char path[64];
 	FILE *f;
 	size_t n = 0;
 	int pid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)process, (int)thread);
+	snprintf(path, sizeof(path), "/proc/%s/task/%d/children", process, (int)thread);
 	f = fopen(path, "re");
 	if (!f)
 		return 0;
@@ -40,10 +40,10 @@ static size_t list_children(pid_t process, pid_t thread, pid_t *pids, size_t max
 	return n;
 }
 
-/* Of this process, which has one thread. */
+/* Of this process, which has one thread. Where /proc is that of another pid namespace it knows no such thread of ours: then there are none. */
 static size_t list_own(pid_t *pids, size_t max)
 {
-	return list_children(getpid(), getpid(), pids, max);
+	return list_children("self", getpid(), pids, max);
 }
 
 /* Children this process already had: those of the shell, say, that became us by exec. Pids, of those that live. */
@@ -103,8 +103,12 @@ struct family {
 
 static void stop_children(struct family *f, pid_t parent, pid_t thread)
 {
+	char process[16];
 	pid_t found[1024];
-	size_t n = list_children(parent, thread, found, sizeof(found) / sizeof(found[0]));
+	size_t n;
+
+	snprintf(process, sizeof(process), "%d", (int)parent);
+	n = list_children(process, thread, found, sizeof(found) / sizeof(found[0]));
 
 	for (size_t i = 0; i < n && f->len < sizeof(f->pid) / sizeof(f->pid[0]); i++) {
 		if (is_known(found[i], f->pid, f->len))
