@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 #include "plugin.h"
+#include "secret_file.h"
 
 #include <assert.h>
 #include <confuse.h>
@@ -685,6 +686,22 @@ static int check_writers(const struct config *config, FILE *fp, struct deferred_
 	return DEFERRED_ECONFIG;
 }
 
+/* A file that everybody reads is no place for a password. The values are those of the file so far. */
+static int check_readers(const struct config *config, FILE *fp, struct deferred_error *err)
+{
+	const char *conninfo = config_text(config, "database.conninfo");
+	struct stat st;
+
+	if (!config_text(config, "mail.password") && !(conninfo && secret_in_conninfo(conninfo)))
+		return 0;
+	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
+		return 0;
+	error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.200s\" has a password in it, and " SECRET_FILE_WRONG, config->path,
+		  (unsigned int)st.st_mode & 07777);
+	error_hint(err, "or keep passwords elsewhere: ~/.pgpass, mail.password_file");
+	return DEFERRED_ECONFIG;
+}
+
 static int read_file(struct config *config, struct deferred_error *err)
 {
 	char *text = NULL;
@@ -717,6 +734,8 @@ static int read_file(struct config *config, struct deferred_error *err)
 		rc = clean_text(config, text, len, err);
 		if (rc == 0)
 			rc = parse_file(config, text, err);
+		if (rc == 0)
+			rc = check_readers(config, fp, err);
 	}
 out:
 	free(text);

@@ -29,7 +29,8 @@ const struct config_setting config_settings[] = {
 	NUMBER("runner_idle", MS, "1min", 0, DAY,
 	       "with loop, or a range of runners: those that were not needed for so long end, but for one; 0: never"),
 	TEXT("plugin_dir", NULL, "folder of the plugins; none: where they were built or installed"),
-	TEXT("user", NULL, "user that runners switch to when check_deferred is started as root"),
+	TEXT("user", NULL, "user that functions run as when check_deferred is started as root"),
+	FLAG("allow_root", "0", "1: started as root without user, functions run as root; 0: such a start is refused"),
 
 	FLAG("loop", "0", "1: run as a service: when nothing is ready wait for more"),
 	NUMBER("interval_floor", MS, "1s", 1, DAY, "with loop: sleep after the first look that found nothing"),
@@ -66,6 +67,7 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.user", NULL, "user to log in as; none: no login"),
 	TEXT("mail.password", NULL, "password of that user"),
 	TEXT("mail.password_file", NULL, "file whose first line is the password"),
+	FLAG("mail.plain_login", "0", "1: log in on a connection that is not encrypted, too; 0: such a login is refused"),
 	TEXT("mail.from", NULL, "sender where the mail names none: an address, or \"Name <address>\""),
 	TEXT("mail.to", NULL, "every mail goes to this address instead of its recipients (for staging)"),
 	FLAG("mail.defer", "0", "1: deferred_send_mail() stores a job; 0: it sends at once"),

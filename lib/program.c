@@ -3,6 +3,7 @@
 
 #include "log.h"
 #include "migrate.h"
+#include "secret_file.h"
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -68,6 +69,8 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		default:
 			if (give(line, opt, optarg ? optarg : "1") < 0)
 				return EX_OSERR;
+			if (optarg && strcmp(program->options[opt].setting, "database.conninfo") == 0)
+				secret_hide_argument(optarg);
 		}
 	}
 	if (optind < argc) {

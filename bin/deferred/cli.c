@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "migrate.h"
+#include "secret_file.h"
 #include "store_admin.h"
 #include "table.h"
 
@@ -31,7 +32,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
-			cli->conninfo = optarg;
+			cli_take_db(cli, optarg);
 			break;
 		case CLI_OPT_CONFIG:
 			cli->config_path = optarg;
@@ -52,6 +53,18 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		}
 	}
 	return CLI_OPT_DONE;
+}
+
+void cli_take_db(struct cli *cli, char *argument)
+{
+	static char *copy; /* of the last one */
+
+	free(copy);
+	cli->conninfo = argument;
+	if (!(copy = strdup(argument)))
+		return;
+	cli->conninfo = copy;
+	secret_hide_argument(argument);
 }
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)
@@ -166,7 +179,7 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
 		return cli_fail(cli, &err);
-	pg_set_unnamed(cli->pg); /* few statements are sent twice */
+	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
 	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

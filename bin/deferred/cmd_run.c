@@ -6,6 +6,7 @@
 #include "log.h"
 #include "params.h"
 #include "pool.h"
+#include "runner_user.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -123,7 +124,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
 	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
-	    config_override(cli->config, "runners", "1", "run", &err) < 0)
+	    config_override(cli->config, "runners", "1", "run", &err) < 0 || runner_user_find(&setup, cli->config, &err) < 0)
 		return cli_fail(cli, &err);
 	log_init("deferred", LOG_L_INFO);
 

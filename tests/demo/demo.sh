@@ -56,6 +56,7 @@ export DEFERRED_CONFIG="$work/etc/deferred.conf"
 database { conninfo = "host=$work/pg port=5432 user=deferred dbname=demo" }
 plugin_dir = "$work/plugins"
 pidfile = "$work/etc/defer_demo"
+allow_root = 1 # of those who try this; on a machine that serves: user = "deferred"
 mail {
     host = "127.0.0.1"
     port = $port

@@ -642,6 +642,16 @@ def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
     ledger(db)
 
 
+def test_p23_what_a_function_sends_by_itself_is_cut_and_cleaned_too(db):
+    """Not through its host, which cuts it first, but on the socket of the runner, which it finds open."""
+    db.plugins("unruly")
+    job = db.defer("raw_result")
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select octet_length(result) from deferred.__deferred_log where job_id = %s", job) == 8192
+    ledger(db)
+
+
 def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     db.plugins("unruly")
     db.sql("select deferred.defer('noop') from generate_series(1, 300)")
@@ -671,6 +681,19 @@ def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
             assert b"s3cret" not in f.read()
         sockets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
         assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
+def test_runners_inherit_no_descriptor_that_is_not_theirs(db):
+    db.defer("sleep", '{"ms": 60000}')
+    with open(os.path.join(db.dir, "secret"), "w") as secret:
+        run = db.spawn(["check_deferred", "--grace", "100ms"], pass_fds=[secret.fileno()])
+        wait_for(lambda: claimed(db) and db.orphans())
+        opened = {pid: [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] for pid in [run.pid, *db.orphans()]}
+    assert secret.name in opened.pop(run.pid)
+    assert opened and all(secret.name not in names for names in opened.values())
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)
