@@ -324,6 +324,22 @@ static int fork_bomb_light(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Every process of it forks for as long as it lives, with {"setsid"} into sessions of their own. */
+static int fork_bomb(const struct deferred_call *call)
+{
+	bool apart = number(call, "setsid", 0);
+
+	for (;;) {
+		pid_t child = fork();
+
+		if (child == 0 && apart)
+			setsid();
+		if (child < 0)
+			pause_ms(1);
+	}
+	return DEFERRED_OK;
+}
+
 /* Leaves a process of a session of its own behind, whose pid is written to {"file"}. */
 static int survivor(const struct deferred_call *call)
 {
@@ -472,6 +488,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "chatter", .run = chatter },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
+	{ .name = "fork_bomb", .run = fork_bomb },
 	{ .name = "survivor", .run = survivor },
 	{ .name = "kill_parent", .run = kill_parent },
 	{ .name = "defer_more", .run = defer_more },
