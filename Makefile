@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
@@ -50,7 +51,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl
+	pgbouncer openssl patch
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -86,8 +87,8 @@ LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
 RUNNER_LIB := error log visible job params plugin frame beneath
-# What needs OpenSSL is in the static archive only, for the programs that use it.
-CRYPTO_SRC := lib/account_key.c
+# What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
+CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
 CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
 LIB_SRC := $(filter-out $(CRYPTO_SRC),$(wildcard lib/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
@@ -158,7 +159,7 @@ $(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
 
 $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -ldl -lpthread
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
@@ -186,15 +187,23 @@ UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
 PLUGIN_LIBS_archive = -lpq -ljansson
+PLUGIN_LIBS_neighbour = -lpq
 # As a plugin outside this tree would with -ldeferred.
 PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
 $(B)/tests/plugins/running.so: $(B)/lib/libdeferred.a
-TEST_HELPERS := $(patsubst %.c,$(B)/%,$(wildcard tests/harness/*.c))
+PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/plugins -l:sample.so
+$(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
+# Preloaded into PostgreSQL too, and so without what a build asks for.
+CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
+TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out tests/harness/clock_shift.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/plugins
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< $(PLUGIN_LIBS_$*)
+$(CLOCK_SHIFT): tests/harness/clock_shift.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
 # These use what is public alone, and are linked with that.
 TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call demo/demo)
 $(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
@@ -204,6 +213,10 @@ $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) $(PKG_LIBS) \
 		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<),$(CRYPTO_LIBS)) -ldl -lpthread
+
+# Of a program's own files, the one that is tested.
+$(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
+$(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
 $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
@@ -220,7 +233,10 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
 
 .PHONY: tests
-tests: all $(FUZZ_TARGETS) $(UNIT_TESTS) $(TEST_PLUGINS) $(TEST_HELPERS) $(B)/tests/demo/demo
+tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
+# What pytest's need.
+.PHONY: test-parts
+test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS)
 
 -include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d)
 
@@ -251,6 +267,11 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+# MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
+.PHONY: mutants
+mutants: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])

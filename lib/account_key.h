@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * account_key - keys of accounts, which the database holds encrypted: who reads the database, or a dump of it, has nothing
- * without the master key, a file on the machines that serve accounts. The only file to include OpenSSL here; programs that
- * use it link with libcrypto, the shared library does not contain it.
+ * without the master key, a file on the machines that serve accounts. Programs that use it link with libcrypto, the
+ * shared library does not contain it.
  *
  * Encrypted is: one byte 1, a nonce of 12 bytes, the key, and 16 bytes by which AES-256-GCM finds out whether any of it
  * was changed. The name of the account and the number of the key are part of what is checked, so that a key cannot be

@@ -110,7 +110,7 @@ static bool has_cookie(const char *pid, const char *cookie)
 
 void orphan_sweep_instance(const char *instance)
 {
-	char cookie[4200];
+	char cookie[ORPHAN_COOKIE_SIZE];
 	struct dirent *e;
 	DIR *proc = opendir("/proc");
 

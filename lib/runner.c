@@ -6,6 +6,7 @@
 #include "frame.h"
 #include "log.h"
 #include "orphan.h"
+#include "token.h"
 #include "params.h"
 
 #include <errno.h>
@@ -130,14 +131,14 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 
 /* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
 #define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
-static char **environment(const struct runner_setup *setup, char instance[static 4200])
+static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
 	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "PATH=", "TZ=",
 #if defined(__SANITIZE_ADDRESS__)
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
-	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
 	static char own[OWN_NAMES][600]; /* of the user switched to */
 	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
@@ -155,7 +156,7 @@ static char **environment(const struct runner_setup *setup, char instance[static
 	}
 	if (!has_path)
 		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	snprintf(instance, 4200, "DEFERRED_INSTANCE=%s", setup->instance);
+	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
 	env[n] = NULL;
 	return env;
@@ -229,7 +230,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	struct runner *r = calloc(1, sizeof(*r));
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
-	char instance[4200], **env = environment(setup, instance);
+	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
 	*out = NULL;
 	if (!r)
@@ -597,8 +598,8 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms, .receipt = job->receipt,
-		.attempt = job->attempt, .params_len = job->params_len,
+		.id = job->id, .created_at_us = job->created_at_us, .timeout_ms = timeout_ms,
+		.token = token_of(job->receipt, job->id), .attempt = job->attempt, .params_len = job->params_len,
 	};
 	struct frame_part parts[] = {
 		{ &fixed, sizeof(fixed) },

@@ -25,6 +25,7 @@ void store_account_free(struct account_row *rows, size_t n)
 		free(rows[i].created);
 		free(rows[i].key_since[0]);
 		free(rows[i].key_since[1]);
+		free(rows[i].functions);
 	}
 	free(rows);
 }
@@ -45,7 +46,8 @@ static bool read_row(struct account_row *a, const struct pg_result *res, size_t 
 	}
 	a->properties = pg_null(res, row, 4) ? NULL : strdup(pg_text(res, row, 4, NULL));
 	a->created = strdup(pg_text(res, row, 5, NULL));
-	return a->name && a->created && a->key_since[0] && a->key_since[1] && (a->properties || pg_null(res, row, 4));
+	a->functions = strdup(pg_text(res, row, 8, NULL));
+	return a->name && a->created && a->key_since[0] && a->key_since[1] && a->functions && (a->properties || pg_null(res, row, 4));
 }
 
 int store_account_ls(struct pg *pg, struct account_row **rows, size_t *n, struct deferred_error *err)
@@ -127,6 +129,25 @@ int store_account_rotate(struct pg *pg, const char *name, int number, const unsi
 int store_account_enable(struct pg *pg, const char *name, bool enabled, struct deferred_error *err)
 {
 	return set(pg, name, NULL, NULL, 0, enabled, err);
+}
+
+int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
+			struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	*now = NULL;
+	pg_args_init(&args);
+	pg_arg_text(&args, name);
+	pg_arg_text_array(&args, functions, NULL, n);
+	rc = pg_exec(pg, allow ? &sql_account_allow : &sql_account_disallow, &args, PG_BINARY, &res, err);
+	pg_args_clear(&args);
+	if (rc == 0 && !(*now = strdup(pg_text(res, 0, 0, NULL))))
+		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	pg_result_free(res);
+	return rc;
 }
 
 int store_account_rm(struct pg *pg, const char *name, struct deferred_error *err)

@@ -14,6 +14,7 @@ struct account_row {
 	size_t cipher_len[2];      /* 0: longer than any key could be */
 	char *properties;          /* JSON; NULL: none */
 	char *created, *key_since[2]; /* times as people read them */
+	char *functions;           /* that it was given, blanks between */
 };
 
 /* All accounts, by name. Source: account_ls.sql. */
@@ -33,6 +34,14 @@ int store_account_rotate(struct pg *pg, const char *name, int number, const unsi
 
 /* Source: account_set.sql. */
 int store_account_enable(struct pg *pg, const char *name, bool enabled, struct deferred_error *err);
+
+/*
+ * Give an account functions, or take them away; a name may be PREFIX.* and stand for all that begin so. *now, given: all it then
+ * has, as account_row.functions. Sqlstate 42704: no such account, or it does not have what is to be taken; 22023: a name is
+ * none. Source: account_allow.sql, account_disallow.sql.
+ */
+int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
+			struct deferred_error *err);
 
 /* Source: account_rm.sql. */
 int store_account_rm(struct pg *pg, const char *name, struct deferred_error *err);

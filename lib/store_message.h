@@ -28,9 +28,10 @@ enum message_status {
 	MESSAGE_EXISTS,        /* the queue is there, with other metadata */
 	MESSAGE_SAME,          /* the queue is there, with the same metadata */
 	MESSAGE_BEING_DELETED, /* messages of the queue removed before under this name are still being cleared */
-	MESSAGE_BAD_METADATA,  /* deferred_function or deferred_max_dequeue is none */
+	MESSAGE_BAD_METADATA,  /* deferredfunction or deferredmaxdequeue is none */
 	MESSAGE_TOO_LARGE,     /* the text has more bytes than the queue takes */
-	MESSAGE_FORBIDDEN      /* this role may not do that: deferred.__deferred_grant */
+	MESSAGE_FORBIDDEN,     /* this role may not do that: deferred.__deferred_grant */
+	MESSAGE_NOT_GIVEN      /* the account was not given the function: store_account_allow() */
 };
 
 #define MESSAGE_NEVER INT64_MAX /* expires_us of a message that does not expire */
@@ -108,12 +109,12 @@ int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struc
 
 struct message_queue {
 	char *name;       /* given, without the account */
-	char *metadata;   /* given, JSON object of strings, deferred_function and deferred_max_dequeue included */
+	char *metadata;   /* given, JSON object of strings, the two settings included */
 	int64_t messages; /* exact up to 10,000, beyond that the planner's estimate; hidden ones count, expired ones do not */
 };
 void message_queue_clear(struct message_queue *queue);
 
-/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN. metadata: JSON object of strings, NULL: {}.
+/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN, NOT_GIVEN. metadata: JSON object of strings, NULL: {}.
  * Source: message_queue_create.sql. */
 int store_message_queue_create(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
 			       struct deferred_error *err);

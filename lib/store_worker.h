@@ -20,7 +20,7 @@
 struct store_scope {
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
-	const char *instance;      /* host and pidfile */
+	const char *instance;      /* names the lock on the pidfile */
 	int32_t max_attempts;      /* default */
 };
 

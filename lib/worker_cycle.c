@@ -25,6 +25,7 @@
 #define ALONE_AGAIN_MAX_MS 1000        /* and is tried again at least so often */
 #define ALONE_OVER_NS (5 * NS_PER_S)   /* until its lease has surely ended on the server's clock too */
 #define TRIES_MAX 12                   /* of a cycle that fails for a passing reason: some 6 s */
+#define TELL_TRIES 60                  /* one that is tried for longer comes once a second */
 
 uint64_t worker_release_ns(const struct worker *w)
 {
@@ -687,6 +688,13 @@ static void failed_alone(struct worker *w, bool passing, const struct deferred_e
 	}
 }
 
+/* A service outlasts a full disk as it outlasts a server that is away: once it is plain that this takes longer, and once a minute. */
+static void tell_refused(const struct worker *w, const struct deferred_error *err)
+{
+	if (w->tries % TELL_TRIES == TRIES_MAX)
+		log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s; trying again", err->message);
+}
+
 /* The cycle was rolled back. Try again what may pass, set apart what cannot. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now)
 {
@@ -721,8 +729,9 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 		return err->code;
 	} else if (w->alone) {
 		failed_alone(w, class == ERROR_TRANSIENT, err, now);
-	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (w->recording.len == 0 && in_hand))) {
+	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (w->recording.len == 0 && (in_hand || w->loop)))) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
+		tell_refused(w, err);
 		w->tries++;
 		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
 		 * others waiting. */

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -200,7 +201,7 @@ struct run {
 	struct worker_setup worker;
 	struct pidfile pidfile;
 	char program[PATH_MAX];
-	char instance[PATH_MAX + 300];
+	char instance[PATH_MAX + 400];
 	char host[256];
 	sigset_t signals;
 	bool began; /* there was work */
@@ -331,22 +332,37 @@ static int before_work(void *data, struct deferred_error *err)
 	return 0;
 }
 
-/* Names the lock that this run holds: host, the file's own path, its inode and the boot. Whoever takes over that
- * very lock knows that we are gone; after a reboot, or with a new file, leases are waited for. */
+/* The kernel's name for the time since it was booted. Where it cannot be read, a number nobody else has: then leases are waited for. */
+static void name_boot(char boot[static 37])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t number = 0;
+
+	boot[0] = '\0';
+	if (f && !fgets(boot, 37, f))
+		boot[0] = '\0';
+	if (f)
+		fclose(f);
+	if (strlen(boot) != 36 && getrandom(&number, sizeof(number), 0) == sizeof(number))
+		snprintf(boot, 37, "%016llx", (unsigned long long)number);
+}
+
+/*
+ * Names the lock that this run holds: host and path for people; device, inode and boot. Those three are of one file as long as
+ * anybody has it open, in whatever namespace, for neither an inode nor the number of a mounted file system is given out again
+ * before. Every run keeps its file open and locked while it lives: so who holds the lock of that very file knows that all others
+ * of this name are gone, and may free what they claimed and kill what they started. After a reboot, or with a new file, leases
+ * are waited for.
+ */
 static void name_instance(const char *pidfile)
 {
-	char resolved[PATH_MAX], boot[9] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char resolved[PATH_MAX], boot[37];
 
-	if (f) {
-		if (!fgets(boot, sizeof(boot), f))
-			boot[0] = '\0';
-		fclose(f);
-	}
+	name_boot(boot);
 	if (gethostname(run.host, sizeof(run.host) - 1) < 0)
 		snprintf(run.host, sizeof(run.host), "unknown");
-	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
-		 (unsigned long long)run.pidfile.inode, boot);
+	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu.%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
+		 (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode, boot);
 }
 
 static void summarize(const struct worker_summary *s)

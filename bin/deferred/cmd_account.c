@@ -211,18 +211,32 @@ static int rotate(struct cli *cli, const char *name, int number, const char *end
 
 static void print_accounts(const struct account_row *rows, size_t n)
 {
-	static const char *const headers[] = { "ACCOUNT", "STATE", "ADDED", "KEY 1 OF", "KEY 2 OF" };
+	static const char *const headers[] = { "ACCOUNT", "STATE", "ADDED", "KEY 1 OF", "KEY 2 OF", "FUNCTIONS" };
 	struct table t;
 
-	table_begin(&t, headers, 5);
+	table_begin(&t, headers, 6);
 	for (size_t i = 0; i < n; i++) {
 		table_cell(&t, "%s", rows[i].name);
 		table_cell(&t, "%s", rows[i].enabled ? "enabled" : "disabled");
 		table_cell(&t, "%s", rows[i].created);
 		table_cell(&t, "%s", rows[i].key_since[0]);
 		table_cell(&t, "%s", rows[i].key_since[1]);
+		table_cell(&t, "%s", rows[i].functions);
 	}
 	table_end(&t);
+}
+
+/* Their names need no escapes. */
+static void print_functions(const char *functions)
+{
+	fputs(", \"functions\": [", stdout);
+	for (const char *p = functions; *p; p += strspn(p, " ")) {
+		size_t len = strcspn(p, " ");
+
+		printf("%s\"%.*s\"", p == functions ? "" : ", ", (int)len, p);
+		p += len;
+	}
+	putchar(']');
 }
 
 static int ls(struct cli *cli)
@@ -235,10 +249,13 @@ static int ls(struct cli *cli)
 		return cli_fail(cli, &err);
 	if (cli->json) {
 		putchar('[');
-		for (size_t i = 0; i < n; i++)
-			printf("%s{\"account\": \"%s\", \"enabled\": %s, \"created_at\": \"%s\", \"key1_since\": \"%s\", \"key2_since\": \"%s\"}",
+		for (size_t i = 0; i < n; i++) {
+			printf("%s{\"account\": \"%s\", \"enabled\": %s, \"created_at\": \"%s\", \"key1_since\": \"%s\", \"key2_since\": \"%s\"",
 			       i ? ",\n " : "", rows[i].name, rows[i].enabled ? "true" : "false", rows[i].created, rows[i].key_since[0],
 			       rows[i].key_since[1]);
+			print_functions(rows[i].functions);
+			putchar('}');
+		}
 		puts("]");
 	} else if (n > 0) {
 		print_accounts(rows, n);
@@ -260,6 +277,22 @@ static int change(struct cli *cli, const char *verb, const char *name)
 	return EX_OK;
 }
 
+static int allow(struct cli *cli, const char *name, bool may, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	char *now;
+
+	if (store_account_allow(cli->pg, name, may, (const char *const *)argv, (size_t)argc, &now, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		printf("{\"account\": \"%s\"", name);
+		print_functions(now);
+		puts("}");
+	}
+	free(now);
+	return EX_OK;
+}
+
 static bool is_endpoint(const char *s)
 {
 	/* It becomes part of a connection string, which ";" would end, and of JSON. */
@@ -277,6 +310,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	};
 	const char *verb, *name, *keys = NULL, *endpoint = NULL;
 	int64_t number = 0;
+	bool functions;
 	int c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -292,12 +326,15 @@ static int run(struct cli *cli, int argc, char **argv)
 	verb = optind < argc ? argv[optind++] : "";
 	name = optind < argc ? argv[optind++] : NULL;
 	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 && strcmp(verb, "enable") != 0 &&
-	    strcmp(verb, "disable") != 0 && strcmp(verb, "rm") != 0)
-		return cli_none_of(cli, verb, "add, ls, rotate, enable, disable and rm");
-	if (optind < argc || (name && strcmp(verb, "ls") == 0))
+	    strcmp(verb, "disable") != 0 && strcmp(verb, "allow") != 0 && strcmp(verb, "disallow") != 0 && strcmp(verb, "rm") != 0)
+		return cli_none_of(cli, verb, "add, ls, rotate, enable, disable, allow, disallow and rm");
+	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
+	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
 		return cli_usage(cli, "unexpected argument \"%.64s\"", optind < argc ? argv[optind] : name);
 	if (!name && strcmp(verb, "ls") != 0)
 		return cli_usage(cli, "no account given");
+	if (functions && optind == argc)
+		return cli_usage(cli, "no function given");
 	if (name && !is_account_name(name))
 		return cli_usage(cli, "\"%.64s\" is no name of an account: 3 to 24 lower-case letters and digits", name);
 	if ((number != 0) != (strcmp(verb, "rotate") == 0))
@@ -310,6 +347,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		return add(cli, name, keys, endpoint);
 	if (strcmp(verb, "rotate") == 0)
 		return rotate(cli, name, (int)number, endpoint);
+	if (functions)
+		return allow(cli, name, verb[0] == 'a', argc - optind, argv + optind);
 	return name ? change(cli, verb, name) : ls(cli);
 }
 
@@ -319,6 +358,7 @@ const struct cmd cmd_account = {
 	"       deferred account ls\n"
 	"       deferred account rotate NAME --key 1|2 [--endpoint URL]\n"
 	"       deferred account enable|disable NAME\n"
+	"       deferred account allow|disallow NAME FN...\n"
 	"       deferred account rm NAME",
 	"accounts of the HTTP front and their keys", run, "deferred_owner",
 };

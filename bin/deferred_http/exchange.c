@@ -68,6 +68,8 @@ enum fault exchange_fault_of(enum message_status status)
 		return FAULT_RequestBodyTooLarge;
 	case MESSAGE_FORBIDDEN:
 		return FAULT_AuthorizationFailure;
+	case MESSAGE_NOT_GIVEN:
+		return FAULT_InsufficientAccountPermissions;
 	}
 	return FAULT_InternalError;
 }

@@ -40,6 +40,9 @@
 	X(AuthorizationSourceIPMismatch, 403,                                                                              \
 	  "This request is not authorized to perform this operation using this source IP.")                               \
 	X(AuthorizationFailure, 403, "This request is not authorized to perform this operation.")                         \
+	X(InsufficientAccountPermissions, 403,                                                                             \
+	  "The account being accessed does not have sufficient permissions to execute this operation. It was not given "  \
+	  "the function that the queue is to call: who runs the server gives it by \"deferred account allow ACCOUNT FUNCTION\".") \
 	X(CorsPreflightFailure, 403, "CORS not enabled or no matching rule found for this request.")                      \
 	X(QueueNotFound, 404, "The specified queue does not exist.")                                                      \
 	X(MessageNotFound, 404, "The specified message does not exist.")                                                  \

@@ -42,17 +42,14 @@ static enum step answer(struct exchange *x)
 enum step op_health(struct exchange *x)
 {
 	uint64_t last = x->front->ready_ns;
-	struct accounts *accounts = keeper_accounts(x->front->keeper);
-	bool known = accounts != NULL;
-
-	accounts_release(accounts);
+	const char *trouble = keeper_trouble(x->front->keeper);
 
 	if (strcmp(x->request.raw_path, "/healthz") == 0)
 		return say(x, 200, "alive\n");
 	if (!fold_ready(x->front->fold))
 		return say(x, 503, "database away, or its schema is not ours\n");
-	if (!known)
-		return say(x, 503, "the accounts cannot be read: the log says why\n");
+	if (trouble)
+		return say(x, 503, arena_printf(&x->arena, "%s\n", trouble));
 	if (last != 0 && clock_ns() - last < ASK_EVERY_NS)
 		return say(x, 200, "ready\n");
 	return exchange_call(x, FOLD_CALL, ask, answer);

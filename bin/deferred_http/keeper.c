@@ -23,11 +23,11 @@ struct keeper {
 	pthread_cond_t changed;
 	struct accounts *accounts;
 	struct keeper_waiter *waiting;
+	const char *trouble; /* why nobody, or nobody new, is let in; NULL: nothing */
 	bool stopping;
 	/* Of the thread alone. */
 	int64_t sweep_from;
-	char complaint[512]; /* what was logged last, so that it is said once */
-	bool complained;     /* while the accounts were read */
+	char complaint[512]; /* what was logged last, so that it is said once, and again only when it is another */
 };
 
 static void complain(struct keeper *k, const struct deferred_error *err)
@@ -36,6 +36,13 @@ static void complain(struct keeper *k, const struct deferred_error *err)
 		return;
 	snprintf(k->complaint, sizeof(k->complaint), "%s", err->message);
 	log_line(LOG_L_ERROR, "accounts: %s%s%s", err->message, err->hint[0] ? ": " : "", err->hint);
+}
+
+static void set_trouble(struct keeper *k, const char *trouble)
+{
+	pthread_mutex_lock(&k->lock);
+	k->trouble = trouble;
+	pthread_mutex_unlock(&k->lock);
 }
 
 static bool usable(struct link *link, int rc, const struct deferred_error *err)
@@ -51,22 +58,47 @@ static bool usable(struct link *link, int rc, const struct deferred_error *err)
 	return true;
 }
 
-/* An account whose keys cannot be read has none, and so lets nobody in; the others are not to suffer. */
-static void read_keys(struct keeper *k, const unsigned char master[ACCOUNT_MASTER_BYTES], const struct account_row *row, struct account *account)
+/*
+ * An account whose keys cannot be read has none, and so lets nobody in; the others are not to suffer. Returns how many of them
+ * cannot; err describes the first of all.
+ */
+static size_t read_keys(const unsigned char master[ACCOUNT_MASTER_BYTES], const struct account_row *row, struct account *account,
+			struct deferred_error *err)
 {
-	for (int i = 0; i < SIGN_KEYS; i++) {
-		struct deferred_error err = { 0 };
+	size_t unreadable = 0;
 
-		if (account_key_decrypt(master, row->name, i + 1, row->cipher[i], row->cipher_len[i], account->keys.key[i], &account->keys.len[i], &err) < 0) {
+	for (int i = 0; i < SIGN_KEYS; i++) {
+		if (account_key_decrypt(master, row->name, i + 1, row->cipher[i], row->cipher_len[i], account->keys.key[i], &account->keys.len[i], err) < 0) {
 			account->keys.len[i] = 0;
-			complain(k, &err);
-			k->complained = true;
+			unreadable++;
 		}
+	}
+	return unreadable;
+}
+
+/* Of n accounts so many keys cannot be read. All at once is the fault of the key file: then nobody at all is let in. */
+static void judge_keys(struct keeper *k, size_t n, size_t unreadable, struct deferred_error *first)
+{
+	struct deferred_error err = { 0 };
+
+	set_trouble(k, unreadable > 0 && unreadable == n * SIGN_KEYS ? "the key file is not the one of the accounts' keys: the log says more" : NULL);
+	if (unreadable == 0) {
+		k->complaint[0] = '\0';
+	} else if (unreadable == n * SIGN_KEYS) {
+		error_set(&err, DEFERRED_ECONFIG, "accounts", "'%s' is another key file than the accounts' keys were encrypted with: all requests are refused", k->key_file);
+		error_hint(&err, "get that one back, from a copy or from another machine that serves them");
+		complain(k, &err);
+	} else {
+		if (unreadable > 1)
+			error_set(&err, DEFERRED_ECONFIG, "accounts", "%s, and %zu more", first->message, unreadable - 1);
+		complain(k, unreadable > 1 ? &err : first);
 	}
 }
 
 static int load_accounts(struct keeper *k, struct pg *pg, struct accounts **fresh, struct deferred_error *err)
 {
+	struct deferred_error first = { 0 };
+	size_t unreadable = 0;
 	unsigned char master[ACCOUNT_MASTER_BYTES];
 	struct account_row *rows = NULL;
 	struct accounts *a;
@@ -87,8 +119,9 @@ static int load_accounts(struct keeper *k, struct pg *pg, struct accounts **fres
 		account->name = arena_copy(&a->arena, rows[i].name, strlen(rows[i].name));
 		account->enabled = rows[i].enabled;
 		json_read_properties(&a->arena, rows[i].properties, &account->properties);
-		read_keys(k, master, &rows[i], account);
+		unreadable += read_keys(master, &rows[i], account, &first);
 	}
+	judge_keys(k, n, unreadable, &first);
 	accounts_sort(a);
 	explicit_bzero(master, sizeof(master));
 	store_account_free(rows, n);
@@ -105,15 +138,14 @@ static bool load(struct keeper *k)
 
 	if (!pg)
 		return false;
-	k->complained = false;
 	rc = load_accounts(k, pg, &fresh, &err);
 	if (rc < 0) {
-		if (usable(&k->link, rc, &err))
+		if (usable(&k->link, rc, &err)) {
 			complain(k, &err);
+			set_trouble(k, "the accounts cannot be read: the log says why");
+		}
 		return false;
 	}
-	if (!k->complained)
-		k->complaint[0] = '\0';
 	pthread_mutex_lock(&k->lock);
 	old = k->accounts;
 	k->accounts = fresh;
@@ -257,6 +289,16 @@ struct accounts *keeper_accounts(struct keeper *k)
 	a = accounts_use(k->accounts);
 	pthread_mutex_unlock(&k->lock);
 	return a;
+}
+
+const char *keeper_trouble(struct keeper *k)
+{
+	const char *trouble;
+
+	pthread_mutex_lock(&k->lock);
+	trouble = k->trouble ? k->trouble : k->accounts ? NULL : "the accounts could not be read yet";
+	pthread_mutex_unlock(&k->lock);
+	return trouble;
 }
 
 void keeper_refresh(struct keeper *k, struct keeper_waiter *waiter)

@@ -29,6 +29,9 @@ struct keeper *keeper_start(const char *conninfo, const char *key_file, struct d
 /* The accounts last read; accounts_release() them. NULL: they never could be read. */
 struct accounts *keeper_accounts(struct keeper *k);
 
+/* Why the accounts last read are none, or none that let anybody in, for strangers to read; NULL: all is well. Static. */
+const char *keeper_trouble(struct keeper *k);
+
 /* Read them anew. The waiter is borrowed until wake(). */
 void keeper_refresh(struct keeper *k, struct keeper_waiter *waiter);
 void keeper_stop(struct keeper *k);

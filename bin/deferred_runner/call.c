@@ -426,7 +426,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.params = frame_text(payload, len, &at);
 	call.params_len = fixed.params_len;
 	call.host = &host;
-	call.receipt = fixed.receipt;
+	call.receipt = fixed.token;
 
 	command = find_command(call.fn);
 	error_clear(&err);

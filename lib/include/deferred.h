@@ -199,7 +199,7 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
  *          commit the lease cannot be renewed, so at most the lease less 5 s may pass.
  * id       of the job, as in struct deferred_call.
- * receipt  of the claim, as there.
+ * receipt  as there: good for this job alone.
  * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
  *
  * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does, so

@@ -90,7 +90,7 @@ struct deferred_call {
 	const char *label;           /* "" if none */
 	const struct deferred_host *host; /* what the function may ask for */
 	void *host_data;             /* of the host; leave alone */
-	int64_t receipt;             /* of the claim this attempt is made under; 0 outside a queue */
+	int64_t receipt;             /* by which this job may be finished and extended, no other; 0 outside a queue */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */

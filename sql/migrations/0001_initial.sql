@@ -283,7 +283,7 @@ create table deferred.__deferred_worker (
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
-comment on column deferred.__deferred_worker.instance is 'host and pidfile: two runs of one instance never overlap';
+comment on column deferred.__deferred_worker.instance is 'host, pidfile, its device and inode, boot: two runs of one instance never overlap';
 comment on column deferred.__deferred_worker.host is 'host name';
 comment on column deferred.__deferred_worker.pid is 'process id on that host';
 comment on column deferred.__deferred_worker.version is 'version of the program';

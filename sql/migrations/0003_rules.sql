@@ -3,12 +3,15 @@
 -- Whose rights. A rule belongs to the role that added it, and somebody else may run it: a superuser's crontab,
 -- say. The query then must not get hold of the rights of who runs it.
 --
--- SET ROLE is no fence: a function the query calls may RESET ROLE. What cannot be left is a SECURITY DEFINER
+-- SET ROLE alone is no fence: a function the query calls may RESET ROLE. What cannot be left is a SECURITY DEFINER
 -- function that belongs to the rule's owner. Nobody can make one for another role but who may SET ROLE to it, so
 -- it is made when it is needed, in the temporary schema of the session that runs the rule, and called in the same
 -- transaction: as long as it is not committed, no other session can alter it. Its body hands the text of the query to
 -- EXECUTE, so nothing of that text is looked at before the function runs (already parsing '(x)'::some_type can
--- call a function of the owner's). Who runs a rule has to be a member of the owner's role, and the owner needs the right
+-- call a function of the owner's). SET ROLE to the owner comes on top, before that function is called and until the transaction ends:
+-- deferred.__actor() asks who acts, and many functions of others do, whom the definer of a function is nothing to; inside of one
+-- nobody can change it. Without it the query was told what he may know who runs the rule: other owners' rules, say. So
+-- what follows in that transaction, __rule_run() too, has the owner's rights at most. Who runs a rule has to be a member of the owner's role, and the owner needs the right
 -- to make temporary objects (which PUBLIC has, unless it was taken away).
 --
 -- Such a function can still leave things behind for the session that called it, and what the transaction does next
@@ -70,7 +73,7 @@ comment on column deferred.__deferred_rule.statement_timeout_ms is 'limit of one
 comment on column deferred.__deferred_rule.created_at is 'when it was added (database clock)';
 comment on column deferred.__deferred_rule.last_run_at is 'when the last run began (database clock)';
 comment on column deferred.__deferred_rule.last_run_ms is 'what it took, milliseconds';
-comment on column deferred.__deferred_rule.last_run_by is 'role that ran it';
+comment on column deferred.__deferred_rule.last_run_by is 'login role that ran it';
 comment on column deferred.__deferred_rule.last_queued is 'rows it made jobs of; NULL: it failed as a whole';
 comment on column deferred.__deferred_rule.last_skipped is 'rows whose key was hot already';
 comment on column deferred.__deferred_rule.last_failed is 'rows without a key, or beyond a limit of the queue';
@@ -229,7 +232,7 @@ declare
     v_id bigint := (deferred.__rule_get($1, true)).id;
 begin
     update deferred.__deferred_rule x
-    set last_run_at = clock_timestamp(), last_run_ms = null, last_run_by = deferred.__actor(), last_queued = null, last_skipped = null,
+    set last_run_at = clock_timestamp(), last_run_ms = null, last_run_by = session_user, last_queued = null, last_skipped = null,
         last_failed = null, last_error = left($2, 2000)
     where x.id = v_id;
 end
@@ -281,13 +284,12 @@ $$;
 comment on function deferred.__rule_prologue(deferred.__deferred_rule) is 'what the functions begin with that evaluate a rule';
 
 -- Makes such a function in the temporary schema. Whoever calls it must be able to SET ROLE to the owner, and so
--- it runs with the rights of the caller.
+-- it runs with the rights of the caller; who acts from then on until the transaction ends is the owner.
 create function deferred.__rule_make(r deferred.__deferred_rule, what text, volatility text, body text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_owner name := (select x.rolname from pg_roles x where x.oid = r.owner);
-    v_role  text := current_setting('role');
     v_sql   text := format(E'create function pg_temp.%s language plpgsql %s security definer set transaction_read_only = on '
                            'set search_path = pg_catalog, pg_temp as %L', what, volatility, body);
 begin
@@ -295,13 +297,16 @@ begin
         raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not make temporary objects', v_owner, r.name),
             hint = format('grant temporary on database %I to %I', current_database(), v_owner);
     end if;
+    if not pg_has_role(r.owner, 'deferred_producer', 'usage') then
+        raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not defer any more', v_owner, r.name),
+            hint = format('grant deferred_producer to %I', v_owner);
+    end if;
     perform set_config('role', v_owner, true);
     execute v_sql;
     execute format('grant execute on function pg_temp.%s to deferred_owner', split_part(what, ' returns', 1));
-    perform set_config('role', v_role, true);
 end
 $$;
-comment on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) is 'makes a function that evaluates a rule with the rights of its owner';
+comment on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) is 'makes a function that evaluates a rule with the rights of its owner, and sets the role to him';
 
 -- Plan, estimate and first rows. To be rolled back: the owner's code has run in this transaction.
 create function deferred.__rule_look(name text, sample integer)
@@ -479,7 +484,7 @@ begin
     end if;
     skipped := v_rows - queued - failed;
     update deferred.__deferred_rule x
-    set last_run_at = v_start, last_run_ms = extract(epoch from clock_timestamp() - v_start) * 1000, last_run_by = deferred.__actor(),
+    set last_run_at = v_start, last_run_ms = extract(epoch from clock_timestamp() - v_start) * 1000, last_run_by = session_user,
         last_queued = queued, last_skipped = skipped, last_failed = failed, last_error = null
     where x.id = r.id;
 end

@@ -211,7 +211,7 @@ begin
         join deferred.__deferred_limit l
           on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
         cross join lateral (
-            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
                          where h.receipt is not null and h.visible_at > v_now) as still) r
         left join lateral (
             select q.max_running, q.rate, coalesce(q.burst, 1) as burst from deferred.__deferred_queue q
@@ -243,7 +243,7 @@ begin
         from (select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash, coalesce(h.concurrency, 1) as concurrency, l.running,
                      row_number() over (partition by h.queue, j.hash order by h.id) as turn
               from unnest(v_key_job, v_key_hash) j(id, hash)
-              join deferred.__deferred_hot h on h.id = j.id
+              join deferred.__deferred_hot h on h.id = any (array[j.id])
               join lim l on l.kind = 'key' and l.queue = h.queue and l.name = j.hash
               where h.due_at is null and h.visible_at <= v_now) k
         left join lim q on q.kind = 'queue' and q.queue = k.queue

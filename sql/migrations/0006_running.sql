@@ -1,8 +1,9 @@
 -- 0006 running: jobs while they are being run: cancelled, reporting how far they are, holding on to their claim,
 -- finished in the transaction of their own work.
 --
--- Who knows the receipt of a claim holds the claim: a function is told it (deferred_plugin.h), and may act on it over a
--- connection of its own with the rights of a producer. A receipt is a random number of 64 bits.
+-- Who knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has one for all jobs that it claims
+-- at once, so no function is told it: a function is told a token that is good for its own job (deferred_plugin.h), and may act
+-- on that over a connection of its own with the rights of a producer.
 --
 -- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
 -- was cancelled is never recorded as done, and one that is done is not cancelled any more. deferred.cancel() stands in 0001.
@@ -25,6 +26,14 @@ comment on column deferred.__deferred_progress.total is 'so much is to be done i
 comment on column deferred.__deferred_progress.text is 'what it is at, for people';
 comment on column deferred.__deferred_progress.reported_at is 'when the function said so (database clock)';
 
+-- As lib/token.c computes it: the first 64 bits of SHA-256 of both numbers, each as eight bytes, the highest first.
+create function deferred.__token(id bigint, receipt bigint, worker bigint) returns bigint
+language sql immutable
+as $$
+    select case when $3 is null then $2 else ('x' || encode(substr(sha256(int8send($2) || int8send($1)), 1, 8), 'hex'))::bit(64)::bigint end
+$$;
+comment on function deferred.__token(bigint, bigint, bigint) is 'by what finish() and extend() know who holds a claim: of a worker''s a token of that job alone, of a consumer''s the receipt';
+
 create function deferred.__refuse_receipt(id bigint, receipt bigint) returns void
 language plpgsql
 as $$
@@ -37,9 +46,9 @@ begin
         raise exception using errcode = '22004', message = 'job id or receipt is NULL',
             hint = 'a function finds both in the call it is given';
     end if;
-    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.receipt = $2
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and deferred.__token($1, l.receipt, l.worker) = $2
     order by l.finished_at desc limit 1;
-    select h.receipt into v_receipt from deferred.__deferred_hot h where h.id = $1;
+    select deferred.__token($1, h.receipt, h.worker) into v_receipt from deferred.__deferred_hot h where h.id = $1;
     raise exception using errcode = '55000',
         message = format('job %s is not held by this receipt: %s', $1,
             case when v_outcome = 'ok' then 'it has been finished already'
@@ -66,7 +75,7 @@ begin
             hint = 'store it elsewhere and hand in a reference';
     end if;
     delete from deferred.__deferred_hot x
-    where x.id = $1 and x.receipt = $2 and x.visible_at > clock_timestamp()
+    where x.id = $1 and deferred.__token($1, x.receipt, x.worker) = $2 and x.visible_at > clock_timestamp()
     returning * into h;
     if not found then
         perform deferred.__refuse_receipt($1, $2);
@@ -77,7 +86,7 @@ begin
             (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
 end
 $$;
-comment on function deferred.finish(bigint, bigint, text) is 'record the attempt that holds this receipt as ok, in the transaction of the caller: what else it writes and the success commit together. Raises 55000 where the receipt is not valid any more';
+comment on function deferred.finish(bigint, bigint, text) is 'record the attempt that was told this receipt as ok, in the transaction of the caller: what else it writes and the success commit together. Raises 55000 where the receipt is not valid any more';
 
 create function deferred.extend(id bigint, receipt bigint, lease_ms bigint) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -95,7 +104,7 @@ begin
     update deferred.__deferred_hot x
     set visible_at = greatest(x.visible_at, v_end), xid = pg_current_xact_id(),
         due_at = case when x.due_at is not null then greatest(x.visible_at, v_end) end
-    where x.id = $1 and x.receipt = $2 and x.visible_at > clock_timestamp()
+    where x.id = $1 and deferred.__token($1, x.receipt, x.worker) = $2 and x.visible_at > clock_timestamp()
     returning x.visible_at into v_end;
     if not found then
         perform deferred.__refuse_receipt($1, $2);
@@ -105,7 +114,7 @@ end
 $$;
 comment on function deferred.extend(bigint, bigint, bigint) is 'have the lease of the claim with this receipt last so long from now at least; returns its end. Raises 55000 where the receipt is not valid any more';
 
-revoke all on function deferred.__refuse_receipt(bigint, bigint), deferred.finish(bigint, bigint, text), deferred.extend(bigint, bigint, bigint) from public;
+revoke all on function deferred.__token(bigint, bigint, bigint), deferred.__refuse_receipt(bigint, bigint), deferred.finish(bigint, bigint, text), deferred.extend(bigint, bigint, bigint) from public;
 grant execute on function deferred.finish(bigint, bigint, text), deferred.extend(bigint, bigint, bigint) to deferred_producer;
 grant select, insert, update, delete on deferred.__deferred_progress to deferred_worker;
 grant select on deferred.__deferred_progress to deferred_viewer;

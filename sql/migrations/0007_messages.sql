@@ -25,6 +25,7 @@ create table deferred.__deferred_account (
     key1          bytea not null,
     key2          bytea not null,
     properties    json,
+    functions     text[] collate "C" not null default '{}',
     created_at    timestamptz not null default clock_timestamp(),
     key1_since    timestamptz not null default clock_timestamp(),
     key2_since    timestamptz not null default clock_timestamp()
@@ -35,6 +36,7 @@ comment on column deferred.__deferred_account.enabled is 'false: every request i
 comment on column deferred.__deferred_account.key1 is 'first key, encrypted: lib/account_key.h';
 comment on column deferred.__deferred_account.key2 is 'second key, encrypted';
 comment on column deferred.__deferred_account.properties is 'service properties, as they were set';
+comment on column deferred.__deferred_account.functions is 'functions that its messages may become calls of, each by its name or, as PREFIX.*, by how it begins';
 comment on column deferred.__deferred_account.created_at is 'when it was added (database clock)';
 comment on column deferred.__deferred_account.key1_since is 'when the first key was made';
 comment on column deferred.__deferred_account.key2_since is 'when the second key was made';
@@ -82,6 +84,22 @@ as $$
 $$;
 comment on function deferred.__message_text(json) is 'params of a message as its text: of a string what it says, else the JSON as it stands';
 
+-- ---------------------------------------------------------------- functions
+
+-- What a stranger sends becomes a call only of functions that the account was given. Asked when a queue is bound and again at each
+-- put, and where a call is to get other params: the binding may be older than the answer, or an operator's. A queue of no account
+-- gives no right: the role of the front must not reach the queues of others by SQL either. In PL/pgSQL, which keeps the plan.
+create function deferred.__account_may(queue text, fn text) returns boolean
+language plpgsql stable
+as $$
+begin
+    return exists (select from deferred.__deferred_account a, unnest(a.functions) f(name)
+                   where a.name = split_part($1, '.', 1) and strpos($1, '.') > 0
+                     and (f.name = $2 or (right(f.name, 2) = '.*' and starts_with($2, left(f.name, -1)))));
+end
+$$;
+comment on function deferred.__account_may(text, text) is 'true if the account that a queue belongs to was given a function';
+
 -- ---------------------------------------------------------------- putting
 
 -- Statuses are those of enum message_status in lib/store_message.h.
@@ -102,7 +120,8 @@ begin
                case when q.max_length is not null then greatest(0, q.max_length - deferred.__queue_length(q.name, q.max_length)) end as room,
                not v_grants or exists (
                    select from deferred.__deferred_grant g
-                   where g.role in (v_actor, session_user) and (g.queue is null or g.queue = q.name) and (g.fn is null or g.fn = q.fn)) as allowed
+                   where g.role in (v_actor, session_user) and (g.queue is null or g.queue = q.name) and (g.fn is null or g.fn = q.fn)) as allowed,
+               q.fn is null or deferred.__account_may(q.name, q.fn) as given
         from deferred.__deferred_queue q where q.name = any ($1) and q.removed_at is null),
     sized as materialized (
         select i.n::integer as n, q.name as queue, q.fn, q.limited, q.max_length is not null as bounded, q.drop, q.room, p.params,
@@ -110,7 +129,7 @@ begin
                case when i.ttl_s > 0 then v_now + i.ttl_s * interval '1 second'
                     when q.ttl_ms is not null and i.ttl_s = 0 then v_now + q.ttl_ms * interval '1 millisecond'
                     when i.ttl_s = 0 then v_now + interval '7 days' end as expires_at,
-               case when q.name is null then 1 when not q.allowed then 10 when octet_length(p.params::text) > q.params_max_bytes then 9
+               case when q.name is null then 1 when not q.allowed then 10 when not q.given then 11 when octet_length(p.params::text) > q.params_max_bytes then 9
                     else 0 end as status
         from unnest($1, $2, $3, $4) with ordinality as i(queue, text, visibility_s, ttl_s, n)
         left join queue q on q.name = i.queue
@@ -225,7 +244,7 @@ begin
         from deferred.__deferred_limit l
         join deferred.__deferred_queue q on q.name = l.queue
         cross join lateral (
-            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = i
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
                          where h.receipt is not null and h.visible_at > v_now) as still) r
         cross join lateral (
             select case when q.rate is not null then
@@ -342,7 +361,7 @@ begin
                 update deferred.__deferred_hot h
                 set attempt = h.attempt + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
                     due_at = v_now + ($3)[p.n] * interval '1 millisecond', visible_at = v_now + ($3)[p.n] * interval '1 millisecond'
-                from pick p where h.id = p.id
+                from pick p where h.id = any (array[p.id])
                 returning p.n, p.turn, h.id, h.receipt, h.attempt, h.expires_at, h.visible_at, p.receipt as old_receipt, p.started_at as old_started_at),
             lost as (
                 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
@@ -441,14 +460,14 @@ begin
         select h.id, i.n
         from unnest($1, $2, $3) with ordinality as i(queue, id, receipt, n)
         join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
-        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.queue = i.queue
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           and (h.expires_at is null or h.expires_at > v_now)
         order by h.id for update of h),
     first as materialized (
         select o.id, min(o.n) as n from ours o group by o.id),
     gone as (
-        delete from deferred.__deferred_hot h using first f where h.id = f.id
+        delete from deferred.__deferred_hot h using first f where h.id = any (array[f.id])
         returning h.id, case when h.receipt is null then 0 else h.attempt end as attempt, h.started_at,
                   coalesce(h.receipt, h.put_receipt) as receipt, f.n),
     log as (
@@ -481,11 +500,12 @@ begin
     where octet_length(i.text) * 6 > q.params_max_bytes and octet_length(to_json(i.text)::text) > q.params_max_bytes;
     with ours as materialized (
         select h.id, i.n
-        from unnest($1, $2, $3) with ordinality as i(queue, id, receipt, n)
+        from unnest($1, $2, $3, $5) with ordinality as i(queue, id, receipt, text, n)
         join deferred.__deferred_queue q on q.name = i.queue and q.removed_at is null
-        join deferred.__deferred_hot h on h.id = i.id and h.queue = i.queue
+        join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.queue = i.queue
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           and (h.expires_at is null or h.expires_at > v_now) and i.n <> all (coalesce(v_large, '{}'))
+          and (h.fn is null or i.text is null or deferred.__account_may(h.queue, h.fn))
         order by h.id for update of h),
     first as materialized (
         select o.id, min(o.n)::integer as n, uuid_hash_extended(gen_random_uuid(), 0) as receipt from ours o group by o.id),
@@ -495,7 +515,7 @@ begin
             put_receipt = case when h.receipt is null then f.receipt end,
             due_at = case when ($4)[f.n] > 0 then v_now + ($4)[f.n] * interval '1 second' end,
             visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id()
-        from first f where h.id = f.id
+        from first f where h.id = any (array[f.id])
         returning h.id, f.n, f.receipt, h.visible_at, h.fn),
     call as (
         update deferred.__deferred d
@@ -508,7 +528,12 @@ begin
         from (select distinct h.queue from deferred.__deferred_hot h where h.id = any (v_id) and h.visible_at < v_now + interval '1 minute') q;
     end if;
     return query
-    select w.item, case when w.item = any (v_large) and w.status = 3 then 9 else w.status end, d.receipt, d.visible_at
+    select w.item,
+           case when w.status <> 3 then w.status when w.item = any (v_large) then 9
+                when ($5)[w.item] is not null and exists (
+                    select from deferred.__deferred_hot h
+                    where h.id = ($2)[w.item] and h.queue = ($1)[w.item] and h.fn is not null and not deferred.__account_may(h.queue, h.fn)) then 11
+                else 3 end, d.receipt, d.visible_at
     from deferred.__message_why($1, $2, coalesce(v_done, '{}')) w
     left join unnest(v_done, v_receipt, v_visible) as d(n, receipt, visible_at) on d.n = w.item;
 end
@@ -608,34 +633,46 @@ comment on function deferred.__message_sweep is 'ends expired messages among the
 
 -- ---------------------------------------------------------------- queues
 
--- What consumers see as metadata of a queue holds two settings too, so that they can be set from there.
+-- What consumers see as metadata of a queue holds two settings too, so that they can be set from there. Each has a name without "_" as
+-- well, for proxies drop headers that have one; it is shown as it was set.
+create function deferred.__message_setting(name text) returns text
+language sql immutable
+as $$
+    select case lower($1) when 'deferred_function' then 'deferredfunction' when 'deferred_max_dequeue' then 'deferredmaxdequeue'
+                          when 'deferredfunction' then 'deferredfunction' when 'deferredmaxdequeue' then 'deferredmaxdequeue' end
+$$;
+comment on function deferred.__message_setting(text) is 'which of the two settings a name of metadata stands for; NULL: none';
+
 create function deferred.__message_metadata(metadata json, fn text, max_dequeue integer) returns json
 language sql stable
 as $$
+    with own as materialized (
+        select e.key, e.value, e.n, deferred.__message_setting(e.key) as setting
+        from json_each_text(case when json_typeof($1) = 'object' then $1 else '{}' end) with ordinality as e(key, value, n))
     select coalesce(json_object_agg(m.key, m.value order by m.n), '{}')
-    from (select e.key, e.value, e.n
-          from json_each_text(case when json_typeof($1) = 'object' then $1 else '{}' end) with ordinality as e(key, value, n)
-          where e.value is not null and lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')
-          union all select 'deferred_function', $2, 1e9 where $2 is not null
-          union all select 'deferred_max_dequeue', $3::text, 1e9 + 1 where $3 is not null) m
+    from (select o.key, case o.setting when 'deferredfunction' then $2 when 'deferredmaxdequeue' then $3::text else o.value end as value, o.n from own o
+          union all select 'deferredfunction', $2, 1e9 where not exists (select from own o where o.setting = 'deferredfunction')
+          union all select 'deferredmaxdequeue', $3::text, 1e9 + 1 where not exists (select from own o where o.setting = 'deferredmaxdequeue')) m
+    where m.value is not null
 $$;
 comment on function deferred.__message_metadata is 'metadata of a queue as consumers see them';
 
-create function deferred.__message_metadata_read(queue text, metadata json, out ok boolean, out fn text, out max_dequeue integer, out rest json)
+create function deferred.__message_metadata_read(queue text, metadata json, out ok boolean, out fn text, out max_dequeue integer, out own json)
 language plpgsql stable
 as $$
 declare
     v_fn  text;
     v_max text;
 begin
-    select max(e.value) filter (where lower(e.key) = 'deferred_function'), max(e.value) filter (where lower(e.key) = 'deferred_max_dequeue'),
-           coalesce(json_object_agg(e.key, e.value order by e.n) filter (where lower(e.key) not in ('deferred_function', 'deferred_max_dequeue')), '{}')
-    into v_fn, v_max, rest
-    from json_each_text(coalesce($2, '{}')) with ordinality as e(key, value, n);
+    select max(e.value) filter (where e.setting = 'deferredfunction'), max(e.value) filter (where e.setting = 'deferredmaxdequeue'),
+           coalesce(json_object_agg(e.key, case when e.setting is null then e.value else '' end order by e.n), '{}'),
+           count(*) filter (where e.setting = 'deferredfunction') <= 1 and count(*) filter (where e.setting = 'deferredmaxdequeue') <= 1
+    into v_fn, v_max, own, ok
+    from (select e.*, deferred.__message_setting(e.key) as setting from json_each_text(coalesce($2, '{}')) with ordinality as e(key, value, n)) e;
     v_fn := nullif(v_fn, '');
     v_max := nullif(v_max, '');
     -- NAME-poison has to be a name too, within what the protocol allows.
-    ok := (v_fn is null or v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$')
+    ok := ok and (v_fn is null or v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$')
         and (v_max is null or (v_max ~ '^[0-9]{1,4}$' and length(substr($1, strpos($1, '.') + 1)) <= 56));
     if ok and v_max is not null then ok := v_max::integer between 1 and 1000; end if;
     if ok then
@@ -646,7 +683,7 @@ exception when data_exception then
     ok := false;
 end
 $$;
-comment on function deferred.__message_metadata_read is 'what metadata say of the two settings, and the rest of them';
+comment on function deferred.__message_metadata_read is 'what metadata say of the two settings, and all of them, those two without value';
 
 create function deferred.__message_may(queue text, fn text) returns boolean
 language sql stable
@@ -668,14 +705,15 @@ begin
     select * into m from deferred.__message_metadata_read($1, $2);
     if not m.ok then return 8; end if;
     if not deferred.__message_may($1, m.fn) then return 10; end if;
-    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata) values ($1, m.fn, m.max_dequeue, m.rest) on conflict do nothing;
+    if m.fn is not null and not deferred.__account_may($1, m.fn) then return 11; end if;
+    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata) values ($1, m.fn, m.max_dequeue, m.own) on conflict do nothing;
     if found then return 0; end if;
     select * into q from deferred.__deferred_queue x where x.name = $1 for update;
     if q.removed_at is null then
-        return case when (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
+        return case when (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
                           from json_each_text(deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)) e)
-                       = (select coalesce(jsonb_object_agg(lower(e.key), e.value), '{}')
-                          from json_each_text(deferred.__message_metadata(m.rest, m.fn, m.max_dequeue)) e) then 6 else 5 end;
+                       = (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
+                          from json_each_text(deferred.__message_metadata(m.own, m.fn, m.max_dequeue)) e) then 6 else 5 end;
     end if;
     -- A queue made again is empty: of what is left of the former one, some at least is cleared now.
     v_last := deferred.__message_last_id();
@@ -684,7 +722,7 @@ begin
         return 7;
     end if;
     update deferred.__deferred_queue x
-    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.own
     where x.name = $1;
     return 0;
 end
@@ -763,7 +801,8 @@ begin
     select * into m from deferred.__message_metadata_read($1, $2);
     if not m.ok then return 8; end if;
     if not deferred.__message_may($1, m.fn) then return 10; end if;
-    update deferred.__deferred_queue q set fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.rest
+    if m.fn is not null and not deferred.__account_may($1, m.fn) then return 11; end if;
+    update deferred.__deferred_queue q set fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.own
     where q.name = $1 and q.removed_at is null;
     return case when found then 0 else 1 end;
 end
@@ -896,6 +935,54 @@ begin
 end
 $$;
 comment on function deferred.__account_set(text, bytea, bytea, boolean) is 'replaces keys of an account, or has its requests refused';
+
+-- Both answer with what the account then has.
+create function deferred.__account_allow(name text, functions text[]) returns text[]
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_bad text := (select f from unnest($2) f where f is null or f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,124}\.\*$' limit 1);
+    v_all text[];
+begin
+    if v_bad is not null then
+        raise exception using errcode = '22023', message = format('invalid function name %L', left(v_bad, 200)),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"; "PREFIX.*" stands for all that begin so';
+    end if;
+    update deferred.__deferred_account a set functions = array(select distinct f from unnest(a.functions || $2) f order by f)
+    where a.name = $1 returning functions into v_all;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+    return v_all;
+end
+$$;
+comment on function deferred.__account_allow(text, text[]) is 'lets messages of an account become calls of these functions';
+
+create function deferred.__account_disallow(name text, functions text[]) returns text[]
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_had text[];
+    v_bad text;
+begin
+    select a.functions into v_had from deferred.__deferred_account a where a.name = $1 for update;
+    if not found then
+        raise exception using errcode = '42704', message = format('no account %L', left($1, 200)), hint = 'deferred account ls lists them';
+    end if;
+    -- Nobody is to believe that a right is gone which has another name.
+    select f into v_bad from unnest($2) f where f <> all (v_had) limit 1;
+    if found then
+        raise exception using errcode = '42704', message = format('account %L was not given %L', $1, left(v_bad, 200)),
+            hint = 'deferred account ls shows what it was given';
+    end if;
+    v_had := array(select f from unnest(v_had) with ordinality as h(f, n) where f <> all ($2) order by n);
+    update deferred.__deferred_account a set functions = v_had where a.name = $1;
+    return v_had;
+end
+$$;
+comment on function deferred.__account_disallow(text, text[]) is 'takes functions from an account: puts to queues that are bound to them are refused from now on';
 
 create function deferred.__account_rm(name text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp

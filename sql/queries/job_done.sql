@@ -7,8 +7,8 @@
 -- returns, locks: as job_finish.sql
 with gone as (
     delete from deferred.__deferred_hot h
-    using (select i, ($1::int8[])[i] as id, ($2::int8[])[i] as receipt from generate_series(1, cardinality($1::int8[])) i) r
-    where h.id = r.id and h.receipt = r.receipt and h.visible_at > now()
+    using unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, i)
+    where h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
     returning h.id, h.attempt, h.worker, h.receipt, r.i)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
     worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)

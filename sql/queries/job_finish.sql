@@ -12,7 +12,7 @@ with r as materialized (
         as r(id, receipt, outcome, error, exit_code, signal, start_age, end_age, plugin, wait_us, user_us, sys_us, max_rss_kb, result)),
 gone as (
     delete from deferred.__deferred_hot h using r
-    where h.id = r.id and h.receipt = r.receipt and h.visible_at > now()
+    where h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
     returning h.id, h.attempt, h.worker, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
               r.plugin, r.wait_us, r.user_us, r.sys_us, r.max_rss_kb, r.result)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, exit_code, signal, started_at, finished_at,

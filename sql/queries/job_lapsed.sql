@@ -16,9 +16,9 @@ with row as materialized (
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, started_at = null, xid = pg_current_xact_id(), visible_at = now()
-    from row r where h.id = r.id and not (r.expired or r.used_up)),
+    from row r where h.id = any (array[r.id]) and not (r.expired or r.used_up)),
 gone as (
-    delete from deferred.__deferred_hot h using row r where h.id = r.id and (r.expired or r.used_up)),
+    delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and (r.expired or r.used_up)),
 lost as (
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
     select r.id, r.attempt, 'lost', r.used_up, 'the lease ended before a result was recorded', r.started_at, r.worker, r.receipt

@@ -6,6 +6,6 @@
 -- locks: none. Index: __deferred_hot_delayed
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8, n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8
-from (select min(h.due_at) as due_at from deferred.__deferred_hot h
-      where h.due_at < timestamptz 'infinity' and h.fn is not null
-        and h.due_at >= $1::timestamptz) n
+from (select (select h.due_at from deferred.__deferred_hot h
+              where h.due_at < timestamptz 'infinity' and h.fn is not null and h.due_at >= $1::timestamptz
+              order by h.due_at limit 1) as due_at) n

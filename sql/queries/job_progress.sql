@@ -10,7 +10,7 @@ with r as materialized (
         as r(id, receipt, done, total, text, age_us)),
 row as materialized (
     select h.id, h.attempt, r.done, r.total, r.text, r.age_us
-    from r join deferred.__deferred_hot h on h.id = r.id and h.receipt = r.receipt
+    from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt
     for update of h skip locked)
 insert into deferred.__deferred_progress as p (job_id, attempt, done, total, text, reported_at)
 select h.id, h.attempt, case when h.done >= 0 then h.done end, case when h.total > 0 then h.total end, nullif(h.text, ''),

@@ -11,6 +11,6 @@ with due as materialized (
     order by h.due_at limit $1::int4 for update skip locked),
 ready as (
     update deferred.__deferred_hot h set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()
-    from due where h.id = due.id and h.due_at is not null
+    from due where h.id = any (array[due.id]) and h.due_at is not null
     returning 1)
 select count(*) from ready

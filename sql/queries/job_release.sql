@@ -7,13 +7,13 @@
 with r as materialized (
     select * from unnest($1::int8[], $2::int8[]) as r(id, receipt)),
 ours as materialized (
-    select h.id from r join deferred.__deferred_hot h on h.id = r.id and h.receipt = r.receipt),
+    select h.id from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt),
 free as materialized (
-    select h.id from r join deferred.__deferred_hot h on h.id = r.id and h.receipt = r.receipt
+    select h.id from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt
     for update of h skip locked),
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, started_at = null, attempt = h.attempt - 1, visible_at = now(), xid = pg_current_xact_id()
-    from free where h.id = free.id
+    from free where h.id = any (array[free.id])
     returning h.id)
 select o.id, o.id in (select b.id from back b) from ours o

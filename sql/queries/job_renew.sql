@@ -9,18 +9,19 @@
 --   lease. Index: primary key of __deferred_hot, __deferred_log_job
 with r as materialized (
     select * from unnest($1::int8[], $2::int8[], $3::int8[]) as r(id, receipt, lease_ms)),
-ours as materialized (
-    select h.id, h.receipt from r join deferred.__deferred_hot h on h.id = r.id and h.receipt = r.receipt and h.visible_at > now()),
 free as materialized (
-    select h.id, r.lease_ms from r join deferred.__deferred_hot h on h.id = r.id and h.receipt = r.receipt and h.visible_at > now()
+    select h.id, r.lease_ms
+    from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
     for update of h skip locked),
 renewed as (
     update deferred.__deferred_hot h
     set visible_at = greatest(h.visible_at, now() + free.lease_ms * interval '1 millisecond'), xid = pg_current_xact_id()
-    from free where h.id = free.id
+    from free where h.id = any (array[free.id])
     returning h.id, h.receipt, (extract(epoch from h.visible_at - now()) * 1000)::int8 as left_ms)
-select r.id, r.receipt, o.id is not null, n.left_ms,
-       case when o.id is null then (select l.outcome from deferred.__deferred_log l
+select n.id, n.receipt, true, n.left_ms, null from renewed n
+union all
+select r.id, r.receipt, h.id is not null, null,
+       case when h.id is null then (select l.outcome from deferred.__deferred_log l
                                     where l.job_id = r.id and l.receipt = r.receipt order by l.finished_at desc limit 1) end
-from r left join ours o on o.id = r.id and o.receipt = r.receipt
-       left join renewed n on n.id = r.id and n.receipt = r.receipt
+from r left join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
+where (r.id, r.receipt) not in (select n.id, n.receipt from renewed n)

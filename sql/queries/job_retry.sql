@@ -12,7 +12,7 @@ back as (
         due_at = case when r.delay_ms > 0 then now() + r.delay_ms * interval '1 millisecond' end,
         visible_at = now() + r.delay_ms * interval '1 millisecond'
     from r
-    where h.id = r.id and h.receipt = r.receipt and h.visible_at > now()
+    where h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
     returning h.id, h.attempt, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
               r.plugin, r.wait_us, r.user_us, r.sys_us, r.max_rss_kb, r.result)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, exit_code, signal, started_at, finished_at,

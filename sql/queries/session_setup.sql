@@ -4,6 +4,9 @@
 -- no sequential scans or hash joins: right after the table was emptied or filled the planner's
 -- statistics are wrong, and the index paths are the right ones at any size; no sorts, or an index that
 -- does not hold the order may look as good as the one that does (165 ms a claim instead of 4).
+-- And no join to the hot table by "h.id = r.id", but by "h.id = any (array[r.id])", which says the same and can be done one way only: each
+-- r looked up by the index. With the first the planner may as well walk the whole index and compare each of its rows with all r,
+-- and does where it believes the table to have few rows, or few that are claimed: 146 us a job instead of 26.
 -- $1 statement timeout in milliseconds, text
 -- returns one row, ignored
 select set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),

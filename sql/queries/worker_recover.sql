@@ -12,20 +12,20 @@ with dead as (
           where x.instance = $1::text and x.ended_at is null and x.id <> $2::int8 for update) old
     where w.id = old.id
     returning w.id, old.held),
+held as materialized (
+    select i.id, dead.id as worker from dead cross join lateral unnest(dead.held) as i(id)),
 row as materialized (
     select h.id, h.fn, h.attempt, h.receipt, h.worker, h.started_at,
-           h.attempt - h.attempt_base >= coalesce(d.max_attempts, q.max_attempts, $4::int4) as final
-    from dead cross join lateral unnest(dead.held) as i(id)
-    join deferred.__deferred_hot h on h.id = i.id and h.worker = dead.id
-    join deferred.__deferred d on d.id = h.id
-    left join deferred.__deferred_queue q on q.name = h.queue
+           h.attempt - h.attempt_base >= coalesce((select d.max_attempts from deferred.__deferred d where d.id = h.id),
+               (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), $4::int4) as final
+    from held i join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.worker = i.worker
     for update of h skip locked),
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, started_at = null, visible_at = now(), xid = pg_current_xact_id()
-    from row where h.id = row.id and not row.final),
+    from row where h.id = any (array[row.id]) and not row.final),
 gone as (
-    delete from deferred.__deferred_hot h using row where h.id = row.id and row.final),
+    delete from deferred.__deferred_hot h using row where h.id = any (array[row.id]) and row.final),
 log as (
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
     select row.id, row.attempt, $3::text, row.final,

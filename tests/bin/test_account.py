@@ -80,10 +80,34 @@ def test_ls_names_accounts_their_state_and_the_age_of_their_keys(accounts):
     account(accounts, "disable", "zoo")
     rows = json.loads(account(accounts, "ls", "--json"))
     assert [(r["account"], r["enabled"]) for r in rows] == [("acct", True), ("zoo", False)]
-    assert set(rows[0]) == {"account", "enabled", "created_at", "key1_since", "key2_since"}
-    assert re.match(r"ACCOUNT +STATE +ADDED +KEY 1 OF +KEY 2 OF\nacct +enabled .*\nzoo +disabled ", account(accounts, "ls"))
+    assert set(rows[0]) == {"account", "enabled", "created_at", "key1_since", "key2_since", "functions"}
+    assert re.match(r"ACCOUNT +STATE +ADDED +KEY 1 OF +KEY 2 OF +FUNCTIONS\nacct +enabled .*\nzoo +disabled ", account(accounts, "ls"))
     account(accounts, "enable", "zoo")
     assert accounts.sql("select name, enabled from deferred.__deferred_account order by 1") == [("acct", True), ("zoo", True)]
+
+
+def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
+    add(accounts, "acct")
+    add(accounts, "other")
+    functions = lambda: [r["functions"] for r in json.loads(account(accounts, "ls", "--json"))]  # noqa: E731
+    assert functions() == [[], []]
+    assert json.loads(account(accounts, "allow", "acct", "resize", "mail.*", "resize", "--json")) == {"account": "acct", "functions": ["mail.*", "resize"]}
+    assert account(accounts, "allow", "acct", "echo") == ""
+    assert functions() == [["echo", "mail.*", "resize"], []]
+    assert re.search(r"(?m)^acct .* echo mail\.\* resize$", account(accounts, "ls"))
+    # What is misspelt takes nothing away, and says so.
+    account(accounts, "disallow", "acct", "echo", "mail.send", code=NOT_DONE, says=["account 'acct' was not given 'mail.send'", "deferred account ls"])
+    assert functions() == [["echo", "mail.*", "resize"], []]
+    assert json.loads(account(accounts, "disallow", "acct", "mail.*", "echo", "--json")) == {"account": "acct", "functions": ["resize"]}
+    for bad in ("*", "a b", "1x", "mail*", "a'); drop table x; --", "", "x" * 128):
+        account(accounts, "allow", "acct", bad, code=DATA, says=["invalid function name", "PREFIX.*"])
+    account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=["no account 'nobody'"])
+    account(accounts, "disallow", "nobody", "echo", code=NOT_DONE, says=["no account 'nobody'"])
+    assert functions() == [["resize"], []]
+    # Who gets the name later does not get the rights.
+    account(accounts, "rm", "acct")
+    add(accounts, "acct")
+    assert functions() == [[], []]
 
 
 def test_rotate_replaces_one_key_and_leaves_the_other(accounts):
@@ -156,13 +180,14 @@ def test_an_account_is_added_once_and_removed_once(accounts):
 
 
 @pytest.mark.parametrize("args, says", [
-    ((), "one of add, ls, rotate, enable, disable and rm is wanted"), (("sell", "acct"), '"sell" is none of'), (("add",), "no account given"), (("rm",), "no account given"),
+    ((), "one of add, ls, rotate, enable, disable, allow, disallow and rm is wanted"), (("sell", "acct"), '"sell" is none of'), (("add",), "no account given"), (("rm",), "no account given"),
     (("add", "a", "b"), 'unexpected argument "b"'), (("ls", "acct"), 'unexpected argument "acct"'), (("add", "ab"), "3 to 24"),
     (("add", "a" * 25), "3 to 24"), (("add", "Acct"), "3 to 24"), (("add", "a-ct"), "3 to 24"), (("rotate", "acct"), "--key 1 or --key 2"),
     (("rotate", "acct", "--key", "3"), "from 1 to 2"), (("add", "acct", "--key", "1"), "--key goes with rotate"),
     (("rotate", "acct", "--key", "1", "--keys", "-"), "does not take --keys"), (("ls", "--endpoint", "http://h"), "does not take --endpoint"),
     (("add", "acct", "--endpoint", "ftp://h"), "is no address"), (("add", "acct", "--endpoint", "http://"), "is no address"),
-    (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is no address"),
+    (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is no address"), (("allow", "acct"), "no function given"), (("disallow", "acct"), "no function given"),
+    (("allow",), "no account given"), (("allow", "acct", "f", "--keys", "-"), "does not take --keys"),
 ])
 def test_wrong_usage_is_told(accounts, args, says):
     account(accounts, *args, code=USAGE, says=[says, 'Try "deferred account --help".'])
@@ -184,6 +209,8 @@ def test_accounts_are_for_owners_and_the_front_reads_them(accounts):
         account(accounts, "ls", env=env)
         account(accounts, "rm", "acct", code=NOPERM, env=env)
         account(accounts, "rotate", "acct", "--key", "1", code=NOPERM, env=env)
+        account(accounts, "allow", "acct", "echo", code=NOPERM, env=env)
+        account(accounts, "disallow", "acct", "echo", code=NOPERM, env=env)
         with psycopg2.connect(env["DEFERRED_DB"]) as c, pytest.raises(psycopg2.errors.InsufficientPrivilege):
             c.cursor().execute("select * from deferred.__deferred_account")
     finally:

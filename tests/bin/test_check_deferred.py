@@ -11,7 +11,7 @@ import time
 import pytest
 
 import pg
-from harness import SAN, ledger, read_record, wait_for
+from harness import SAN, ledger, read_record, unforeseeable, wait_for
 
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z check_deferred\[\d+\] (error|warning|info|debug): .+$")
 
@@ -204,6 +204,24 @@ def test_a_function_decides_its_outcome(db):
     ledger(db)
 
 
+@pytest.mark.parametrize("ms", [2**63 - 1, 2**62, 400 * 86_400_000])
+def test_no_function_puts_its_job_off_for_more_than_a_year(db, ms):
+    job = db.defer("fail", '{"retry_after_ms": %d}' % ms)
+    check(db)
+    assert db.log(job) == [(1, "failed")]
+    assert 364 < db.one("select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot where id = %s", job) <= 365
+    ledger(db)
+
+
+def test_no_receipt_can_be_foretold(db):
+    """Whoever knows it can end the job: nothing of it follows from the clock, the seed or the one before."""
+    db.sql("select deferred.defer('noop') from generate_series(1, 64)")
+    for _ in range(2):
+        check(db, "--cnt", "32", "--batch", "1", "--seed", "7")
+    assert unforeseeable([r[0] for r in db.sql("select receipt from deferred.__deferred_log")])
+    ledger(db)
+
+
 def test_higher_priorities_go_first_and_queues_are_kept_apart(db):
     low, high = db.defer("noop", priority=-5), db.defer("noop", priority=7)
     mail, other = db.defer("noop", queue="mail"), db.defer("noop", queue="other", priority=100)
@@ -282,7 +300,10 @@ def test_an_attempt_leaves_its_figures_in_the_log(db):
     assert 90_000 <= run_us < 5_000_000 and wait_us >= 0 and rss > 500
     assert plugin.startswith("sample ") and final and receipt is not None
     assert 0.09 <= (finished - started).total_seconds() < 5
-    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(db.pidfile) + "#[0-9]+@[0-9a-f]{8}$", worker)
+    with open("/proc/sys/kernel/random/boot_id") as f:
+        boot = f.read().strip()
+    st = os.stat(db.pidfile)
+    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(f"{db.pidfile}#{st.st_dev}.{st.st_ino}@{boot}") + "$", worker)
     ledger(db)
 
 

@@ -52,6 +52,7 @@ def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferre
     f = front.Front(db)
     command = re.search(r"(?m)^deferred account add .*?(?=\s+#)", shell)[0].replace("10001", str(f.port)).split()
     said = db.run(command).stdout
+    assert db.run(re.search(r"(?m)^deferred account allow .*?(?=\s+#)", shell)[0].split()).returncode == 0
     env = {"QUEUES": re.search(r"connection string: (.*)", said)[1]}
     scripts = front.Node(db)
 

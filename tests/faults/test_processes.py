@@ -6,6 +6,7 @@ P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, wh
 import contextlib
 import fcntl
 import os
+import pwd
 import re
 import resource
 import shutil
@@ -314,6 +315,18 @@ def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db):
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p16_an_answer_that_did_not_arrive_whole_is_no_success(db, isolate):
+    db.plugins("unruly")
+    job = db.defer("swallow_answer", max_attempts=1)
+    check(db, f"--isolate={isolate}")
+    (outcome, result, error), = db.sql("select outcome, result, error from deferred.__deferred_log where job_id = %s", job)
+    assert (outcome, result) == ("failed", None)
+    assert error.startswith({"child": "the answer of the function did not arrive whole",
+                             "job": "the function wrote into, or closed, a descriptor that is not its own"}[isolate])
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     db.plugins("unruly")
     pidfile = os.path.join(db.dir, "survivor")
@@ -526,6 +539,62 @@ def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
         assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
     run.signal(signal.SIGTERM)
     run.wait(20)
+    ledger(db)
+
+
+def status_of(pid):
+    """What the kernel says of a process: name to words."""
+    with open(f"/proc/{pid}/status") as f:
+        return {name: value.split() for name, _, value in (line.partition(":") for line in f)}
+
+
+def status_of_a_program(db, *args, **kw):
+    """The same of a program that a function has started, and of the runner."""
+    db.config('function "outside" { command = {"/bin/sleep", "60"} }\n')
+    db.defer("outside")
+    run = db.spawn(["check_deferred", "--grace", "100ms", *args], **kw)
+    found = wait_for(lambda: [s for s in map(status_of, db.orphans()) if s["Name"] == ["sleep"]], 20, "it runs")
+    found += [status_of(pid) for pid in pg.children_of(run.pid)]
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+    return found
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_a_function_gains_no_rights_by_a_program_that_it_starts(db, isolate):
+    """Set-user-id programs stay without effect."""
+    assert [s["NoNewPrivs"] for s in status_of_a_program(db, f"--isolate={isolate}")] == [["1"], ["1"]]
+
+
+if ROOT:
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_functions_of_another_user_have_nothing_of_ours(db, isolate):
+        """Neither the user nor the group nor the further groups check_deferred was started with."""
+        os.chmod(db.dir, 0o711)
+        nobody = pwd.getpwnam("nobody")
+        for status in status_of_a_program(db, "--user", "nobody", f"--isolate={isolate}", extra_groups=[0, 4, 24]):
+            assert status["Uid"] == [str(nobody.pw_uid)] * 4 and status["Gid"] == [str(nobody.pw_gid)] * 4
+            assert {int(g) for g in status["Groups"]} == set(os.getgrouplist("nobody", nobody.pw_gid))
+            assert int(status["CapPrm"][0], 16) == int(status["CapEff"][0], 16) == 0
+
+
+# Root may look everywhere, unless it gives these rights away; one is needed to come to the socket of the server.
+UNPRIVILEGED = ["setpriv", "--bounding-set=-all,+dac_override", "--inh-caps=-all", "--"] if ROOT else []
+
+
+def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db):
+    """Its environment lies there too, and the kernel guards both in the same way."""
+    script = os.path.join(db.dir, "look")
+    with open(script, "w") as f:
+        f.write('runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat); tr "\\0" " " < /proc/$(eval echo \\$$1)/environ\n')
+    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("runner", "parent")))
+    jobs = {who: db.defer(who, max_attempts=1) for who in ("runner", "parent")}
+    run = db.spawn([*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"})
+    assert run.wait(30) == 0, run.output()
+    said = {who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job) for who, job in jobs.items()}
+    assert "DEFERRED_INSTANCE=" in said["runner"], said  # what is tried can be done
+    assert "Permission denied" in said["parent"] and "s3cret" not in said["parent"], said
     ledger(db)
 
 

@@ -207,9 +207,9 @@ class OwnServer(Db):
 
     count = 0
 
-    def __init__(self, settings=None):
+    def __init__(self, settings=None, server_env=None):
         OwnServer.count += 1
-        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings)
+        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings, server_env=server_env)
         cluster.start().create_db("own")
         prepare(cluster, "own")
         super().__init__(cluster, "own")
@@ -250,3 +250,11 @@ def read_record(path):
         return []
     with open(path) as f:
         return [(w[0], int(w[1]), int(w[2]), int(w[3])) for w in (line.split() for line in f)]
+
+
+def unforeseeable(numbers):
+    """Do these, of 64 bits, look as if drawn? All differ, and each bit is sometimes set and sometimes not, also from each to the next."""
+    def both(values):
+        return all({v >> bit & 1 for v in values} == {0, 1} for bit in range(64))
+    assert len(numbers) >= 50  # of so many, drawn, it is not so once in 10^13 times
+    return len(set(numbers)) == len(numbers) and both(numbers) and both([b - a for a, b in zip(numbers, numbers[1:])])

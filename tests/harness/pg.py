@@ -71,9 +71,9 @@ def as_server(args):
     return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups", "--"] + args
 
 
-def call(args, **kw):
+def call(args, more_env=None, **kw):
     """Run a program of PostgreSQL, free of the caller's PG* variables. Raises with what it said."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "LANGUAGE"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PG") and k != "LANGUAGE"} | (more_env or {})
     env["LC_ALL"] = "C.UTF-8"
     # An output that stays open in the server would be waited for: a file is not.
     with tempfile.TemporaryFile("w+") as said:
@@ -132,7 +132,8 @@ def copy(src, dst):
 class Cluster:
     """A server in a folder of its own. start() and stop() may be called again and again."""
 
-    def __init__(self, folder, durable=False, settings=None):
+    def __init__(self, folder, durable=False, settings=None, server_env=None):
+        self.server_env = server_env
         self.folder = os.path.abspath(folder)
         self.data = os.path.join(self.folder, "data")
         self.log = os.path.join(self.folder, "log")
@@ -175,7 +176,7 @@ class Cluster:
         if self.pid():
             return self
         try:
-            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]))
+            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]), self.server_env)
         except PgError as e:
             with contextlib.suppress(OSError), open(self.log) as f:
                 raise PgError(f"{e}{''.join(f.readlines()[-20:])}") from None
@@ -267,7 +268,16 @@ def sweep(root):
         if pid not in above:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+    unmount_below(root)
     shutil.rmtree(root, ignore_errors=True)
+
+
+def unmount_below(root):
+    with open("/proc/self/mounts") as f:
+        places = [line.split()[1] for line in f]
+    for place in places:
+        if place.startswith(root + "/"):
+            subprocess.run(["umount", "-l", place], stdin=subprocess.DEVNULL)
 
 
 def processes_with(name, text):

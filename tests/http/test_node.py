@@ -82,6 +82,7 @@ def f(db):
 
 def test_what_node_puts_a_plugin_runs(db, f, scripts):
     """In a queue with a bound function, by the metadata of the queue or by an operator's command."""
+    assert db.run(["deferred", "account", "allow", f.ACCOUNT, "echo"]).returncode == 0
     scripts.worker(f, "create", "by-metadata", '{"deferred_function": "echo"}')
     scripts.worker(f, "create", "by-command", "{}")
     assert db.run(["deferred", "queue", "set", QUEUE + "by-command", "--function", "echo"]).returncode == 0

@@ -411,6 +411,7 @@ def test_what_c_and_sql_deferred_is_read_and_what_is_put_here_is_a_job(f, c, db)
 
 def test_messages_of_a_queue_with_a_function_are_calls_of_it(c, db):
     """Deferred in any language, run by a plugin written in C."""
+    assert db.run(["deferred", "account", "allow", c.account, "echo"]).returncode == 0
     c.create("calls", deferred_function="echo")
     assert c.call("GET", "/calls?comp=metadata").header("x-ms-meta-deferred_function") == "echo"
     c.put("calls", '{"to": "a@example.org"}')

@@ -542,6 +542,33 @@ static void very_many_calls_go_by_copy_for_the_owner(void **state)
 	deferred_close(d);
 }
 
+/* What COPY found wrong is said only when it ends. */
+static void what_copy_refuses_at_its_end_is_an_error(void **state)
+{
+	const struct deferred_call_spec refused = { .fn = "refused" };
+	struct deferred *d = open_at(conninfo);
+	PGconn *conn = connect_to(conninfo);
+	struct batch b = batch_new(6000);
+	struct deferred_error err;
+
+	(void)state;
+	run_on(db, "alter table deferred.__deferred_hot add constraint refused check (fn <> 'refused')");
+	b.calls[5990] = refused;
+	assert_int_equal(deferred_defer_many(d, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "23514");
+	run_on(conn, "begin");
+	assert_int_equal(deferred_defer_many_conn(conn, b.calls, 6000, b.ids, &err), DEFERRED_EDB);
+	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
+	run_on(conn, "rollback");
+	run_on(db, "alter table deferred.__deferred_hot drop constraint refused");
+	assert_int_equal(jobs() + hot_jobs(), 0);
+	/* The connection is of use afterwards. */
+	assert_ok(deferred_defer_many(d, b.calls, 5000, b.ids, &err), &err);
+	batch_free(&b);
+	PQfinish(conn);
+	deferred_close(d);
+}
+
 static void very_many_calls_go_in_several_statements_for_a_producer(void **state)
 {
 	struct deferred *d = open_as("deferred_producer");
@@ -1202,22 +1229,29 @@ static int64_t claimed(int64_t receipt)
 	return id;
 }
 
+/* What its function is told. */
+static int64_t token_of_claim(int64_t id)
+{
+	return strtoll(value_on(db, "select deferred.__token(id, receipt, worker) from deferred.__deferred_hot where id = %lld", (long long)id),
+		       NULL, 10);
+}
+
 static void a_job_finishes_in_the_callers_transaction(void **state)
 {
 	PGconn *conn = connect_to(conninfo);
 	struct deferred_error err;
-	int64_t id = claimed(-5);
+	int64_t id = claimed(-5), token = token_of_claim(id);
 
 	(void)state;
 	run_on(conn, "begin");
-	assert_ok(deferred_extend_conn(conn, id, -5, 1000, &err), &err);
-	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", &err), &err);
+	assert_ok(deferred_extend_conn(conn, id, token, 1000, &err), &err);
+	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", &err), &err);
 	assert_int_equal(hot_jobs(), 1);
 	run_on(conn, "rollback");
 	assert_int_equal(hot_jobs(), 1);
-	assert_ok(deferred_extend_conn(conn, id, -5, INT64_C(604800000), NULL), &err);
+	assert_ok(deferred_extend_conn(conn, id, token, INT64_C(604800000), NULL), &err);
 	assert_string_equal(value_on(db, "select visible_at > now() + interval '6 days' from deferred.__deferred_hot"), "t");
-	assert_ok(deferred_finish_conn(conn, id, -5, "d\xc3\xb6ne", NULL), &err);
+	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", NULL), &err);
 	assert_int_equal(hot_jobs(), 0);
 	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"), "ok1d\xc3\xb6ne");
 	PQfinish(conn);
@@ -1227,20 +1261,20 @@ static void a_claim_that_is_not_valid_is_stale_and_spoils_the_transaction(void *
 {
 	PGconn *conn = connect_to(conninfo);
 	struct deferred_error err;
-	int64_t id = claimed(5);
+	int64_t id = claimed(5), token = token_of_claim(id);
 
 	(void)state;
 	run_on(conn, "begin");
-	assert_int_equal(deferred_finish_conn(conn, id, 6, NULL, &err), DEFERRED_ESTALE);
+	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_ESTALE);
 	assert_int_equal(err.code, DEFERRED_ESTALE);
 	assert_string_equal(err.sqlstate, "55000");
 	assert_non_null(strstr(err.message, "it was claimed again"));
 	assert_non_null(strstr(err.hint, "roll back"));
 	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
-	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_EDB);
+	assert_int_equal(deferred_finish_conn(conn, id, token, NULL, &err), DEFERRED_EDB);
 	assert_string_equal(err.sqlstate, "25P02");
 	run_on(conn, "rollback");
-	assert_int_equal(deferred_extend_conn(conn, id, 6, 1, &err), DEFERRED_ESTALE);
+	assert_int_equal(deferred_extend_conn(conn, id, token ^ 1, 1, &err), DEFERRED_ESTALE);
 	assert_int_equal(hot_jobs(), 1);
 	PQfinish(conn);
 	assert_string_equal(deferred_strerror(DEFERRED_ESTALE), "the claim is not valid any more");
@@ -1342,6 +1376,7 @@ int main(void)
 		TEST(a_key_in_use_skips_refuses_or_replaces),
 		TEST(many_calls_go_in_one_statement),
 		TEST(very_many_calls_go_by_copy_for_the_owner),
+		TEST(what_copy_refuses_at_its_end_is_an_error),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(one_bad_call_in_the_middle_stores_none),

@@ -308,6 +308,19 @@ static void what_is_no_plugin_is_refused_and_the_rest_is_loaded(void **state)
 	plugin_set_free(set);
 }
 
+/* dlsym() finds it in what the plugin was linked with. */
+static void a_table_of_a_library_the_plugin_was_linked_with_is_not_its_own(void **state)
+{
+	struct plugin_set *set;
+
+	(void)state;
+	put("tests/plugins/borrowed", "borrowed.so");
+	set = load();
+	assert_refused("borrowed.so: no plugin: it does not export deferred_plugin");
+	assert_null(plugin_find(set, "noop"));
+	plugin_set_free(set);
+}
+
 static void a_file_can_be_passed_over_before_it_is_loaded(void **state)
 {
 	struct plugin_set *set;
@@ -472,6 +485,7 @@ int main(void)
 		TEST(a_relative_folder_and_a_linked_folder_are_followed),
 		TEST(nothing_stays_open_after_the_set_is_freed),
 		TEST(what_is_no_plugin_is_refused_and_the_rest_is_loaded),
+		TEST(a_table_of_a_library_the_plugin_was_linked_with_is_not_its_own),
 		TEST(a_file_can_be_passed_over_before_it_is_loaded),
 		TEST(a_function_of_two_plugins_names_both_files),
 		TEST(a_copy_beside_the_original_names_both_files),

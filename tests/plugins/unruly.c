@@ -227,6 +227,15 @@ static int junk_on_fds(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Begins a message to the host that never comes to its end, in front of its answer. */
+static int swallow_answer(const struct deferred_call *call)
+{
+	const struct { uint32_t len; uint16_t type, slot; } head = { .len = 1 << 20 };
+
+	call->host->result(call, "the answer", 10);
+	return write(3, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
+}
+
 /* ---- talks ------------------------------------------------------------------------------------ */
 
 static int print(const struct deferred_call *call)
@@ -431,6 +440,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "count_fds", .run = count_fds },
 	{ .name = "close_all_fds", .run = close_all_fds },
 	{ .name = "junk_on_fds", .run = junk_on_fds },
+	{ .name = "swallow_answer", .run = swallow_answer },
 	{ .name = "print", .run = print },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },

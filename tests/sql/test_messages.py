@@ -10,9 +10,9 @@ import psycopg2
 import psycopg2.extras
 import pytest
 
-from harness import ledger, wait_for
+from harness import ledger, unforeseeable, wait_for
 
-OK, NO_QUEUE, NO_MESSAGE, STALE, FULL, EXISTS, SAME, BEING_DELETED, BAD_METADATA, TOO_LARGE, FORBIDDEN = range(11)
+OK, NO_QUEUE, NO_MESSAGE, STALE, FULL, EXISTS, SAME, BEING_DELETED, BAD_METADATA, TOO_LARGE, FORBIDDEN, NOT_GIVEN = range(12)
 Q = "acct.q"
 
 
@@ -229,6 +229,15 @@ def test_no_made_up_receipt_is_taken(db, c):
     assert c.deletes((Q, job, 0)) == [STALE] and c.deletes(("acct.none", job, 0)) == [NO_QUEUE]
 
 
+def test_no_receipt_can_be_foretold(c):
+    """Neither that of a put nor of a get nor of an update."""
+    puts = c.puts(*[(Q, "x", 0, 0)] * 60)
+    gets = c.get(60)
+    updates = c.updates(*[(Q, m["id"], m["receipt"], 30, None) for m in gets])
+    for answers in (puts, gets, updates):
+        assert unforeseeable([a["receipt"] for a in answers])
+
+
 def test_a_message_is_reached_by_its_own_queue_only(db, c):
     c.create("acct.other")
     put = c.put()
@@ -396,9 +405,16 @@ def test_a_limit_that_was_set_later_counts_released_attempts_too(db, c):
     assert len(c.get()) == 1
 
 
+def give(db, *functions):
+    """The account that the queues here belong to, and what it may call."""
+    db.sql("""insert into deferred.__deferred_account (name, key1, key2, functions) values ('acct', '', '', %s)
+              on conflict (name) do update set functions = excluded.functions""", list(functions))
+
+
 # ---------------------------------------------------------------- queues with a function
 
 def test_messages_of_a_queue_with_a_function_are_calls_that_check_deferred_runs(db, c):
+    give(db, "echo")
     assert c.create("acct.calls", deferred_function="echo") == OK
     assert db.one("select fn from deferred.__deferred_queue where name = 'acct.calls'") == "echo"
     texts = ['{"a": [1, 2.50, 1]}', "[1]", "plain", '{"a": ', "5", "", ' {"b":1} ', '"quoted"', "[" * 600 + "]" * 600]
@@ -414,6 +430,7 @@ def test_messages_of_a_queue_with_a_function_are_calls_that_check_deferred_runs(
 
 
 def test_a_put_receipt_of_a_call_is_good_until_a_worker_takes_it(db, c):
+    give(db, "noop")
     c.create("acct.calls", deferred_function="noop")
     a, b, d = (c.put("{}", queue="acct.calls", visibility_s=v) for v in (0, 60, 0))
     assert c.delete(a, queue="acct.calls") == OK
@@ -430,6 +447,7 @@ def test_a_put_receipt_of_a_call_is_good_until_a_worker_takes_it(db, c):
 
 
 def test_a_put_of_a_call_wakes_a_sleeping_service_and_a_message_does_not(db, c):
+    give(db, "noop")
     c.create("acct.calls", deferred_function="noop")
     service = db.spawn(["check_deferred", "--loop", "--listen", "--interval-floor", "1h", "--interval-ceiling", "1h"])
     wait_for(lambda: db.one("select count(*) from pg_locks where locktype = 'advisory' and objid = hashtext('*')::bigint & 4294967295 and granted") > 0,
@@ -580,17 +598,25 @@ def test_a_queue_is_created_once_and_compared_by_its_metadata(c):
 def test_metadata_are_replaced_and_bind_a_function(db, c):
     set_ = lambda **m: c.ask("select deferred.__message_queue_metadata(%s, %s) as status", Q, json.dumps(m))[0]["status"]
     settings = lambda: db.sql("select fn, max_dequeue, metadata::text from deferred.__deferred_queue where name = %s", Q)[0]
+    give(db, "send_mail", "noop")
     assert set_(A="1", Deferred_Function="send_mail", DEFERRED_MAX_DEQUEUE="5") == OK
-    assert settings()[:2] == ("send_mail", 5) and json.loads(settings()[2]) == {"A": "1"}
-    assert c.metadata() == {"A": "1", "deferred_function": "send_mail", "deferred_max_dequeue": "5"}
+    assert settings()[:2] == ("send_mail", 5)
+    assert c.metadata() == {"A": "1", "Deferred_Function": "send_mail", "DEFERRED_MAX_DEQUEUE": "5"}
     assert c.create(Q, {"a": "1", "DEFERRED_FUNCTION": "send_mail", "deferred_max_dequeue": "5"}) == SAME
+    assert c.create(Q, {"a": "1", "deferredfunction": "send_mail", "deferredMaxDequeue": "5"}) == SAME
+    assert c.create(Q, {"a": "1", "deferredfunction": "noop", "deferredMaxDequeue": "5"}) == EXISTS
+    assert c.create(Q, {"a": "1", "deferredfunction": "send_mail"}) == EXISTS
+    assert set_(deferredfunction="noop", DeferredMaxDequeue="7") == OK and settings()[:2] == ("noop", 7)
+    assert c.metadata() == {"deferredfunction": "noop", "DeferredMaxDequeue": "7"}
+    assert set_(A="1", deferred_function="send_mail", deferred_max_dequeue="5") == OK
     for bad in ({"deferred_function": "1x"}, {"deferred_function": "a b"}, {"deferred_function": "x" * 128}, {"deferred_max_dequeue": "0"},
-                {"deferred_max_dequeue": "1001"}, {"deferred_max_dequeue": "x"}, {"deferred_max_dequeue": "-1"}, {"deferred_max_dequeue": "99999999999"}):
+                {"deferred_max_dequeue": "1001"}, {"deferred_max_dequeue": "x"}, {"deferred_max_dequeue": "-1"}, {"deferred_max_dequeue": "99999999999"},
+                {"deferred_function": "noop", "deferredfunction": "noop"}, {"deferredmaxdequeue": "0"}, {"deferredfunction": "a b"}):
         assert set_(**bad) == BAD_METADATA and c.create("acct.bad", bad) == BAD_METADATA
     assert settings()[:2] == ("send_mail", 5)
     assert set_(deferred_function="") == OK and settings()[:2] == (None, None) and c.metadata() == {}
     db.run(["deferred", "queue", "set", Q, "--function", "noop", "--max-dequeue", "3", "--metadata", '{"x": {"y": 1}, "z": null, "t": "u"}'])
-    assert c.metadata() == {"x": '{"y": 1}', "t": "u", "deferred_function": "noop", "deferred_max_dequeue": "3"}
+    assert c.metadata() == {"x": '{"y": 1}', "t": "u", "deferredfunction": "noop", "deferredmaxdequeue": "3"}
     assert c.ask("select deferred.__message_queue_metadata('acct.none', '{}') as status")[0]["status"] == NO_QUEUE
     assert c.create("acct." + "x" * 57, deferred_max_dequeue="3") == BAD_METADATA and c.create("acct." + "x" * 56, deferred_max_dequeue="3") == OK
 
@@ -641,6 +667,7 @@ def test_queues_are_listed_by_pages_in_byte_order(db, c):
 
 
 def test_a_removed_queue_is_gone_and_empty_when_it_is_made_again(db, c):
+    give(db, "noop")
     db.sql("select deferred.__queue_set(%s, '{\"ttl_ms\": 5000, \"fn\": \"noop\", \"max_dequeue\": 3}')", Q)
     calls = [c.put("{}")["id"], db.defer("noop", queue=Q, delay="1h"), db.defer("noop", queue=Q, concurrency_key="k"),
              db.one("""select deferred.defer(null, '1', '{"queue": "acct.q"}')""")]
@@ -813,6 +840,7 @@ def test_the_role_of_the_front_calls_functions_and_reaches_no_table(db, consumer
 def test_limits_of_the_role_of_the_front_hold(db, consumer, c):
     db.sql("create role narrow_login login in role deferred_http")
     try:
+        give(db, "send_mail", "noop")
         c.create("acct.mail", deferred_function="send_mail")
         db.sql("""insert into deferred.__deferred_grant (role, queue, fn) values ('narrow_login', 'acct.q', null), ('narrow_login', null, 'send_mail')""")
         narrow = consumer(user="narrow_login")

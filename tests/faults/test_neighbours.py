@@ -1,0 +1,60 @@
+"""Functions with a connection of their own that mean harm to the jobs of others: those that were claimed with theirs."""
+
+import hashlib
+import os
+import struct
+
+import pytest
+
+from harness import ledger
+
+JOBS = 20
+
+
+def token(receipt, job):
+    """What a function is told of its claim, computed a third time: SQL and C have their own."""
+    return struct.unpack(">q", hashlib.sha256(struct.pack(">qq", receipt, job)).digest()[:8])[0]
+
+
+@pytest.fixture
+def producer(db):
+    name = f"producer_{os.getpid()}"
+    db.sql(f"drop role if exists {name}")
+    db.sql(f"create role {name} login in role deferred_producer")
+    db.plugins("neighbour")
+    db.config(f'settings "neighbour" {{ conninfo = "{db.conninfo} user={name}" }}\n')
+    yield name
+    db.sql(f"drop role {name}")
+
+
+@pytest.mark.parametrize("fn", ["greedy", "greedy_apart"])
+@pytest.mark.parametrize("runners", ["1", "3"])
+def test_a_function_acts_on_its_own_job_alone(db, producer, fn, runners):
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'priority', 1)) from generate_series(1, 2000)))")
+    jobs = [db.defer(fn) for _ in range(JOBS)]  # after many quick ones, for then batches are large
+    done = db.run(["check_deferred", "--cnt", "0", "--runners", runners])
+    assert done.returncode == 0, done.stderr
+    assert db.one("select count(distinct receipt) from deferred.__deferred_log where job_id = any(%s)", jobs) < JOBS, "some were claimed together"
+    assert db.sql("select job_id, outcome, result from deferred.__deferred_log where job_id = any(%s) order by 1", jobs) == [(j, "ok", "took 0") for j in jobs]
+    ledger(db)
+
+
+def test_a_command_is_told_what_is_good_for_its_job_alone(db):
+    db.plugins()
+    db.config('function "tell" { command = {"/bin/sh", "-c", "env"} }\n')
+    jobs = [db.defer("tell") for _ in range(3)]
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    rows = db.sql("select job_id, receipt, result, deferred.__token(job_id, receipt, worker) from deferred.__deferred_log order by 1")
+    assert [r[0] for r in rows] == jobs
+    for job, receipt, result, told in rows:
+        assert told == token(receipt, job)
+        assert f"DEFERRED_JOB_RECEIPT={told}" in result.split("\n")
+        assert str(receipt) not in result
+
+
+def test_tokens_of_all_kinds_of_numbers_are_those_of_sql(db):
+    numbers = [0, 1, -1, 255, 256, 2**31, -2**31, 2**63 - 1, -2**63, 4711, -4711]
+    for receipt in numbers:
+        for job in numbers:
+            assert db.one("select deferred.__token(%s, %s, 1)", job, receipt) == token(receipt, job)
+    assert db.one("select deferred.__token(5, 4711, null)") == 4711, "of a message that a consumer holds the receipt itself"
