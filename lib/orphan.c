@@ -83,14 +83,16 @@ void orphan_sweep(const pid_t *known, size_t known_len)
 	}
 }
 
-static bool has_cookie(const char *pid, const char *cookie)
+/* Is it in the environment, or in the arguments, which a runner has it in too? Of what keeps others of its user from looking into
+ * it only the latter can be read. file: of the two. */
+static bool has_cookie(const char *pid, const char *file, const char *cookie)
 {
 	char path[64], buf[65536];
 	size_t cookie_len = strlen(cookie) + 1;
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+	snprintf(path, sizeof(path), "/proc/%.20s/%s", pid, file);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -124,7 +126,7 @@ void orphan_sweep_instance(const char *instance)
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (fd < 0)
 			continue;
-		if (has_cookie(e->d_name, cookie))
+		if (has_cookie(e->d_name, "environ", cookie) || has_cookie(e->d_name, "cmdline", cookie))
 			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 		close(fd);
 	}

@@ -19,8 +19,6 @@
 #define CONNECTION_BYTES (32 * 1024)
 /* The rest of a body that is too large is read, up to this, so that the client comes to see the answer. */
 #define DRAIN_MAX (8 * 1024 * 1024)
-/* All bodies that are being received, together. */
-#define BODIES_MAX (128 * 1024 * 1024)
 #define NO_DEADLINE UINT64_MAX
 
 /* One socket. The time is judged by server_tick(), in another thread. */
@@ -41,7 +39,8 @@ struct server {
 	atomic_bool closing;
 };
 
-static atomic_size_t bodies_bytes;
+/* Where a request is: the headers are judged, its body is kept, or passed over since it was refused, it is carried out. */
+enum stage { STAGE_LINE, STAGE_HEADERS, STAGE_BODY, STAGE_REFUSED, STAGE_WHOLE };
 
 /* One request and its answer on a connection. */
 struct transfer {
@@ -52,7 +51,8 @@ struct transfer {
 	size_t target_len;
 	char *body;
 	size_t body_len, body_cap, received, sent;
-	bool headers_read, no_room, answered;
+	enum stage stage;
+	bool no_room, answered;
 };
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -159,49 +159,69 @@ static void read_peer(struct transfer *t)
 	t->x.request.tls = t->server->tls;
 }
 
-static void read_headers(struct transfer *t, const char *method)
-{
-	t->headers_read = true;
-	request_line(&t->x.request, &t->x.arena, method, t->target, t->target_len);
-	MHD_get_connection_values_n(t->connection, MHD_HEADER_KIND, on_header, t);
-	read_peer(t);
-	request_end(&t->x.request);
-}
-
-static bool wants_body(const struct transfer *t)
-{
-	return t->x.request.verb & (VERB_PUT | VERB_POST);
-}
-
-/* A length that nobody would read to its end. */
-static bool hopeless(const struct transfer *t)
+/* 0: none was given. */
+static int64_t content_length(const struct transfer *t)
 {
 	const char *length = request_value(&t->x.request, "content-length");
 
-	return length && (strlen(length) > 18 || strtoll(length, NULL, 10) > DRAIN_MAX);
+	return !length ? 0 : strlen(length) > 18 ? INT64_MAX : strtoll(length, NULL, 10);
 }
 
+static bool has_body(const struct transfer *t)
+{
+	return content_length(t) > 0 || request_value(&t->x.request, "transfer-encoding");
+}
+
+static void read_headers(struct transfer *t, const char *method)
+{
+	request_line(&t->x.request, &t->x.arena, method, t->target, t->target_len);
+	MHD_get_connection_values_n(t->connection, MHD_HEADER_KIND, on_header, t);
+	read_peer(t);
+	budget_address(&t->x.hold, &t->x.request.peer);
+	request_end(&t->x.request);
+	t->x.awaits_body = has_body(t);
+	t->stage = STAGE_HEADERS;
+}
+
+/* Room for len bytes of it: not more than twice what has come, nor than what is to come. */
+static bool make_room(struct transfer *t, size_t len)
+{
+	size_t cap = t->body_cap ? t->body_cap : 1024, length = (size_t)content_length(t);
+	char *more;
+
+	if (len <= t->body_cap)
+		return true;
+	while (cap < len)
+		cap *= 2;
+	if (len <= length && cap > length)
+		cap = length;
+	if (!budget_hold(&t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap)))
+		return false;
+	t->body = more;
+	t->body_cap = cap;
+	return true;
+}
+
+static void drop_body(struct transfer *t)
+{
+	free(t->body);
+	t->body = NULL;
+	t->body_len = t->body_cap = 0;
+	budget_hold(&t->x.hold, BUDGET_BODIES, 0);
+}
+
+/* What is refused already is passed over. */
 static void keep_body(struct transfer *t, const char *data, size_t len)
 {
-	if (!wants_body(t) || t->x.request.body_too_large || t->no_room)
-		return;
-	if (t->body_len + len > REQUEST_BODY_MAX) {
-		t->x.request.body_too_large = true;
-		return;
-	}
-	if (t->body_len + len > t->body_cap) {
-		size_t cap = t->body_cap ? t->body_cap * 2 : 1024;
-		char *more;
+	struct request *r = &t->x.request;
 
-		while (cap < t->body_len + len)
-			cap *= 2;
-		if (atomic_fetch_add(&bodies_bytes, cap - t->body_cap) + cap - t->body_cap > BODIES_MAX || !(more = realloc(t->body, cap))) {
-			atomic_fetch_sub(&bodies_bytes, cap - t->body_cap);
-			t->no_room = true;
-			return;
-		}
-		t->body = more;
-		t->body_cap = cap;
+	if (t->stage != STAGE_BODY || !t->x.op->takes_body || r->body_too_large || t->no_room)
+		return;
+	r->body_too_large = t->body_len + len > REQUEST_BODY_MAX;
+	t->no_room = !r->body_too_large && !make_room(t, t->body_len + len);
+	if (r->body_too_large || t->no_room) {
+		drop_body(t);
+		return;
 	}
 	memcpy(t->body + t->body_len, data, len);
 	t->body_len += len;
@@ -214,12 +234,16 @@ static enum MHD_Result answer(struct transfer *t)
 	struct reply *reply = &t->x.reply;
 	struct MHD_Response *response;
 	enum MHD_Result rc = MHD_NO;
+	char *body;
 
 	t->sent = reply->body.len;
 	t->answered = true;
-	response = MHD_create_response_from_buffer(t->sent, buf_take(&reply->body), MHD_RESPMEM_MUST_FREE);
-	if (!response)
+	body = buf_take(&reply->body);
+	response = body ? MHD_create_response_from_buffer(t->sent, body, MHD_RESPMEM_MUST_FREE) : NULL;
+	if (!response) {
+		free(body);
 		return MHD_NO;
+	}
 	/* An empty value is refused there; a blank is what everybody takes for one. */
 	for (size_t i = 0; i < reply->headers_len; i++)
 		MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value[0] ? reply->headers[i].value : " ");
@@ -238,12 +262,8 @@ static void wake(void *data)
 	MHD_resume_connection(t->connection);
 }
 
-static enum MHD_Result go_on(struct transfer *t)
+static enum MHD_Result wait_for(struct transfer *t, enum step step)
 {
-	enum step step = exchange_step(&t->x);
-
-	if (step == STEP_DONE)
-		return answer(t);
 	/* In this order: once it is submitted the connection may be woken before we return. */
 	set_deadline(t->connection, -1);
 	MHD_suspend_connection(t->connection);
@@ -252,14 +272,53 @@ static enum MHD_Result go_on(struct transfer *t)
 }
 
 /* What ends here has been looked at no further than that. */
-static enum MHD_Result refuse(struct transfer *t, enum fault fault, bool close)
+static enum MHD_Result refuse(struct transfer *t, enum fault fault)
 {
 	exchange_refuse(&t->x, fault);
-	t->x.reply.close = close;
 	return answer(t);
 }
 
-/* Called with the headers; then with each piece of the body; then with none, and again after each time it was put aside. */
+/*
+ * Whoever is not let in is answered at once where the answer can be seen before the body is sent; libmicrohttpd closes the
+ * connection then. Else the body is passed over first: closed on a client that sends, the answer might be lost.
+ */
+static enum MHD_Result judge(struct transfer *t)
+{
+	enum step step;
+
+	t->x.reply.close = request_value(&t->x.request, "expect") != NULL;
+	step = exchange_step(&t->x);
+	if (step == STEP_FOLD || step == STEP_ACCOUNTS)
+		return wait_for(t, step);
+	t->stage = step == STEP_DONE ? STAGE_REFUSED : STAGE_BODY;
+	set_deadline(t->connection, t->server->setup.body_ms);
+	if (step == STEP_DONE && t->x.reply.close)
+		return answer(t);
+	t->x.reply.close = false;
+	return MHD_YES;
+}
+
+static enum MHD_Result carry_out(struct transfer *t)
+{
+	enum step step = exchange_step(&t->x);
+
+	return step == STEP_DONE ? answer(t) : wait_for(t, step);
+}
+
+/* The request is whole. */
+static enum MHD_Result finish(struct transfer *t)
+{
+	if (t->stage == STAGE_REFUSED)
+		return answer(t);
+	if (t->no_room)
+		return refuse(t, FAULT_ServerBusy);
+	t->stage = STAGE_WHOLE;
+	t->x.request.body = t->body;
+	t->x.request.body_len = t->body_len;
+	return carry_out(t);
+}
+
+/* Called with the headers; then with each piece of the body; then with none; and again after each time it was put aside. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *url, const char *method, const char *version,
 				  const char *piece, size_t *piece_len, void **context)
 {
@@ -271,15 +330,26 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 	(void)version;
 	if (!t)
 		return MHD_NO;
-	if (!t->headers_read) {
+	if (t->stage == STAGE_LINE) {
 		read_headers(t, method);
 		set_deadline(t->connection, t->server->setup.body_ms);
-		if (t->x.request.broken)
-			return go_on(t);
-		if (hopeless(t))
-			return refuse(t, FAULT_RequestBodyTooLarge, true);
-		return MHD_YES;
+		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
+		if (!t->x.awaits_body && !t->x.request.broken) {
+			t->stage = STAGE_BODY;
+			return MHD_YES;
+		}
+		if (arena_is_short()) {
+			t->x.reply.close = true;
+			return refuse(t, FAULT_ServerBusy);
+		}
+		/* Nobody would read it to its end. */
+		if (!t->x.request.broken && content_length(t) > DRAIN_MAX) {
+			t->x.reply.close = true;
+			return refuse(t, FAULT_RequestBodyTooLarge);
+		}
 	}
+	if (t->stage == STAGE_HEADERS)
+		return judge(t);
 	if (*piece_len > 0) {
 		t->received += *piece_len;
 		if (t->received > DRAIN_MAX)
@@ -288,11 +358,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		*piece_len = 0;
 		return MHD_YES;
 	}
-	t->x.request.body = t->body;
-	t->x.request.body_len = t->x.request.body_too_large ? 0 : t->body_len;
-	if (t->no_room)
-		return refuse(t, FAULT_ServerBusy, false);
-	return go_on(t);
+	return t->stage == STAGE_WHOLE ? carry_out(t) : finish(t);
 }
 
 static void on_completed(void *data, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode code)
@@ -303,10 +369,11 @@ static void on_completed(void *data, struct MHD_Connection *c, void **context, e
 	if (!t)
 		return;
 	set_deadline(c, s->setup.idle_ms + 1000);
-	if (s->setup.log && t->headers_read)
+	if (!t->answered && t->stage != STAGE_REFUSED)
+		t->x.reply.status = 0;
+	if (s->setup.log && t->stage != STAGE_LINE)
 		access_log_write(s->setup.log, &t->x, t->sent, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	exchange_clear(&t->x);
-	atomic_fetch_sub(&bodies_bytes, t->body_cap);
 	free(t->body);
 	free(t->target);
 	free(t);

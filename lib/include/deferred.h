@@ -147,7 +147,8 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
  * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
  * or DEFERRED_ELOST: the connection broke while the server worked on it, the job may have been
- * stored. With a key the call can be repeated safely.
+ * stored; or somebody cancelled the wait for a synchronous standby, and it is stored on one server only. With a key the
+ * call can be repeated safely.
  * Source: sql/queries/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
@@ -156,7 +157,8 @@ DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *
 /*
  * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the
  * job exists exactly if that transaction commits. The connection must be idle (no result pending,
- * not in pipeline mode); nothing of its session is changed.
+ * not in pipeline mode); nothing of its session is changed. What the server says of the commit, that a wait for a
+ * synchronous standby was cancelled for instance, comes to the caller's own receiver of notices.
  */
 DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params,
 				     const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);

@@ -194,6 +194,37 @@ if ROOT:
         assert db.log() == []
         ledger(db)
 
+    def claimed_by(db, run):
+        return db.sql("select 1 from deferred.__deferred_hot h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s", run.pid)
+
+    def reused_pids(db, rounds):
+        """Each start finds the file of a copy that was killed, whose number somebody else has by now."""
+        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(BUILD, "tests", "harness", "at_pid")
+        sentinels, run = [], db.spawn(["check_deferred", "--grace", "100ms"])
+        wait_for(lambda: claimed_by(db, run), 20)
+        while len(sentinels) < rounds:
+            run.kill()
+            with open(db.pidfile) as f:
+                assert f.read() == f"{run.pid}\n"
+            sentinel = db.spawn([at_pid, run.pid, "sleep", "1000"])
+            wait_for(sentinel.output, 20)
+            if sentinel.output() == f"{run.pid}\n":  # else somebody was quicker
+                sentinels.append(sentinel)
+            run = db.spawn(["check_deferred", "--grace", "100ms"])
+            wait_for(lambda: claimed_by(db, run), 20)
+        assert [s.alive() for s in sentinels] == [True] * rounds
+        assert db.run(["deferred", "cancel", job]).returncode == 0
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        ledger(db)
+
+    def test_p6_who_has_the_number_of_a_killed_copy_is_spared(db):
+        reused_pids(db, 10)
+
+    @pytest.mark.long
+    def test_p6_a_hundred_numbers_given_again(db):
+        reused_pids(db, 100)
+
     def test_p10_a_holder_of_another_pid_namespace_is_waited_for_and_then_left_alone(db):
         db.defer("noop")
         with open(db.pidfile, "w") as held:
@@ -265,6 +296,39 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         (outcome, rss), = db.sql("select outcome, coalesce(max_rss_kb, 0) from deferred.__deferred_log where job_id = %s", job)
         assert outcome in ("failed", "crashed") and rss < 300_000
         assert all(db.log(j) == [(1, "ok")] for j in good)
+        ledger(db)
+
+
+    def peak_kb(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_p15_the_parent_does_not_grow_with_what_its_functions_take(db, isolate):
+        db.plugins("unruly")
+        db.config('memory_limit = "256m"\ninterval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--runners", "2", f"--isolate={isolate}"])
+        warm = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 20)
+        before = peak_kb(run.pid)
+        bombs = [db.defer("eat_memory", max_attempts=1) for _ in range(6)]
+        good = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 60)
+        grown = peak_kb(run.pid) - before
+        db.defer("sleep", '{"ms": 60000}')
+        wait_for(lambda: claimed(db))
+        # Where the machine as a whole runs short, the kernel is to choose a runner.
+        for pid, score in [(run.pid, "0"), *((p, "500") for p in db.orphans())]:
+            with open(f"/proc/{pid}/oom_score_adj") as f:
+                assert f.read().strip() == score
+        db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert grown < 1024, f"{grown} KiB"
+        assert db.one("select max(max_rss_kb) from deferred.__deferred_log") < 300_000
+        for job in bombs:
+            assert db.sql("select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')", job) == [(1,)]
+        assert all(db.log(j) == [(1, "ok")] for j in warm + good)
         ledger(db)
 
 
@@ -408,6 +472,39 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     ledger(db)
 
 
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is_whole(recorded, isolate):
+    """As a copy over a plugin in use does it. What is mapped is gone, and reading there is SIGBUS."""
+    db = recorded.db
+    plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "50ms"\nbackoff_ceiling = "50ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
+    hit, = recorded.defer(1, ms=1000)
+    wait_for(lambda: recorded.starts(hit))
+    shutil.copy(plugin, plugin + ".kept")
+    os.truncate(plugin, 0)
+    missed, other = db.defer("count_fds"), db.defer("noop")
+    wait_for(lambda: db.log(other)[-1:] and db.log(other)[-1][1] == "ok", 20, "functions of other plugins are run")
+    assert db.sql("select outcome, signal, final from deferred.__deferred_log where job_id = %s and attempt = 1", hit) == \
+        [("crashed", signal.SIGBUS, False)]
+    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
+    wait_for(lambda: not claimed(db), 20)
+    before = db.log()
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: run.output().count("plugin 'unruly.so' not loaded") == 2, 20, "it is tried anew after SIGHUP, in vain")
+    wait_for(lambda: not claimed(db), 20)
+    assert db.log() == before, "what cannot be loaded costs no attempt"
+    os.rename(plugin + ".kept", plugin)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: db.hot() == 0, 20)
+    assert run.alive(), run.output()
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    for job in hit, missed, other:
+        assert [o for _, o in db.log(job)][-1] == "ok" and {o for _, o in db.log(job)[:-1]} <= {"crashed"} and len(db.log(job)) <= 3
+    ledger(db)
+
+
 def loaded(db):
     """Which of these the runners of the test, and their children, have loaded."""
     maps = ""
@@ -508,6 +605,16 @@ def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
     ledger(db)
 
 
+def test_p23_what_a_function_sends_by_itself_is_cut_and_cleaned_too(db):
+    """Not through its host, which cuts it first, but on the socket of the runner, which it finds open."""
+    db.plugins("unruly")
+    job = db.defer("raw_result")
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select octet_length(result) from deferred.__deferred_log where job_id = %s", job) == 8192
+    ledger(db)
+
+
 def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     db.plugins("unruly")
     db.sql("select deferred.defer('noop') from generate_series(1, 300)")
@@ -537,6 +644,19 @@ def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
             assert b"s3cret" not in f.read()
         sockets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
         assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
+def test_runners_inherit_no_descriptor_that_is_not_theirs(db):
+    db.defer("sleep", '{"ms": 60000}')
+    with open(os.path.join(db.dir, "secret"), "w") as secret:
+        run = db.spawn(["check_deferred", "--grace", "100ms"], pass_fds=[secret.fileno()])
+        wait_for(lambda: claimed(db) and db.orphans())
+        opened = {pid: [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] for pid in [run.pid, *db.orphans()]}
+    assert secret.name in opened.pop(run.pid)
+    assert opened and all(secret.name not in names for names in opened.values())
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)

@@ -207,6 +207,26 @@ static void either_key_of_an_account_will_do(void **state)
 	buf_clear(&signature);
 }
 
+static void a_signature_is_compared_to_its_last_byte(void **state)
+{
+	unsigned char mac[CRYPTO_SHA256_BYTES];
+	struct sign_keys keys;
+
+	(void)state;
+	read_key(&keys, KEY_E);
+	crypto_hmac_sha256(keys.key[0], keys.len[0], "text", 4, mac);
+	for (size_t i = 0; i < sizeof(mac); i++)
+		for (int bit = 1; bit < 256; bit *= 2) {
+			struct buf signature = { 0 };
+
+			mac[i] ^= (unsigned char)bit;
+			crypto_base64_add(&signature, (const char *)mac, sizeof(mac));
+			assert_false(sign_matches(&keys, "text", 4, signature.p));
+			mac[i] ^= (unsigned char)bit;
+			buf_clear(&signature);
+		}
+}
+
 static void header_names_have_an_order_of_their_own(void **state)
 {
 	static const char *const sorted[] = { "x-ms-date", "x-ms-meta", "x-ms-meta-a", "x-ms-meta-a_b", "x-ms-meta-a1", "x-ms-meta-ab",
@@ -368,6 +388,7 @@ int main(void)
 		cmocka_unit_test(a_request_without_a_time_is_refused),
 		cmocka_unit_test(what_clients_do_otherwise_is_accepted_where_they_did_it),
 		cmocka_unit_test(either_key_of_an_account_will_do),
+		cmocka_unit_test(a_signature_is_compared_to_its_last_byte),
 		cmocka_unit_test(header_names_have_an_order_of_their_own),
 		cmocka_unit_test(tokens_give_their_text_and_their_signature),
 		cmocka_unit_test(a_token_gives_the_rights_it_names_and_no_more),

@@ -236,6 +236,15 @@ static int swallow_answer(const struct deferred_call *call)
 	return write(3, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
 }
 
+/* A result, longer than the host would take it, for the first job of this runner. */
+static int raw_result(const struct deferred_call *call)
+{
+	static const struct { uint32_t len; uint16_t type, slot; char text[100000]; } frame = { .len = 100000, .type = 11, .text = "result" };
+
+	(void)call;
+	return write(3, &frame, 8 + frame.len) == 8 + (ssize_t)frame.len ? DEFERRED_OK : DEFERRED_DEAD;
+}
+
 /* ---- talks ------------------------------------------------------------------------------------ */
 
 static int print(const struct deferred_call *call)
@@ -441,6 +450,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "close_all_fds", .run = close_all_fds },
 	{ .name = "junk_on_fds", .run = junk_on_fds },
 	{ .name = "swallow_answer", .run = swallow_answer },
+	{ .name = "raw_result", .run = raw_result },
 	{ .name = "print", .run = print },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },

@@ -825,10 +825,15 @@ def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
     lapsed = w.claim(1, held=ids(known) + ids(unknown))
     w.commit()
     lapse(db, *lapsed)  # somebody else may have begun with it
-    assert w.ask("worker_orphans", w.id, ids(known)) == [(2,)]
+    claimed = "select array_agg(id order by id) from deferred.__deferred_hot where receipt is not null"
+    before = db.one(claimed)
+    assert w.ask("worker_orphans", w.id, ids(known), "host:/another") == [(False,)]
     w.commit()
-    assert w.ask("worker_orphans", w.id, ids(known)) == [(0,)]
-    w.commit()
+    assert db.one(claimed) == before
+    for _ in range(2):
+        assert w.ask("worker_orphans", w.id, ids(known), "host:/pid") == [(True,)]
+        w.commit()
+        assert db.one(claimed) == sorted(set(before) - set(ids(unknown)))
     assert w.finish(*unknown) == set()
     assert {(j.id, j.attempt) for j in w.claim()} == {(j.id, 1) for j in unknown} | {(lapsed[0].id, 2)}
     assert w.finish(*known) == set(ids(known)) and other.finish(*foreign) == set(ids(foreign))
@@ -931,7 +936,7 @@ def statements(w):
         "job_follow": ((1, 1, "f", "{}", None), hot),
         "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
-        "worker_orphans": ((w.id, n), hot),
+        "worker_orphans": ((w.id, n, "host:/pid"), hot),
         "worker_recover": (("host:/pid", w.id, "interrupted", 3), {**hot, "__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }
 
