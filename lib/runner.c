@@ -158,7 +158,7 @@ static char **environment(const struct runner_setup *setup, char instance[static
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
-	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
 	static char own[OWN_NAMES][600]; /* of the user switched to */
 	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
