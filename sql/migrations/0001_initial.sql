@@ -99,6 +99,9 @@ comment on column deferred.__deferred_queue.acl is 'stored access policies of th
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
+-- Read from its beginning: has any queue limited jobs?
+create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
+
 insert into deferred.__deferred_queue (name) values ('default');
 
 -- ---------------------------------------------------------------- who may defer what
@@ -691,6 +694,7 @@ declare
     v_ids   bigint[];
     v_n     integer := coalesce(array_length($1, 1), 0);
     v_bad   record;
+    v_queues text[];
     v_special boolean;
 begin
     if v_n = 0 then return; end if;
@@ -723,9 +727,11 @@ begin
     end if;
 
     v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
+    v_queues := array(select distinct coalesce(j.queue, 'default') from unnest($1, $3) as j(fn, queue));
     -- Where no queue named here has settings that matter now, none is looked up row by row.
     v_special := $17 is not null or exists (select from deferred.__deferred_function)
-        or exists (select from deferred.__deferred_queue q where coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
+        or exists (select from deferred.__deferred_queue q
+                   where q.name = any (v_queues) and coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
     insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
@@ -738,7 +744,7 @@ begin
                         case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
         update deferred.__deferred_queue q set limited_jobs = true
-        where not q.limited_jobs and exists (
+        where q.name = any (v_queues) and not q.limited_jobs and exists (
             select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
             where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
     end if;
@@ -1016,6 +1022,54 @@ end
 $$;
 comment on function deferred.__front is 'where in a lane, or in the half 0 or 1 of it, the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
 
+-- Which queues have jobs, one step through the index for each of them: those without cost nothing, however many there are. What is dead
+-- is walked over only in queues that the cursor does not know (lib/cursor.h).
+create function deferred.__claim_queues(queues text[], cursor_queues text[]) returns table (name text, known boolean)
+language plpgsql stable rows 10
+as $$
+declare
+    v_name text collate "C" := '';
+    v_next text collate "C";
+    v_stop text collate "C";
+begin
+    if queues is not null then
+        return query select distinct q, q = any (cursor_queues) from unnest(queues) q;
+        return;
+    end if;
+    foreach v_stop in array cursor_queues || '~'::text loop  -- which is behind all names
+        continue when v_stop = v_name;
+        known := false;
+        loop
+            select h.queue into v_next from deferred.__deferred_hot h
+            where h.queue > v_name and h.queue < v_stop and h.due_at is null and not h.limited and h.fn is not null
+            order by h.queue limit 1;
+            exit when not found;
+            v_name := v_next;
+            name := v_name;
+            return next;
+        end loop;
+        exit when v_stop = '~';
+        known := true;
+        v_name := v_stop;
+        name := v_name;
+        return next;
+    end loop;
+end
+$$;
+comment on function deferred.__claim_queues is 'the queues a claim asks: those served, or if all are, those its cursor knows, in order, and others that have jobs, claimed ones too';
+
+create function deferred.__limited_jobs(queues text[]) returns boolean
+language plpgsql stable
+as $$
+begin
+    if queues is null then
+        return (select q.limited_jobs from deferred.__deferred_queue q order by q.limited_jobs desc limit 1);
+    end if;
+    return exists (select from unnest(queues) n cross join lateral (select from deferred.__deferred_queue q where q.name = n and q.limited_jobs limit 1) q);
+end
+$$;
+comment on function deferred.__limited_jobs is 'true: some of the queues served, NULL: of all, may have limited jobs';
+
 -- ---------------------------------------------------------------- partitions and retention
 
 -- Attach a partition for [lo, hi), taking over rows that fell into the net. Gives up, and leaves
@@ -1239,7 +1293,7 @@ grant usage on schema deferred to deferred_producer, deferred_worker, deferred_v
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint), deferred.__state(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
-    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__own_key(text, text), deferred.__front, deferred.__server_start() to deferred_worker;
+    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__own_key(text, text), deferred.__front, deferred.__claim_queues, deferred.__limited_jobs, deferred.__server_start() to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;
