@@ -412,7 +412,7 @@ comment on function deferred.__actor() is 'role that acts: the one taken by SET 
 create function deferred.__own_key(owner text, key text) returns text
 language sql immutable
 as $$
-    select length($1) || ':' || $1 || ':' || $2
+    select case when $2 is not null then length($1) || ':' || $1 || ':' || $2 end
 $$;
 comment on function deferred.__own_key(text, text) is 'key of a job, or concurrency key, that only jobs deferred by the same role share; NULL: none';
 
