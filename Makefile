@@ -231,7 +231,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
-FUZZ_PARTS := arena auth cors crypto fault json queue_metadata reply request route sas service_xml sign text xml_in xml_out
+FUZZ_PARTS := arena auth cors crypto fault json queue_metadata refusal reply request route sas service_xml sign text wire xml_in xml_out
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
 $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/obj/lib/visible.o $(B)/flags
