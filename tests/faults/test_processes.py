@@ -404,6 +404,43 @@ def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     ledger(db)
 
 
+if ROOT:
+    def processes_of(uid):
+        found = 0
+        for entry in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                found += entry.isdigit() and os.stat("/proc/" + entry).st_uid == uid and pg.running(int(entry))
+        return found
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    @pytest.mark.parametrize("params", ["{}", '{"setsid": true}'], ids=["group", "sessions"])
+    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, params, isolate):
+        """The limit binds the user of the functions, not root, who started this."""
+        limit = 40
+        user = next(u for u in pwd.getpwall() if 0 < u.pw_uid < 100 and not processes_of(u.pw_uid))
+        db.plugins("unruly")
+        os.chmod(db.dir, 0o711)
+        db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--user", user.pw_name, f"--isolate={isolate}"],
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit)))
+        bomb = db.defer("fork_bomb", params, timeout="1s", max_attempts=1)
+        seen = [0]
+
+        def ended():
+            seen.append(processes_of(user.pw_uid))
+            return db.log(bomb)
+        wait_for(ended, 20)
+        wait_for(lambda: processes_of(user.pw_uid) <= 1, 2, "all of it is gone, but perhaps a runner that waits for work")
+        good = db.defer("noop")
+        wait_for(lambda: db.log(good), 20)
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert limit // 2 < max(seen) <= limit
+        assert db.log(bomb) == [(1, "timeout")] and db.log(good) == [(1, "ok")]
+        assert processes_of(user.pw_uid) == 0
+        ledger(db)
+
+
 def test_children_it_did_not_start_are_spared(db):
     """Those of the shell that became check_deferred by exec: what reads its log, what runs beside it."""
     log, check_deferred = db.dir + "/log", os.path.join(BUILD, "bin", "check_deferred")

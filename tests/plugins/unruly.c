@@ -324,6 +324,22 @@ static int fork_bomb_light(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Every process of it forks for as long as it lives, with {"setsid"} into sessions of their own. */
+static int fork_bomb(const struct deferred_call *call)
+{
+	bool apart = number(call, "setsid", 0);
+
+	for (;;) {
+		pid_t child = fork();
+
+		if (child == 0 && apart)
+			setsid();
+		if (child < 0)
+			pause_ms(1);
+	}
+	return DEFERRED_OK;
+}
+
 /* Leaves a process of a session of its own behind, whose pid is written to {"file"}. */
 static int survivor(const struct deferred_call *call)
 {
@@ -433,6 +449,19 @@ static int until_stopped(const struct deferred_call *call)
 	return DEFERRED_FAILED;
 }
 
+/* What a program that a function starts has open, as the result. */
+static int list_fds(const struct deferred_call *call)
+{
+	FILE *f = popen("ls -l /proc/self/fd", "re");
+	char said[4096];
+	size_t n = f ? fread(said, 1, sizeof(said), f) : 0;
+
+	if (f)
+		pclose(f);
+	call->host->result(call, said, n);
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "segv", .run = segv },
 	{ .name = "abort", .run = abort_ },
@@ -459,12 +488,14 @@ static const struct deferred_function functions[] = {
 	{ .name = "chatter", .run = chatter },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
+	{ .name = "fork_bomb", .run = fork_bomb },
 	{ .name = "survivor", .run = survivor },
 	{ .name = "kill_parent", .run = kill_parent },
 	{ .name = "defer_more", .run = defer_more },
 	{ .name = "defer_raw", .run = defer_raw },
 	{ .name = "defer_self", .run = defer_self },
 	{ .name = "record", .run = record },
+	{ .name = "list_fds", .run = list_fds },
 	{ .name = "until_stopped", .run = until_stopped },
 };
 
