@@ -741,7 +741,7 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-all,+dac_override", "--inh-caps=-all
 
 
 def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db):
-    """Its environment lies there too, and the kernel guards both in the same way."""
+    """Nor of its runner. The environment lies there too, and the kernel guards both in the same way."""
     script = os.path.join(db.dir, "look")
     with open(script, "w") as f:
         f.write('sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
