@@ -147,6 +147,31 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
     ledger(db)
 
 
+if ROOT:
+    def test_p5_of_four_instances_three_keep_their_leases_while_one_is_restarted_in_a_loop(recorded):
+        """Two of them see no process but their own, and each other's numbers are the same."""
+        db, program = recorded.db, os.path.join(BUILD, "bin", "check_deferred")
+        apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", program]
+        others = [db.spawn([*how, "--queue", "others", "--cnt", "1", "--pidfile", f"{db.dir}/other{i}"])
+                  for i, how in enumerate(([program], apart, apart)) if recorded.defer(1, ms=4000, queue="others")]
+        wait_for(lambda: len(recorded.starts()) == 3)
+        leases = "select id, receipt, attempt, worker from deferred.__deferred_hot where queue = 'others' order by id"
+        before = db.sql(leases)
+        long_one, = recorded.defer(1, ms=60000)
+        for n in range(10):
+            restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "0s"])
+            wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
+            if n % 3 == 2:
+                restarted.kill()
+            assert set(db.sql(leases)) <= set(before), "no lease of another instance is touched"
+        assert [o.wait(30) for o in others] == [0, 0, 0]
+        assert [db.log(r[0]) for r in before] == [[(1, "ok")]] * 3
+        restarted.signal(signal.SIGTERM)
+        restarted.wait(20)
+        assert db.run(["deferred", "cancel", long_one]).returncode == 0
+        ledger(db)
+
+
 @pytest.mark.parametrize("text", [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
                          ids=["init", "minus one", "zero", "shell", "sentinel", "several", "1 MB", "NUL", "empty"])
 def test_p6_p7_the_text_of_a_pidfile_is_never_used_for_a_signal(db, text):
