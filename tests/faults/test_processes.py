@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -437,12 +438,22 @@ if ROOT:
                 found += entry.isdigit() and os.stat("/proc/" + entry).st_uid == uid and pg.running(int(entry))
         return found
 
+    @pytest.fixture
+    def idle_user():
+        """One who has no processes, and is lent to one test at a time on this machine."""
+        for user in pwd.getpwall():
+            with contextlib.closing(socket.socket(socket.AF_UNIX)) as lent, contextlib.suppress(OSError):
+                lent.bind(f"\0deferred-test-user-{user.pw_uid}")
+                if 0 < user.pw_uid < 100 and not processes_of(user.pw_uid):
+                    yield user
+                    return
+        raise AssertionError("every user of the system has processes")
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     @pytest.mark.parametrize("params", ["{}", '{"setsid": true}'], ids=["group", "sessions"])
-    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, params, isolate):
+    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, idle_user, params, isolate):
         """The limit binds the user of the functions, not root, who started this."""
-        limit = 40
-        user = next(u for u in pwd.getpwall() if 0 < u.pw_uid < 100 and not processes_of(u.pw_uid))
+        limit, user = 40, idle_user
         db.plugins("unruly")
         os.chmod(db.dir, 0o711)
         db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
