@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define SWEEP_MS 100 /* so long a sweep waits for what it killed to die */
 
 static bool is_known(pid_t pid, const pid_t *known, size_t len)
 {
@@ -65,6 +68,27 @@ static void forget_inherited(const pid_t *children, size_t n)
 		if (is_known(inherited[i], children, n))
 			inherited[left++] = inherited[i];
 	inherited_len = left;
+}
+
+/* Children that did not die when they were killed, for they are stuck in the kernel. */
+static pid_t stuck[256];
+static size_t stuck_len;
+
+/* Wait for one that was killed, but not for ever, and for one that is stuck not at all: a later sweep comes upon it again. */
+static bool reap(pid_t pid, int *patience_ms)
+{
+	pid_t got;
+
+	if (is_known(pid, stuck, stuck_len))
+		return waitpid(pid, NULL, WNOHANG) != 0;
+
+	while ((got = waitpid(pid, NULL, WNOHANG)) == 0 && *patience_ms > 0) {
+		poll(NULL, 0, 1);
+		--*patience_ms;
+	}
+	if (got == 0 && stuck_len < sizeof(stuck) / sizeof(stuck[0]))
+		stuck[stuck_len++] = pid;
+	return got != 0;
 }
 
 static pid_t parent_of(pid_t pid)
@@ -149,6 +173,7 @@ static void stop_family(pid_t child)
 void orphan_sweep(const pid_t *known, size_t known_len)
 {
 	pid_t pids[1024];
+	int patience_ms = SWEEP_MS;
 
 	/* A process that forks while it is killed hands its child to us: look again until none is left. */
 	for (int round = 0; round < 100; round++) {
@@ -161,8 +186,7 @@ void orphan_sweep(const pid_t *known, size_t known_len)
 				continue;
 			stop_family(pids[i]);
 			kill(pids[i], SIGKILL); /* a child of ours: its pid is not reused before we reap it */
-			waitpid(pids[i], NULL, 0);
-			killed++;
+			killed += reap(pids[i], &patience_ms);
 		}
 		if (killed == 0)
 			return;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -125,4 +127,12 @@ void program_open_descriptors(void)
 		;
 	if (fd > STDERR_FILENO)
 		close(fd);
+}
+
+void program_keep_secrets(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0); /* nor to a program that the kernel would pipe a core to: the limit does not count there */
 }

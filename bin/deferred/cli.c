@@ -69,13 +69,18 @@ void cli_take_db(struct cli *cli, char *argument)
 
 int cli_usage(const struct cli *cli, const char *fmt, ...)
 {
+	char *text = NULL, *clean;
 	va_list ap;
 
-	fprintf(stderr, "deferred: ");
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	fprintf(stderr, "\nTry \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
+	clean = table_clean(text ? text : "out of memory", 0, TABLE_ONE_LINE);
+	fprintf(stderr, "deferred: %s\n", clean);
+	free(clean);
+	free(text);
+	fprintf(stderr, "Try \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
 	return EX_USAGE;
 }
 
@@ -132,8 +137,8 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	char *message, *hint;
 
 	hint_role(cli, err);
-	message = table_clean(err->message, 0, 0);
-	hint = table_clean(err->hint, 0, 0);
+	message = table_clean(err->message, 0, TABLE_ONE_LINE);
+	hint = table_clean(err->hint, 0, TABLE_ONE_LINE);
 
 	fprintf(stderr, "deferred: %s\n", message);
 	if (hint[0])

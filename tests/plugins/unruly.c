@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* unruly - functions that do what no function should, each in one way. */
+#include "frame.h"
+
 #include <deferred_plugin.h>
 
 #include <dirent.h>
@@ -230,19 +232,19 @@ static int junk_on_fds(const struct deferred_call *call)
 /* Begins a message to the host that never comes to its end, in front of its answer. */
 static int swallow_answer(const struct deferred_call *call)
 {
-	const struct { uint32_t len; uint16_t type, slot; } head = { .len = 1 << 20 };
+	const struct frame_head head = { .len = 1 << 20, .type = FRAME_RESULT };
 
 	call->host->result(call, "the answer", 10);
-	return write(3, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
+	return write(FRAME_SOCKET_FD, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
 }
 
 /* A result, longer than the host would take it, for the first job of this runner. */
 static int raw_result(const struct deferred_call *call)
 {
-	static const struct { uint32_t len; uint16_t type, slot; char text[100000]; } frame = { .len = 100000, .type = 11, .text = "result" };
+	static const struct { struct frame_head head; char text[100000]; } frame = { { 100000, FRAME_RESULT, 0 }, "result" };
 
 	(void)call;
-	return write(3, &frame, 8 + frame.len) == 8 + (ssize_t)frame.len ? DEFERRED_OK : DEFERRED_DEAD;
+	return write(FRAME_SOCKET_FD, &frame, sizeof(frame)) == (ssize_t)sizeof(frame) ? DEFERRED_OK : DEFERRED_DEAD;
 }
 
 /* ---- talks ------------------------------------------------------------------------------------ */
@@ -447,6 +449,19 @@ static int until_stopped(const struct deferred_call *call)
 	return DEFERRED_FAILED;
 }
 
+/* What a program that a function starts has open, as the result. */
+static int list_fds(const struct deferred_call *call)
+{
+	FILE *f = popen("ls -l /proc/self/fd", "re");
+	char said[4096];
+	size_t n = f ? fread(said, 1, sizeof(said), f) : 0;
+
+	if (f)
+		pclose(f);
+	call->host->result(call, said, n);
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "segv", .run = segv },
 	{ .name = "abort", .run = abort_ },
@@ -480,6 +495,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "defer_raw", .run = defer_raw },
 	{ .name = "defer_self", .run = defer_self },
 	{ .name = "record", .run = record },
+	{ .name = "list_fds", .run = list_fds },
 	{ .name = "until_stopped", .run = until_stopped },
 };
 
