@@ -77,6 +77,7 @@ void *arena_alloc(struct arena *a, size_t size)
 		b->used = 0;
 		b->next = a->blocks;
 		a->blocks = b;
+		a->bytes += room;
 	}
 	p = b->bytes + b->used;
 	b->used += size;
@@ -117,6 +118,7 @@ void arena_clear(struct arena *a)
 		free(b);
 	}
 	a->blocks = NULL;
+	a->bytes = 0;
 }
 
 /* False: it has failed. */

@@ -18,6 +18,7 @@ bool arena_is_short(void); /* it is in use */
 
 struct arena {
 	struct arena_block *blocks;
+	size_t bytes; /* of all of them */
 };
 void *arena_alloc(struct arena *a, size_t size); /* zeroed, aligned for anything */
 char *arena_copy(struct arena *a, const char *text, size_t len); /* with a NUL behind it */

@@ -145,7 +145,7 @@ bool budget_has(const struct budget_hold *hold, enum budget_kind kind, size_t mo
 
 void budget_release(struct budget_hold *hold)
 {
-	for (enum budget_kind k = BUDGET_BODIES; k < BUDGET_KINDS; k++)
+	for (enum budget_kind k = BUDGET_HEADS; k < BUDGET_KINDS; k++)
 		budget_hold(hold, k, 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget - bytes held for clients: bodies that are being received, answers that have not been taken. There is a limit for
+ * budget - bytes held for clients: large heads of requests, bodies that are being received, answers that have not been taken. There is a limit for
  * all of a kind, and a lower one for each address and each account, so that none of them takes the room of the others.
  * What is small is not counted: it always goes through, and is bounded by the number of connections.
  */
@@ -9,7 +9,7 @@
 
 #include "request.h"
 
-enum budget_kind { BUDGET_BODIES, BUDGET_ANSWERS, BUDGET_KINDS };
+enum budget_kind { BUDGET_HEADS, BUDGET_BODIES, BUDGET_ANSWERS, BUDGET_KINDS };
 
 #define BUDGET_MAX (128u * 1024 * 1024) /* of a kind */
 #define BUDGET_SHARE (32u * 1024 * 1024) /* of it, for one address or account */

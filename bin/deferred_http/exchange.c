@@ -106,14 +106,16 @@ static void finish(struct exchange *x)
 	const char *connection = request_value(&x->request, "connection"), *detail;
 
 	x->now_us = text_now_us();
-	/* It is held until the client has taken it. */
-	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len))
-		exchange_fault(x, FAULT_ServerBusy);
 	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
 	if (detail)
 		reply_detail(reply, "AuthenticationErrorDetail", detail);
 	if (reply->fault != FAULT_NONE)
 		reply_write_fault(reply, x->id, x->now_us);
+	/* It is held until the client has taken it. */
+	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len)) {
+		exchange_fault(x, FAULT_ServerBusy);
+		reply_write_fault(reply, x->id, x->now_us);
+	}
 	reply_header(reply, "Server", "deferred_http/" DEFERRED_VERSION);
 	reply_header(reply, "x-ms-request-id", x->id);
 	reply_header(reply, "x-ms-version", version && text_is_version(version) ? version : NEWEST_VERSION);

@@ -14,6 +14,8 @@
 	X(InvalidXmlDocument, 400, "XML specified is not syntactically valid.")                                           \
 	X(InvalidXmlNodeValue, 400, "The value for one of the XML nodes is not in the correct format.")                   \
 	X(MissingRequiredXmlNode, 400, "A required XML node was not specified in the request body.")                      \
+	X(InvalidInput, 400, "One of the request inputs is not valid.")                                                    \
+	X(MissingRequiredHeader, 400, "A required HTTP header was not specified.")                                        \
 	X(InvalidHeaderValue, 400, "The value for one of the HTTP headers is not in the correct format.")                 \
 	X(InvalidUri, 400, "The requested URI does not represent any resource on the server.")                            \
 	X(InvalidMarker, 400, "The specified marker is invalid.")                                                         \

@@ -2,9 +2,9 @@
 /*
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
- * The way of a request through the code: on_request (server.c) -> exchange_step (exchange.c): request_end, route_find,
- * auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit (fold.c) -> store_message_put
- * (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
+ * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
+ * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
+ * fold_submit (fold.c) -> store_message_put (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
 #include "access_log.h"
 #include "budget.h"
@@ -331,6 +331,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
 	/* Said once, it stays: else the first large answer that is freed would keep the memory of all later ones. */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	arena_reserve();

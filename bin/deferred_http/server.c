@@ -3,6 +3,7 @@
 
 #include "access_log.h"
 #include "clock.h"
+#include "gate.h"
 #include "log.h"
 #include "tls.h"
 
@@ -16,9 +17,10 @@
 #include <unistd.h>
 
 /* Pool of a connection: its headers, and the buffers it reads and writes by. */
-#define CONNECTION_BYTES (32 * 1024)
+#define CONNECTION_BYTES (WIRE_HEAD_MAX + 10 * 1024)
 /* The rest of a body that is too large is read, up to this, so that the client comes to see the answer. */
 #define DRAIN_MAX (8 * 1024 * 1024)
+#define HEAD_LARGE (32 * 1024)
 #define NO_DEADLINE UINT64_MAX
 
 /* One socket. The time is judged by server_tick(), in another thread. */
@@ -26,6 +28,9 @@ struct connection {
 	struct connection *next, **before;
 	int fd;
 	_Atomic uint64_t deadline_ns;
+	/* Of the thread that serves it alone. */
+	struct wire wire;
+	unsigned requests;
 };
 
 struct server {
@@ -47,6 +52,8 @@ struct transfer {
 	struct exchange x;
 	struct server *server;
 	struct MHD_Connection *connection;
+	const struct wire *wire;
+	unsigned number; /* of those on the connection */
 	char *target;
 	size_t target_len;
 	char *body;
@@ -83,8 +90,10 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		connection = info ? calloc(1, sizeof(*connection)) : NULL;
 		*context = connection;
 		if (!connection)
-			return; /* the time of this one is judged by libmicrohttpd alone */
+			return; /* its requests are refused */
 		connection->fd = info->connect_fd;
+		connection->wire.tls = s->tls;
+		gate_open(connection->fd, &connection->wire);
 		atomic_init(&connection->deadline_ns, clock_ns() + (uint64_t)s->setup.idle_ms * NS_PER_MS);
 		pthread_mutex_lock(&s->lock);
 		connection->next = s->connections;
@@ -94,6 +103,7 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		s->connections = connection;
 		pthread_mutex_unlock(&s->lock);
 	} else if (connection) {
+		gate_close(connection->fd);
 		pthread_mutex_lock(&s->lock);
 		*connection->before = connection->next;
 		if (connection->next)
@@ -119,11 +129,14 @@ void server_tick(struct server *s)
 
 static void *on_request_line(void *data, const char *target, struct MHD_Connection *c)
 {
+	struct connection *connection = connection_of(c);
 	struct server *s = data;
-	struct transfer *t = calloc(1, sizeof(*t));
+	struct transfer *t = connection ? calloc(1, sizeof(*t)) : NULL;
 
 	if (!t)
 		return NULL;
+	t->wire = &connection->wire;
+	t->number = ++connection->requests;
 	t->target = strdup(target);
 	if (!t->target) {
 		free(t);
@@ -278,6 +291,44 @@ static enum MHD_Result refuse(struct transfer *t, enum fault fault)
 	return answer(t);
 }
 
+/* What stock clients send is far below that, and not counted. */
+static bool hold_head(struct transfer *t)
+{
+	return t->x.arena.bytes <= HEAD_LARGE || budget_hold(&t->x.hold, BUDGET_HEADS, t->x.arena.bytes);
+}
+
+/*
+ * What is refused for its bytes alone: what the gate ended, or has not seen, since it works no more; and what cannot be
+ * served at all. The connection is closed, since it is in doubt what follows. False: none of that.
+ */
+static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result *rc)
+{
+	enum fault fault = FAULT_NONE;
+	int status = 0;
+
+	if (t->number > t->wire->requests) {
+		log_line(LOG_L_ERROR, "http: what is received is not checked: libmicrohttpd does not read by recv(2)");
+		fault = FAULT_InternalError;
+	} else if (t->wire->broken && t->number == t->wire->requests) {
+		fault = t->wire->fault;
+		status = t->wire->status;
+	} else if (t->stage == STAGE_HEADERS && strcmp(version, "HTTP/1.0") != 0 && !request_value(&t->x.request, "host")) {
+		fault = FAULT_MissingRequiredHeader;
+	} else if (t->stage == STAGE_HEADERS && !t->x.request.broken && content_length(t) > DRAIN_MAX) {
+		fault = FAULT_RequestBodyTooLarge; /* nobody would read it to its end */
+	} else if (t->stage == STAGE_HEADERS && (arena_is_short() || !hold_head(t))) {
+		fault = FAULT_ServerBusy;
+	} else {
+		return false;
+	}
+	t->x.reply.close = true;
+	exchange_refuse(&t->x, fault);
+	if (status != 0)
+		t->x.reply.status = status;
+	*rc = answer(t);
+	return true;
+}
+
 /*
  * Whoever is not let in is answered at once where the answer can be seen before the body is sent; libmicrohttpd closes the
  * connection then. Else the body is passed over first: closed on a client that sends, the answer might be lost.
@@ -323,29 +374,22 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 				  const char *piece, size_t *piece_len, void **context)
 {
 	struct transfer *t = *context;
+	enum MHD_Result rc;
 
 	(void)data;
 	(void)c;
 	(void)url;
-	(void)version;
 	if (!t)
 		return MHD_NO;
 	if (t->stage == STAGE_LINE) {
 		read_headers(t, method);
 		set_deadline(t->connection, t->server->setup.body_ms);
+		if (refuse_form(t, version, &rc))
+			return rc;
 		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
 		if (!t->x.awaits_body && !t->x.request.broken) {
 			t->stage = STAGE_BODY;
 			return MHD_YES;
-		}
-		if (arena_is_short()) {
-			t->x.reply.close = true;
-			return refuse(t, FAULT_ServerBusy);
-		}
-		/* Nobody would read it to its end. */
-		if (!t->x.request.broken && content_length(t) > DRAIN_MAX) {
-			t->x.reply.close = true;
-			return refuse(t, FAULT_RequestBodyTooLarge);
 		}
 	}
 	if (t->stage == STAGE_HEADERS)
@@ -358,7 +402,9 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		*piece_len = 0;
 		return MHD_YES;
 	}
-	return t->stage == STAGE_WHOLE ? carry_out(t) : finish(t);
+	if (t->stage == STAGE_WHOLE)
+		return carry_out(t);
+	return refuse_form(t, version, &rc) ? rc : finish(t);
 }
 
 static void on_completed(void *data, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode code)
@@ -432,7 +478,7 @@ struct server *server_start(const struct server_setup *setup, int fd, bool tls, 
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
 				     (unsigned)setup->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((setup->idle_ms + 999) / 1000),
-				     MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+				     MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 	if (!s->daemon) {
 		error_errno(err, DEFERRED_ESYSTEM, "server", "cannot start the server");
 		close(fd);

@@ -215,7 +215,7 @@ comment on column deferred.__deferred.queue is 'queue it was deferred to';
 comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
 comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
 comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
-comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters, at most 2500 bytes';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue that the same role deferred has this key; 1 to 1000 characters, at most 2500 bytes';
 comment on column deferred.__deferred.priority is 'larger is taken earlier';
 comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
 comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
@@ -226,7 +226,7 @@ comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, mill
 comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
 comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
-comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key at most so many run at once; 1 to 1000 characters';
+comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
@@ -268,10 +268,10 @@ comment on column deferred.__deferred_hot.receipt is 'token of the claim, random
 comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
 comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
-comment on column deferred.__deferred_hot.key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
 comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
-comment on column deferred.__deferred_hot.concurrency_key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
@@ -408,6 +408,14 @@ as $$
 $$;
 comment on function deferred.__actor() is 'role that acts: the one taken by SET ROLE, else the login role';
 
+-- Else who guesses another's key could have his jobs swallowed, or held up for ever. The length tells where the name ends.
+create function deferred.__own_key(owner text, key text) returns text
+language sql immutable
+as $$
+    select case when $2 is not null then length($1) || ':' || $1 || ':' || $2 end
+$$;
+comment on function deferred.__own_key(text, text) is 'key of a job, or concurrency key, that only jobs deferred by the same role share; NULL: none';
+
 create function deferred.__depth_ok(params json) returns boolean
 language sql immutable
 as $$
@@ -459,6 +467,8 @@ declare
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
+    v_key        text collate "C";
+    v_lane       text collate "C";
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
@@ -510,6 +520,10 @@ begin
             raise exception using errcode = '22003',
                 message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+        end if;
+        if num_nonnulls($10, $17) > 0 then
+            v_key := deferred.__own_key(v_actor, $10);
+            v_lane := deferred.__own_key(v_actor, $17);
         end if;
         v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
@@ -563,7 +577,7 @@ begin
             update deferred.__deferred_queue q set limited_jobs = true where q.name = v_queue and not q.limited_jobs;
         end if;
         if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
-           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then
             if v_drop then return null; end if;
             raise exception using errcode = '53400',
                 message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
@@ -576,18 +590,18 @@ begin
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
             concurrency_key, concurrency)
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
-            v_max_length is not null, $17, $18);
+            v_max_length is not null, v_lane, $18);
     else
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
                 concurrency_key, concurrency)
-            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10, v_limited,
-                v_max_length is not null, $17, $18)
+            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_key, v_limited,
+                v_max_length is not null, v_lane, $18)
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key;
             continue when not found;
             if v_old.receipt is null and v_old.expires_at <= v_now then
                 -- It will never run: it must not stand in the way of one that can.
@@ -604,17 +618,12 @@ begin
                 raise exception using errcode = '23505',
                     message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
             end if;
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10 for update;
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key for update;
             continue when not found;
             if v_old.receipt is not null then
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
-            end if;
-            if not deferred.__may_touch((select d.created_by from deferred.__deferred d where d.id = v_old.id)::name) then
-                raise exception using errcode = '42501',
-                    message = format('job %s with key %L was deferred by another role and cannot be replaced', v_old.id, $10),
-                    hint = 'use on_duplicate skip or error, or a key of your own';
             end if;
             delete from deferred.__deferred_hot h where h.id = v_old.id;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
@@ -794,7 +803,7 @@ begin
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
-           j.concurrency_key, j.concurrency
+           deferred.__own_key(v_actor, j.concurrency_key), j.concurrency
     from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
          as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
     cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
@@ -1001,10 +1010,10 @@ begin
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
         concurrency_key, concurrency)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key,
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
-        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null), d.concurrency_key,
-        d.concurrency)
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
     insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
     update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
@@ -1331,6 +1340,11 @@ as $$
                else h.worker is not null or h.due_at <> h.visible_at
                     or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
   union all
+    select 'I7: a hot row has its job''s keys', h.id, format('key %L, concurrency key %L', h.key, h.concurrency_key)
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where h.key is distinct from deferred.__own_key(d.created_by, d.key)
+       or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
+  union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
     where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
@@ -1346,7 +1360,7 @@ grant usage on schema deferred to deferred_producer, deferred_worker, deferred_v
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint), deferred.__state(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
-    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front, deferred.__claim_queues, deferred.__limited_jobs, deferred.__server_start() to deferred_worker;
+    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__own_key(text, text), deferred.__front, deferred.__claim_queues, deferred.__limited_jobs, deferred.__server_start() to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;

@@ -4,6 +4,7 @@ Every test ends with the ledger check: see the fixture worker.
 """
 
 import collections
+import datetime
 import json
 import os
 import re
@@ -89,6 +90,11 @@ class Worker:
     def finish(self, *jobs, outcome="ok", error=None):
         """Ids accepted."""
         return {r[0] for r in self.ask("job_finish", *attempts(jobs, outcome, error))}
+
+    def done(self, *jobs):
+        """The same of those that ended well and left no text, for which there is a statement of its own."""
+        times = [[datetime.timedelta(0)] * len(jobs)] * 2 + [[0] * len(jobs)] * 5
+        return {r[0] for r in self.ask("job_done", *ids_and_receipts(jobs), *times, "sample")}
 
     def retry(self, *jobs, delay_ms=0, outcome="failed"):
         return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), self.id)}
@@ -251,6 +257,8 @@ def test_higher_priority_always_goes_first(db, worker):
         w.rollback()
         drawn = ids(w.claim(5, window=6, seed=seed))  # the window too is filled from the top
         assert set(drawn) == set(high) and w.seen == 6 + 5
+        w.rollback()
+        assert set(ids(w.claim(5, queues=["default"], seed=seed))) == set(high)
         w.rollback()
 
 
@@ -536,7 +544,7 @@ def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
     def everything():
         return row(db, job), db.log(), db.sql("select id from deferred.__deferred")
     before = everything()
-    for step in (owner.finish, owner.retry, owner.renew, owner.follow, owner.release):
+    for step in (owner.finish, owner.done, owner.retry, owner.renew, owner.follow, owner.release):
         if step == owner.release and how == "lapsed":
             continue  # see below
         assert not step(job), step
@@ -559,6 +567,16 @@ def test_one_receipt_records_one_result(db, worker):
     assert a.finish(*claimed) == set() and a.retry(*claimed) == set()
     a.commit()
     assert db.log(job) == [(1, "ok")]
+
+
+def test_a_success_without_a_text_is_recorded_once(db, worker):
+    jobs = many(db, 2)
+    a = worker()
+    claimed = a.claim()
+    a.commit()
+    assert a.done(*claimed) == set(jobs) and a.done(*claimed) == a.finish(*claimed) == set()
+    a.commit()
+    assert db.hot() == 0 and db.log() == [(job, 1, "ok") for job in jobs]
 
 
 def test_a_batch_is_accepted_one_by_one(db, worker):
