@@ -258,6 +258,8 @@ def test_higher_priority_always_goes_first(db, worker):
         drawn = ids(w.claim(5, window=6, seed=seed))  # the window too is filled from the top
         assert set(drawn) == set(high) and w.seen == 6 + 5
         w.rollback()
+        assert set(ids(w.claim(5, queues=["default"], seed=seed))) == set(high)
+        w.rollback()
 
 
 def test_within_a_priority_the_window_is_the_oldest_jobs_of_each_queue(db, worker):
