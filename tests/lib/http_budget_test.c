@@ -110,5 +110,6 @@ int main(void)
 		cmocka_unit_test(addresses_of_one_network_of_ipv6_are_one_and_mapped_ones_are_of_ipv4),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
