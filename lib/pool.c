@@ -15,6 +15,7 @@
 #define PORTION_US 5000            /* a runner is given so much work at a time */
 #define LOAD_LIMIT_NS (10 * NS_PER_S) /* plugins must have been loaded by then */
 #define LEAVE_LIMIT_NS (10 * NS_PER_S) /* a retired runner with nothing to do must have left by then */
+#define DIE_LIMIT_NS (5 * NS_PER_S) /* one that was killed must be dead by then, or is given up */
 #define HELD_MAX (16u << 20)       /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
 #define FAILED_STARTS_MAX 5
@@ -358,7 +359,7 @@ static void spawn(struct pool *pool, struct pool_member *m)
 		return;
 	}
 	m->spawned_ns = clock_ns();
-	m->kill_ns = m->cancel_ns = 0;
+	m->kill_ns = m->killed_ns = m->cancel_ns = 0;
 	m->load_failed = m->retired = false;
 	m->idle_since_ns = m->spawned_ns;
 	m->cpu_at_ns = 0;
@@ -511,6 +512,8 @@ static void kill_runner(struct pool *pool, struct pool_member *m, int sig, enum 
 {
 	pool_add_first(pool, runner_recall(m->runner));
 	runner_kill(m->runner, sig, why, text);
+	if (sig == SIGKILL && !m->killed_ns)
+		m->killed_ns = clock_ns();
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -563,6 +566,8 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 		sooner(&deadline, pool->sweep_ns + SWEEP_NS);
 		if (m->cancel_ns)
 			sooner(&deadline, m->cancel_ns);
+		if (m->killed_ns)
+			sooner(&deadline, m->killed_ns + DIE_LIMIT_NS);
 		if (m->kill_ns)
 			sooner(&deadline, m->kill_ns);
 		else if (!runner_ready(m->runner))
@@ -644,6 +649,28 @@ static void pass_over(struct pool *pool, const char *file)
 		pool->setup.passed_over_len++;
 }
 
+static void remove_member(struct pool *pool, struct pool_member *m)
+{
+	collect(pool, m->runner);
+	pool_add_first(pool, runner_recall(m->runner));
+	runner_free(m->runner);
+	m->runner = NULL;
+	pool->alive--;
+}
+
+/* What was killed and does not die is not waited for. Should it die after all, it is one more child that nobody knows. */
+static void give_up_stuck(struct pool *pool, uint64_t now)
+{
+	for (size_t i = 0; i < pool->places; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_LIMIT_NS)
+			continue;
+		runner_give_up(m->runner);
+		remove_member(pool, m);
+	}
+}
+
 static void bury(struct pool *pool, struct pool_member *m, int status)
 {
 	struct deferred_error err = { 0 };
@@ -663,11 +690,7 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		pass_over(pool, loading);
 	}
 	failed = !loading && !was_ready && !m->retired;
-	collect(pool, m->runner);
-	pool_add_first(pool, runner_recall(m->runner));
-	runner_free(m->runner);
-	m->runner = NULL;
-	pool->alive--;
+	remove_member(pool, m);
 	if (failed && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
 		error_clear(&err);
 		error_set(&err, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
@@ -784,6 +807,7 @@ void pool_tick(struct pool *pool, uint64_t now)
 			staying--;
 		}
 	}
+	give_up_stuck(pool, now);
 	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)
 		sweep(pool);
 }
@@ -904,6 +928,7 @@ void pool_clear(struct pool *pool)
 		if (round == 50)
 			pool_kill(pool, 0, SIGKILL, JOB_INTERRUPTED, "the run ended");
 		pool_reap(pool);
+		give_up_stuck(pool, clock_ns());
 		if (pool->alive > 0)
 			poll(NULL, 0, 2);
 	}

@@ -91,8 +91,6 @@ struct runner {
 void runner_init_process(void)
 {
 	orphan_init();
-	/* Runners of the same user must not read our memory, where the connection string is. */
-	prctl(PR_SET_DUMPABLE, 0);
 }
 
 /* ---- starting --------------------------------------------------------------------------------- */
@@ -133,6 +131,7 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 		.cpu_ms = config_int(config, "cpu_limit"),
 		.memory_bytes = config_int(config, "memory_limit"),
 		.files = config_int(config, "files_limit"),
+		.processes = config_int(config, "processes_limit"),
 	};
 	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
 	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };
@@ -160,7 +159,7 @@ static char **environment(const struct runner_setup *setup, char instance[static
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
-	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
 	static char own[OWN_NAMES][600]; /* of the user switched to */
 	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
@@ -194,6 +193,11 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	int null_fd, oom;
 	sigset_t none;
 
+	/* All are blocked since before the fork: no handler of ours, which may write where it must not any more, runs in here. */
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
@@ -208,10 +212,6 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	if (getppid() != parent)
 		_exit(126);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (oom >= 0 && write(oom, "500", 3) < 0)
 		oom = -1; /* a wish only */
@@ -254,6 +254,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	struct runner *r = calloc(1, sizeof(*r));
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
+	sigset_t all, mask;
 	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
 	*out = NULL;
@@ -274,13 +275,15 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 		rc = error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
 		goto done;
 	}
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &mask);
 	r->pid = fork();
-	if (r->pid < 0) {
-		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner");
-		goto done;
-	}
 	if (r->pid == 0)
 		become_runner(setup, env, instance, parent, sock[1], board, output[1], r->stop);
+	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner") : 0;
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	if (rc < 0)
+		goto done;
 	setpgid(r->pid, r->pid); /* the child does the same: whoever comes first */
 	r->socket = sock[0];
 	r->output = output[0];
@@ -911,24 +914,28 @@ static bool recall(struct runner *r, unsigned int i)
 	return false;
 }
 
+/* The job of a call, of which nothing else is kept. */
+static struct job *take_job(struct runner *r, struct call_state *c)
+{
+	struct job *job = c->job;
+
+	drop_asks(c);
+	free(c->error);
+	free(c->result);
+	memset(c, 0, sizeof(*c));
+	r->load--;
+	return job;
+}
+
 struct job *runner_recall(struct runner *r)
 {
 	unsigned int first = r->reaped ? 0 : 1;
 	struct job *list = NULL;
 
 	/* From the end, so that the runner is met once. The first one stays: it is being begun, or has been. */
-	for (unsigned int i = r->used; i-- > first && recall(r, i);) {
-		struct call_state *c = &r->call[slot_at(r, i)];
-
-		if (!c->job)
-			continue;
-		job_list_push(&list, c->job);
-		drop_asks(c);
-		free(c->error);
-		free(c->result);
-		memset(c, 0, sizeof(*c));
-		r->load--;
-	}
+	for (unsigned int i = r->used; i-- > first && recall(r, i);)
+		if (r->call[slot_at(r, i)].job)
+			job_list_push(&list, take_job(r, &r->call[slot_at(r, i)]));
 	return list;
 }
 
@@ -1124,4 +1131,17 @@ const char *runner_reaped(struct runner *r, int status)
 		close(r->socket);
 	r->socket = -1;
 	return r->ready ? NULL : r->loading;
+}
+
+void runner_give_up(struct runner *r)
+{
+	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
+
+	r->reaped = true; /* for us it is */
+	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself", (int)r->pid);
+	if (!job)
+		return;
+	log_line(LOG_L_ERROR, "job %lld %s attempt %d: given up with its runner; it counts as lost when its lease ends", (long long)job->id, job->fn,
+		 job->attempt);
+	free(take_job(r, &r->call[r->first]));
 }

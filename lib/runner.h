@@ -59,7 +59,7 @@ void runner_init_process(void);
 const char *runner_program(char path[PATH_MAX]);
 
 int runner_spawn(struct runner **runner, const struct runner_setup *setup, struct deferred_error *err);
-void runner_free(struct runner *runner); /* must have been reaped, or never spawned */
+void runner_free(struct runner *runner); /* must have been reaped or given up, or never spawned */
 
 pid_t runner_pid(const struct runner *runner);
 bool runner_ready(const struct runner *runner); /* plugins are loaded */
@@ -127,6 +127,10 @@ bool runner_deaf(const struct runner *runner); /* its end of the socket is close
 
 /* Its end of the conversation: no more calls; it leaves when it has done what it has. */
 void runner_quit(struct runner *runner);
+
+/* It was killed and does not die: it is stuck in the kernel. The jobs it has not begun come back by runner_recall(); the one it is at
+ * is given up: nobody renews its lease, whose end is the end of the attempt. Afterwards it is freed. */
+void runner_give_up(struct runner *runner);
 
 /* It has died with this wait status. The attempt it was at ends as the status says; what it had not started
  * comes back by runner_recall(). Returns the plugin file that it died in loading, else NULL (borrowed). */

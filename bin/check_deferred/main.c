@@ -441,6 +441,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
 	signal(SIGUSR1, SIG_IGN); /* sent by mistake they would end it, and what runs */

@@ -331,6 +331,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
 	/* Said once, it stays: else the first large answer that is freed would keep the memory of all later ones. */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	arena_reserve();

@@ -70,6 +70,7 @@ create table deferred.__deferred_queue (
     max_dequeue           integer check (max_dequeue between 1 and 1000),
     acl                   json,
     clearing_to           bigint,
+    created_by            text collate "C",
     simple                boolean not null generated always as
                           (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
 );
@@ -97,9 +98,75 @@ comment on column deferred.__deferred_queue.removed_at is 'when it was removed; 
 comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+comment on column deferred.__deferred_queue.created_by is 'role that added it by deferring to it, or account: and the account of the HTTP front that made it; NULL: an administrator, whom no quota binds';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
+-- Read from its beginning: has any queue limited jobs?
+create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
+
+create index __deferred_queue_created_by on deferred.__deferred_queue (created_by) where created_by is not null;
+
 insert into deferred.__deferred_queue (name) values ('default');
+
+create table deferred.__deferred_quota (
+    creator text collate "C" primary key,
+    queues  integer not null check (queues >= 0)
+);
+comment on table  deferred.__deferred_quota is 'how many queues may be there that somebody added';
+comment on column deferred.__deferred_quota.creator is 'role, or account: and an account of the HTTP front; *: each that has no row';
+comment on column deferred.__deferred_quota.queues is 'queues at a time';
+
+insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
+
+-- Those removed count until the quota is reached: then their rows go. Nothing is lost with them: a claim takes a queue without a row as one
+-- without settings. Near its quota a creator waits for its other transactions that have added some; before, each may add a tenth unseen.
+create function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_count constant text := 'select count(*) from (select from deferred.__deferred_queue q where q.created_by = $1 limit $2) x';
+    v_n bigint;
+begin
+    quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*') order by q.creator = '*' limit 1);
+    execute v_count into v_n using $1, quota;
+    if v_n >= quota / 10 then
+        perform pg_advisory_xact_lock(1145390800, hashtext($1));
+        execute v_count into v_n using $1, quota;
+    end if;
+    if v_n >= quota then
+        with gone as (
+            delete from deferred.__deferred_queue q where q.created_by = $1 and q.removed_at is not null and q.clearing_to is null
+            returning q.limited_jobs)
+        update deferred.__deferred_queue q set limited_jobs = true
+        where q.name = 'default' and not q.limited_jobs and exists (select from gone g where g.limited_jobs);
+        execute v_count into v_n using $1, quota;
+    end if;
+    allowed := v_n < quota;
+end
+$$;
+comment on function deferred.__queue_quota is 'may a role or an account add another queue?';
+
+create function deferred.__queue_add(queue text, creator name) returns void
+language plpgsql
+as $$
+declare
+    v_bound boolean := not pg_has_role(creator, 'deferred_owner', 'member');
+    v record;
+begin
+    if v_bound then
+        select * into v from deferred.__queue_quota(creator::text);
+        if not v.allowed then
+            raise exception using errcode = '53400',
+                message = format('queue %L is not there, and role %I has added %s already, as many as it may', queue, creator, v.quota),
+                hint = 'an administrator adds it: deferred queue set NAME --create; or lets the role add more by a row in deferred.__deferred_quota';
+        end if;
+    end if;
+    insert into deferred.__deferred_queue as q (name, created_by) values (queue, case when v_bound then creator end)
+    on conflict (name) do update set removed_at = null, created_by = excluded.created_by where q.removed_at is not null;
+end
+$$;
+comment on function deferred.__queue_add is 'adds a queue, or one that was removed, for a role whose job is the first in it';
 
 -- ---------------------------------------------------------------- who may defer what
 
@@ -148,7 +215,7 @@ comment on column deferred.__deferred.queue is 'queue it was deferred to';
 comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
 comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
 comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
-comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters, at most 2500 bytes';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue that the same role deferred has this key; 1 to 1000 characters, at most 2500 bytes';
 comment on column deferred.__deferred.priority is 'larger is taken earlier';
 comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
 comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
@@ -159,7 +226,7 @@ comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, mill
 comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
 comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
-comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key at most so many run at once; 1 to 1000 characters';
+comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
@@ -201,10 +268,10 @@ comment on column deferred.__deferred_hot.receipt is 'token of the claim, random
 comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
 comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
-comment on column deferred.__deferred_hot.key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
 comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
-comment on column deferred.__deferred_hot.concurrency_key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
@@ -341,6 +408,14 @@ as $$
 $$;
 comment on function deferred.__actor() is 'role that acts: the one taken by SET ROLE, else the login role';
 
+-- Else who guesses another's key could have his jobs swallowed, or held up for ever. The length tells where the name ends.
+create function deferred.__own_key(owner text, key text) returns text
+language sql immutable
+as $$
+    select case when $2 is not null then length($1) || ':' || $1 || ':' || $2 end
+$$;
+comment on function deferred.__own_key(text, text) is 'key of a job, or concurrency key, that only jobs deferred by the same role share; NULL: none';
+
 create function deferred.__depth_ok(params json) returns boolean
 language sql immutable
 as $$
@@ -392,6 +467,8 @@ declare
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
+    v_key        text collate "C";
+    v_lane       text collate "C";
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
@@ -444,6 +521,10 @@ begin
                 message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
         end if;
+        if num_nonnulls($10, $17) > 0 then
+            v_key := deferred.__own_key(v_actor, $10);
+            v_lane := deferred.__own_key(v_actor, $17);
+        end if;
         v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
@@ -473,7 +554,7 @@ begin
                     message = format('invalid queue name %L', left(v_queue, 200)),
                     hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
             end if;
-            insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+            perform deferred.__queue_add(v_queue, v_actor);
             v_max_bytes := 1048576;
         end if;
         if octet_length($2::text) > v_max_bytes then
@@ -488,13 +569,15 @@ begin
         if v_ttl_ms is not null and v_expires is null then
             v_expires := v_now + v_ttl_ms * interval '1 millisecond';
         end if;
+        if v_removed then
+            perform deferred.__queue_add(v_queue, v_actor);
+        end if;
         -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
-        if v_removed or (v_limited and v_marked is not true) then
-            update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-            where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+        if v_limited and v_marked is not true then
+            update deferred.__deferred_queue q set limited_jobs = true where q.name = v_queue and not q.limited_jobs;
         end if;
         if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
-           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then
             if v_drop then return null; end if;
             raise exception using errcode = '53400',
                 message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
@@ -507,18 +590,18 @@ begin
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
             concurrency_key, concurrency)
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
-            v_max_length is not null, $17, $18);
+            v_max_length is not null, v_lane, $18);
     else
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
                 concurrency_key, concurrency)
-            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10, v_limited,
-                v_max_length is not null, $17, $18)
+            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_key, v_limited,
+                v_max_length is not null, v_lane, $18)
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key;
             continue when not found;
             if v_old.receipt is null and v_old.expires_at <= v_now then
                 -- It will never run: it must not stand in the way of one that can.
@@ -535,17 +618,12 @@ begin
                 raise exception using errcode = '23505',
                     message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
             end if;
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10 for update;
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key for update;
             continue when not found;
             if v_old.receipt is not null then
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
-            end if;
-            if not deferred.__may_touch((select d.created_by from deferred.__deferred d where d.id = v_old.id)::name) then
-                raise exception using errcode = '42501',
-                    message = format('job %s with key %L was deferred by another role and cannot be replaced', v_old.id, $10),
-                    hint = 'use on_duplicate skip or error, or a key of your own';
             end if;
             delete from deferred.__deferred_hot h where h.id = v_old.id;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
@@ -682,6 +760,7 @@ declare
     v_ids   bigint[];
     v_n     integer := coalesce(array_length($1, 1), 0);
     v_bad   record;
+    v_queues text[];
     v_special boolean;
 begin
     if v_n = 0 then return; end if;
@@ -714,22 +793,24 @@ begin
     end if;
 
     v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
+    v_queues := array(select distinct coalesce(j.queue, 'default') from unnest($1, $3) as j(fn, queue));
     -- Where no queue named here has settings that matter now, none is looked up row by row.
     v_special := $17 is not null or exists (select from deferred.__deferred_function)
-        or exists (select from deferred.__deferred_queue q where coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
+        or exists (select from deferred.__deferred_queue q
+                   where q.name = any (v_queues) and coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
     insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
-           j.concurrency_key, j.concurrency
+           deferred.__own_key(v_actor, j.concurrency_key), j.concurrency
     from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
          as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
     cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
                         case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
         update deferred.__deferred_queue q set limited_jobs = true
-        where not q.limited_jobs and exists (
+        where q.name = any (v_queues) and not q.limited_jobs and exists (
             select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
             where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
     end if;
@@ -929,11 +1010,12 @@ begin
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
         concurrency_key, concurrency)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key,
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
-        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null), d.concurrency_key,
-        d.concurrency)
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
+    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
     update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
     from deferred.__deferred_hot x
     where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
@@ -1006,6 +1088,54 @@ begin
 end
 $$;
 comment on function deferred.__front is 'where in a lane, or in the half 0 or 1 of it, the claimed jobs end and the ready ones begin; nearly so, for a few lie before; part of a claim';
+
+-- Which queues have jobs, one step through the index for each of them: those without cost nothing, however many there are. What is dead
+-- is walked over only in queues that the cursor does not know (lib/cursor.h).
+create function deferred.__claim_queues(queues text[], cursor_queues text[]) returns table (name text, known boolean)
+language plpgsql stable rows 10
+as $$
+declare
+    v_name text collate "C" := '';
+    v_next text collate "C";
+    v_stop text collate "C";
+begin
+    if queues is not null then
+        return query select distinct q, q = any (cursor_queues) from unnest(queues) q;
+        return;
+    end if;
+    foreach v_stop in array cursor_queues || '~'::text loop  -- which is behind all names
+        continue when v_stop = v_name;
+        known := false;
+        loop
+            select h.queue into v_next from deferred.__deferred_hot h
+            where h.queue > v_name and h.queue < v_stop and h.due_at is null and not h.limited and h.fn is not null
+            order by h.queue limit 1;
+            exit when not found;
+            v_name := v_next;
+            name := v_name;
+            return next;
+        end loop;
+        exit when v_stop = '~';
+        known := true;
+        v_name := v_stop;
+        name := v_name;
+        return next;
+    end loop;
+end
+$$;
+comment on function deferred.__claim_queues is 'the queues a claim asks: those served, or if all are, those its cursor knows, in order, and others that have jobs, claimed ones too';
+
+create function deferred.__limited_jobs(queues text[]) returns boolean
+language plpgsql stable
+as $$
+begin
+    if queues is null then
+        return (select q.limited_jobs from deferred.__deferred_queue q order by q.limited_jobs desc limit 1);
+    end if;
+    return exists (select from unnest(queues) n cross join lateral (select from deferred.__deferred_queue q where q.name = n and q.limited_jobs limit 1) q);
+end
+$$;
+comment on function deferred.__limited_jobs is 'true: some of the queues served, NULL: of all, may have limited jobs';
 
 -- ---------------------------------------------------------------- partitions and retention
 
@@ -1210,6 +1340,11 @@ as $$
                else h.worker is not null or h.due_at <> h.visible_at
                     or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
   union all
+    select 'I7: a hot row has its job''s keys', h.id, format('key %L, concurrency key %L', h.key, h.concurrency_key)
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where h.key is distinct from deferred.__own_key(d.created_by, d.key)
+       or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
+  union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
     where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
@@ -1225,7 +1360,7 @@ grant usage on schema deferred to deferred_producer, deferred_worker, deferred_v
 grant execute on function deferred.defer, deferred.defer_many(json), deferred.__ms(text, text),
     deferred.__enqueue, deferred.__enqueue_many, deferred.cancel(bigint), deferred.__state(bigint) to deferred_producer;
 grant execute on function deferred.retry(bigint), deferred.maintain(), deferred.__actor(), deferred.__may_touch(name),
-    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__front, deferred.__server_start() to deferred_worker;
+    deferred.state(text), deferred.check_ledger(), deferred.__opts_ok, deferred.__own_key(text, text), deferred.__front, deferred.__claim_queues, deferred.__limited_jobs, deferred.__server_start() to deferred_worker;
 grant execute on function deferred.state(text) to deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue, deferred.job to deferred_worker;

@@ -63,7 +63,7 @@ comment on column deferred.__deferred_rule.name is 'name it is run by';
 comment on column deferred.__deferred_rule.query is 'one SELECT; each row becomes a job';
 comment on column deferred.__deferred_rule.fn is 'function of the jobs';
 comment on column deferred.__deferred_rule.params is 'object whose members every job gets, but for those the query has a column for';
-comment on column deferred.__deferred_rule.key_column is 'column whose text is the key of the job';
+comment on column deferred.__deferred_rule.key_column is 'column whose text is the key of the job, among the jobs of its owner';
 comment on column deferred.__deferred_rule.queue is 'queue of the jobs';
 comment on column deferred.__deferred_rule.priority is 'priority of the jobs';
 comment on column deferred.__deferred_rule.opts is 'further options of the jobs, as deferred.defer() takes them';
@@ -401,6 +401,7 @@ declare
     v_start   timestamptz := clock_timestamp();
     v_now     timestamptz := clock_timestamp();
     v_owner   name := (select x.rolname from pg_roles x where x.oid = r.owner);
+    v_mine    text := deferred.__own_key(v_owner, '');  -- what his keys begin with
     v_delay   bigint := deferred.__ms('delay', r.opts->>'delay');
     v_due     timestamptz := case when v_delay > 0 then v_now + v_delay * interval '1 millisecond' end;
     v_expires timestamptz := v_now + nullif(deferred.__ms('expires', r.opts->>'expires'), 0) * interval '1 millisecond';
@@ -428,9 +429,10 @@ begin
         raise exception using errcode = '42501', message = format('the owner of rule %L, or who runs it, may not defer %L to queue %L', r.name, r.fn, r.queue),
             hint = 'an administrator grants it by a row in deferred.__deferred_grant';
     end if;
-    insert into deferred.__deferred_queue (name) values (r.queue) on conflict do nothing;
-    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-    where q.name = r.queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    if not exists (select from deferred.__deferred_queue q where q.name = r.queue and q.removed_at is null) then
+        perform deferred.__queue_add(r.queue, v_owner);
+    end if;
+    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = r.queue and not q.limited_jobs;
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
     from deferred.__deferred_queue q where q.name = r.queue;
     v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');
@@ -457,13 +459,13 @@ begin
                                       when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
                                       then 'params nest deeper than 512 levels' end as bad
                           from deferred.__rule_fetch() f
-                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = f.key) f
+                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = v_mine || f.key) f
                     window w as (order by f.key collate "C")) t) s),
     hot as (
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded)
         select s.id, r.queue, r.fn, r.priority, v_due,
                case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
-               v_expires, s.key, v_limited, v_max_length is not null
+               v_expires, v_mine || s.key, v_limited, v_max_length is not null
         from src s where s.id is not null
         on conflict (queue, key) where key is not null do nothing
         returning id),

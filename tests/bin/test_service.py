@@ -934,3 +934,26 @@ def test_a_range_can_be_changed_by_sighup(db):
 def test_a_range_that_makes_no_sense_is_refused(db, value):
     refused = db.run(["check_deferred", "--runners", value])
     assert refused.returncode == 64 and "--runners" in refused.stderr and value in refused.stderr
+
+
+# ---- memory
+
+@pytest.mark.parametrize("way", ["plain", "compressible", "limited"])
+def test_large_params_do_not_make_the_parent_large(db, way):
+    """300 jobs of 1 MB: 300 MB if they were claimed together."""
+    text = "repeat('a', 1000000)" if way == "compressible" else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 31250) x)"
+    if way == "limited":
+        db.sql("select deferred.__queue_set('large', '{\"max_running\": 1000}', true)")
+    n = 300
+    db.sql(f"""with made as materialized (select to_json({text}) as params from generate_series(1, 1) i)
+               select count(deferred.defer('noop', params, queue => %s)) from made, generate_series(1, %s)""",
+           "large" if way == "limited" else "default", n)
+    run = service(db, "--batch", "1500")
+    wait_for(lambda: db.hot() == 0, 120, "all jobs are done")
+    with open(f"/proc/{run.pid}/status") as f:
+        peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+    stop(run)
+    print(f"{way}: {peak / 1024:.0f} MiB at most")
+    assert peak < (400 if SAN else 80) * 1024  # they keep for long what was freed
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == n
+    ledger(db)

@@ -54,6 +54,16 @@ def test_numbers_that_no_column_holds_are_recorded_as_some_that_it_does(db):
     assert db.one("select run_us >= 0 and wait_us >= 0 and finished_at <= now() from deferred.__deferred_log where job_id = %s", job)
 
 
+def test_times_and_use_of_the_processor_that_cannot_be_are_not_recorded(db):
+    """A thread writes them all the time, also while the parent looks."""
+    with settled(db, "--runners", "1"):
+        jobs = defer_many(db, "times", 1, priority=2) + defer_many(db, "sleep", 15, params={"ms": 20}, priority=1)
+    assert db.sql("select distinct outcome from deferred.__deferred_log where job_id = any(%s)", jobs) == [("ok",)]
+    assert db.one("""select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at and l.finished_at <= clock_timestamp()
+                         and l.run_us between 0 and 60000000 and l.wait_us >= 0 and least(l.user_us, l.sys_us, l.max_rss_kb) >= 0)
+                     from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.id = any(%s)""", jobs)
+
+
 @pytest.mark.parametrize("state", [FREE, RUNNING, DONE, RECALLED, 77])
 @pytest.mark.parametrize("ending", [0, 1])
 def test_p13_slots_of_others_in_any_state_lose_no_job(db, state, ending):
