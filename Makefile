@@ -51,7 +51,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl patch
+	pgbouncer openssl patch nginx
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -68,8 +68,9 @@ CC := gcc
 endif
 CFLAGS ?= -O2 -g
 OBJCOPY ?= objcopy
-PKGS := libpq jansson libconfuse
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
+PKGS := libpq jansson
+CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -86,7 +87,7 @@ COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
-RUNNER_LIB := error log job params plugin frame beneath
+RUNNER_LIB := error log visible job params plugin frame beneath
 # What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
 CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
 CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
@@ -107,7 +108,7 @@ PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -170,11 +171,16 @@ $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# It may run out of memory with libconfuse, and so is no part of those that must not.
+$(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/config_table.o
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
 
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
 $(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/beneath.o
+$(B)/plugins/send_mail.so: $(B)/obj/lib/secret_file.o
 $(foreach name,$(PLUGIN_NAMES),$(eval \
 	$(B)/plugins/$(name).so: $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:
@@ -186,6 +192,7 @@ $(B)/plugins/%.so:
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
 PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_forger = -ljansson -lpthread
 PLUGIN_LIBS_archive = -lpq -ljansson
 PLUGIN_LIBS_neighbour = -lpq
 # As a plugin outside this tree would with -ldeferred.
@@ -205,7 +212,7 @@ $(CLOCK_SHIFT): tests/harness/clock_shift.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
 # These use what is public alone, and are linked with that.
-TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call demo/demo)
+TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call harness/oom_call demo/demo)
 $(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
 $(TESTS_OUTSIDE): $(B)/lib/libdeferred.a
 TEST_ARCHIVE := $(B)/obj/internal.a
@@ -225,10 +232,10 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
-FUZZ_PARTS := arena auth cors crypto fault json queue_metadata reply request route sas service_xml sign text xml_in xml_out
+FUZZ_PARTS := arena auth cors crypto fault json queue_metadata refusal reply request route sas service_xml sign text wire xml_in xml_out
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/obj/lib/visible.o $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
 
@@ -311,7 +318,7 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c $(wildcard bin/deferred_http/*.h)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c lib/visible.c $(wildcard bin/deferred_http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
@@ -374,9 +381,9 @@ PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
 SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
-NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
+NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -386,7 +393,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
 	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0

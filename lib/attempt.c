@@ -6,12 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static size_t held_bytes; /* of all attempts */
+
+void attempt_hold(struct attempt *attempt, size_t ask_bytes)
+{
+	attempt->held = ask_bytes + attempt->error_len + attempt->result_len;
+	held_bytes += attempt->held;
+}
+
+size_t attempt_held_bytes(void)
+{
+	return held_bytes;
+}
+
 void attempt_free(struct attempt *attempt)
 {
 	struct runner_path *path;
 
 	if (!attempt)
 		return;
+	held_bytes -= attempt->held;
 	attempt_drop_follow(attempt);
 	while ((path = attempt->remove)) {
 		attempt->remove = path->next;

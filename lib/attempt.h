@@ -32,6 +32,7 @@ struct attempt {
 	size_t error_len, result_len;
 	struct runner_call *follow;   /* to be deferred with a success */
 	struct runner_path *remove;   /* to be removed after a recorded success */
+	size_t held;                  /* bytes of all these texts, as attempt_hold() counted them */
 	/* set by the worker, which decides what becomes of the job */
 	bool final;               /* the job leaves the queue */
 	int64_t delay_ms;         /* else it is due again after this */
@@ -42,6 +43,10 @@ struct attempt {
 	int tries;                /* set apart: refused so often for a passing reason */
 	bool replaced;            /* its texts could not be stored and were replaced */
 };
+/* Count what it holds, its texts and ask_bytes for follow and remove, until it is freed; and what all attempts hold together. */
+void attempt_hold(struct attempt *attempt, size_t ask_bytes);
+size_t attempt_held_bytes(void);
+
 void attempt_free(struct attempt *attempt); /* with its job; NULL is accepted */
 
 /* Texts are made fit for a text column: valid UTF-8, no NUL, at most JOB_TEXT_MAX bytes. */

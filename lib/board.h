@@ -9,10 +9,11 @@
  *
  * QUEUED, RECALLED and DONE -> FREE are set by the parent, the others by the runner. QUEUED is left by
  * compare-and-swap, so a call is either started or recalled, never both. The runner sends the texts of a
- * call before it sets DONE; what the parent finds on the board when the runner has died is therefore the
- * truth: DONE calls are done, RUNNING is the one that died, QUEUED ones were not started.
+ * call before it sets DONE, and takes calls in the order they were given.
  *
- * Plugins run in the runner and may scribble here: the parent checks what it reads.
+ * Plugins run in the runner and may scribble here. What stands here is therefore what the runner claims, no more: which calls
+ * it was given, in which order, and since when the first of them can have begun, the parent knows by itself (runner.c). A
+ * function in a process of its own does not get the board at all, but a page that lives as long as its call.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -23,7 +24,6 @@
 #include <string.h>
 
 #define BOARD_SLOTS 256
-#define BOARD_NAME_MAX 256
 #define BOARD_PROGRESS_MAX 200
 
 enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
@@ -53,11 +53,15 @@ struct board_progress {
 
 struct board {
 	_Atomic uint32_t stop;       /* set by the parent: functions should come to an end */
-	_Atomic uint32_t crashing;   /* a backtrace is being printed: for the log row, not for the log */
-	_Atomic uint32_t loading;    /* the runner is inside dlopen() of loading_file */
-	char loading_file[BOARD_NAME_MAX];
 	struct board_progress progress;
 	struct board_slot slot[BOARD_SLOTS];
+};
+
+/* The same for one call in a process of its own. The runner copies what it needs of it to and from the board. */
+struct board_page {
+	_Atomic uint32_t stop;
+	struct board_progress progress;
+	struct board_slot slot;
 };
 
 /* In the runner. text may be longer than what is kept. */

@@ -29,6 +29,7 @@ enum frame_type {
 	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
 	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
+	FRAME_LOADING,     /* file\0: this plugin is being loaded */
 	FRAME_REFUSED,     /* file\0 text\0: a plugin that was not loaded */
 	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: names clash, 0: not to be trusted */
 	FRAME_READY,
@@ -38,6 +39,8 @@ enum frame_type {
 	FRAME_FOLLOW,      /* fn\0 params\0 opts\0 ("" if none) */
 	FRAME_REMOVE_AFTER,/* the same, for FRAME_REMOVE */
 	FRAME_BELL,        /* look at the board */
+	/* within the runner, from the process that looks what the plugins hold */
+	FRAME_ENTRY,       /* name\0 file\0: a function and where it is */
 };
 
 struct frame_head {
@@ -48,10 +51,20 @@ struct frame_head {
 
 #define FRAME_FROM_RUNNER_MAX (4u << 20)
 
+/* What one attempt may hand over to be done after its success: so many calls and paths, so many bytes of them, each counted with
+ * FRAME_ASK_BYTES more for what it takes to hold it. The runner refuses what is beyond, and the parent does not believe it. */
+#define FRAME_ASKS_MAX 10000
+#define FRAME_ASK_BYTES 64
+#define FRAME_ASK_BYTES_MAX (4u << 20)
+#define FRAME_ASKS_TEXT "the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
+
+/* What a function prints from here on is the backtrace of its crash: for the log row, not for the log. */
+#define FRAME_CRASH_MARK '\036'
+
 struct frame_start {
 	uint32_t owner_uid;
 	uint32_t isolate_job;
-	int64_t cpu_ms, memory_bytes, files; /* limits; 0: none */
+	int64_t cpu_ms, memory_bytes, files, processes; /* limits; 0: none */
 };
 
 struct frame_function {

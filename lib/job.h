@@ -102,6 +102,7 @@ struct job {
 	uint32_t progress;           /* number of the last report sent; 0: none was */
 	uint64_t start_by_ns;        /* to be given back if it has not started then; 0: no such limit */
 	uint64_t release_ns;         /* not to be given back before: somebody had the row locked; 0: at once */
+	bool found_unbegun;          /* the first of a runner that died without having begun it, so that said */
 	bool limited;                /* claimed under limits: started ahead of others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "log.h"
 
+#include "visible.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +57,7 @@ bool log_enabled(enum log_level level)
 
 void log_line(enum log_level level, const char *fmt, ...)
 {
-	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES / 2];
+	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES / 2], shown[VISIBLE_MAX];
 	size_t n = 0;
 	va_list ap;
 
@@ -76,15 +78,9 @@ void log_line(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	for (const char *p = text; *p && n < sizeof(line) - 6; p++) {
-		unsigned char c = (unsigned char)*p;
-
-		if (c == '\n')
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "\\n");
-		else if (c < 0x20 || c == 0x7f)
-			n += (size_t)snprintf(line + n, sizeof(line) - n, "\\x%02x", c);
-		else
-			line[n++] = (char)c;
+	for (const char *p = text; *p && n < sizeof(line) - VISIBLE_MAX - 1; n += strlen(shown)) {
+		p += visible_char(p, shown);
+		strcpy(line + n, shown);
 	}
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, n) < 0)

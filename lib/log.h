@@ -5,8 +5,8 @@
  *     2026-01-31T23:59:59.123Z check_deferred[4711] warning: job 17 send_mail attempt 2: failed: ...
  *
  * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and
- * carries no time. A line is written by one write(2), control characters in it are escaped, so no text
- * of a job can forge a line or split one.
+ * carries no time. A line is written by one write(2), and shows what visible.h makes of the text, so
+ * that no text of a job can forge a line or split one.
  */
 #ifndef LOG_H
 #define LOG_H

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Room for the longest: what tells instances apart is at its end. */
+#define ORPHAN_COOKIE_SIZE 4600
+
 /* Make this process, which has one thread, the one to which they fall. Children it has by now are spared. */
 void orphan_init(void);
 

@@ -26,6 +26,7 @@ struct pg {
 	bool unnamed;
 	bool own;
 	bool denied; /* the last failure: see pg_denied() */
+	bool here_only; /* a commit is not known to be on the synchronous standby */
 	PostgresPollingStatusType connecting;
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
@@ -51,8 +52,12 @@ struct pg {
 static void receive_notice(void *arg, const PGresult *res)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *source = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
 	struct pg *pg = arg;
 
+	/* Its words are translated, and its state is that of any warning. */
+	if (source && strcmp(source, "SyncRepWaitForLSN") == 0)
+		pg->here_only = true;
 	if (pg->on_notice && state && text)
 		pg->on_notice(pg->notice_data, state, text);
 }
@@ -84,6 +89,8 @@ int pg_open(struct pg **pg, const char *conninfo, const char *program, struct de
 	if (rc < 0) {
 		pg_close(*pg);
 		*pg = NULL;
+	} else {
+		PQsetNoticeReceiver((*pg)->conn, receive_notice, *pg);
 	}
 	return rc;
 }
@@ -100,6 +107,8 @@ int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
 	if (pg->connecting == PGRES_POLLING_FAILED)
 		return pg_connect_failed(pg->conn, err);
 	*done = pg->connecting == PGRES_POLLING_OK;
+	if (*done)
+		PQsetNoticeReceiver(pg->conn, receive_notice, pg);
 	return 0;
 }
 
@@ -539,6 +548,20 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 	return code;
 }
 
+/*
+ * Somebody cancelled the wait for the synchronous standby: what was committed is here, and lost should this server be. So it is
+ * neither a success nor a failure. On a borrowed connection the caller's own receiver of notices is told.
+ */
+static int known_elsewhere(struct pg *pg, const char *where, struct deferred_error *err)
+{
+	if (!pg->here_only)
+		return 0;
+	pg->here_only = false;
+	error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
+	error_hint(err, "it stays if that server does; with a key it can be repeated safely");
+	return DEFERRED_ELOST;
+}
+
 static bool is_prepared(const struct pg *pg, const struct sql_statement *stmt)
 {
 	for (int i = 0; i < pg->prepared_len; i++)
@@ -566,6 +589,17 @@ static void set_prepared(struct pg *pg, const struct sql_statement *stmt)
 		pg->prepared[pg->prepared_len++] = stmt;
 }
 
+static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct wire *w, struct deferred_error *err)
+{
+	PGresult *res = PQprepare(pg->conn, stmt->name, stmt->text, w->n, w->types);
+	int rc = PQresultStatus(res) == PGRES_COMMAND_OK ? 0 : result_failed(pg, res, stmt->name, err);
+
+	PQclear(res);
+	if (rc == 0)
+		set_prepared(pg, stmt);
+	return rc;
+}
+
 int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
 	    struct pg_result **out, struct deferred_error *err)
 {
@@ -575,26 +609,22 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 
 	*out = NULL;
 	rc = to_wire(&w, args, stmt->name, err);
+	if (rc == 0 && worth_preparing(pg, stmt))
+		rc = prepare(pg, stmt, &w, err);
 	if (rc < 0)
 		return rc;
-	if (worth_preparing(pg, stmt)) {
-		res = PQprepare(pg->conn, stmt->name, stmt->text, w.n, w.types);
-		if (PQresultStatus(res) != PGRES_COMMAND_OK)
-			goto failed;
-		PQclear(res);
-		set_prepared(pg, stmt);
-	}
 	if (!pg->unnamed && is_prepared(pg, stmt))
 		res = PQexecPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, (int)format);
 	else
 		res = PQexecParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, (int)format);
-	if (PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK) {
+	if (PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK)
+		rc = known_elsewhere(pg, stmt->name, err);
+	else
+		rc = result_failed(pg, res, stmt->name, err);
+	if (rc == 0)
 		*out = (struct pg_result *)res;
-		return 0;
-	}
-failed:
-	rc = result_failed(pg, res, stmt->name, err);
-	PQclear(res);
+	else
+		PQclear(res);
 	return rc;
 }
 
@@ -607,7 +637,7 @@ int pg_command(struct pg *pg, const char *sql, struct deferred_error *err)
 	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
 		rc = result_failed(pg, res, "command", err);
 	PQclear(res);
-	return rc;
+	return rc < 0 ? rc : known_elsewhere(pg, "command", err);
 }
 
 int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err)
@@ -910,7 +940,7 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 			*err = pg->pipeline_err;
 		return pg->pipeline_err.code;
 	}
-	return 0;
+	return known_elsewhere(pg, "pipeline", err);
 }
 
 int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,

@@ -14,7 +14,9 @@
 
 #define PORTION_US 5000            /* a runner is given so much work at a time */
 #define LOAD_LIMIT_NS (10 * NS_PER_S) /* plugins must have been loaded by then */
-#define STALL_LIMIT_NS (10 * NS_PER_S) /* a runner with calls that is at none of them is broken */
+#define LEAVE_LIMIT_NS (10 * NS_PER_S) /* a retired runner with nothing to do must have left by then */
+#define DIE_LIMIT_NS (5 * NS_PER_S) /* one that was killed must be dead by then, or is given up */
+#define HELD_MAX (16u << 20)       /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
 #define FAILED_STARTS_MAX 5
 #define SHORT_NS (15 * NS_PER_S)   /* no further runner is tried so long after one that could not be started */
@@ -163,7 +165,7 @@ struct job *pool_recall(struct pool *pool)
 }
 
 /* It has been at one job for so long that others should not wait behind it. */
-static bool is_stuck(const struct runner *runner, uint64_t now)
+static bool is_stuck(struct runner *runner, uint64_t now)
 {
 	uint64_t started;
 	int64_t timeout;
@@ -211,7 +213,7 @@ void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *jo
 			runner_each_job(pool->member[i].runner, f, data);
 }
 
-static bool is_running(const struct runner *runner)
+static bool is_running(struct runner *runner)
 {
 	uint64_t started;
 	int64_t timeout;
@@ -357,7 +359,7 @@ static void spawn(struct pool *pool, struct pool_member *m)
 		return;
 	}
 	m->spawned_ns = clock_ns();
-	m->kill_ns = m->cancel_ns = 0;
+	m->kill_ns = m->killed_ns = m->cancel_ns = 0;
 	m->load_failed = m->retired = false;
 	m->idle_since_ns = m->spawned_ns;
 	m->cpu_at_ns = 0;
@@ -421,6 +423,10 @@ static bool give_one(struct pool *pool, struct runner *runner)
 	const struct runner_function *f = pool_function(pool, job->fn);
 	int64_t timeout_ms;
 
+	if (job->gone) { /* while a runner that has died had it */
+		free(job);
+		return true;
+	}
 	if (!f) {
 		job->next = pool->unknown;
 		pool->unknown = job;
@@ -498,15 +504,16 @@ void pool_dispatch(struct pool *pool)
 		       !(pool->pending->start_by_ns && runner_load(m->runner) > 0) && give_one(pool, m->runner))
 			;
 		runner_flush(m->runner);
-		m->alive_ns = now;
 	}
 }
 
-/* Nobody but the one it is at dies with a runner. */
+/* Nobody but the one it is at, or about to begin, dies with a runner. */
 static void kill_runner(struct pool *pool, struct pool_member *m, int sig, enum job_outcome why, const char *text)
 {
 	pool_add_first(pool, runner_recall(m->runner));
 	runner_kill(m->runner, sig, why, text);
+	if (sig == SIGKILL && !m->killed_ns)
+		m->killed_ns = clock_ns();
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -521,12 +528,6 @@ size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
 			n += 2;
 		}
 	return n;
-}
-
-/* A limit may be as long as an int64 holds: longer than the clock runs. */
-static uint64_t later_ns(uint64_t start_ns, int64_t ms)
-{
-	return (uint64_t)ms > (UINT64_MAX - start_ns) / NS_PER_MS ? UINT64_MAX : start_ns + (uint64_t)ms * NS_PER_MS;
 }
 
 static void sooner(uint64_t *deadline, uint64_t at)
@@ -558,7 +559,6 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 
 	for (size_t i = 0; i < pool->places; i++) {
 		const struct pool_member *m = &pool->member[i];
-		uint64_t started;
 		int64_t timeout_ms;
 
 		if (!m->runner)
@@ -566,12 +566,14 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 		sooner(&deadline, pool->sweep_ns + SWEEP_NS);
 		if (m->cancel_ns)
 			sooner(&deadline, m->cancel_ns);
+		if (m->killed_ns)
+			sooner(&deadline, m->killed_ns + DIE_LIMIT_NS);
 		if (m->kill_ns)
 			sooner(&deadline, m->kill_ns);
 		else if (!runner_ready(m->runner))
 			sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
-		else if (runner_running(m->runner, &started, &timeout_ms) && timeout_ms > 0)
-			sooner(&deadline, later_ns(started, timeout_ms));
+		else if (!runner_killed(m->runner))
+			sooner(&deadline, runner_limit_ns(m->runner, &timeout_ms));
 		if (may_end(pool, m, staying))
 			sooner(&deadline, m->idle_since_ns + pool->idle_ns);
 	}
@@ -617,11 +619,12 @@ void pool_read(struct pool *pool)
 		if (!r)
 			continue;
 		was_ready = runner_ready(r);
+		runner_pause(r, attempt_held_bytes() > HELD_MAX);
 		rc = runner_read(r, &err);
 		if ((rc == DEFERRED_EPLUGIN || rc == DEFERRED_ECONFIG) && !pool->fatal.code)
 			pool->fatal = err;
 		else if (rc < 0 && !runner_killed(r))
-			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED, "wrote nonsense to the socket of its runner");
+			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED, "wrote nonsense to the socket or the board of its runner");
 		else
 			runner_flush(r);
 		if (runner_deaf(r) && !is_running(r) && !runner_killed(r) && !pool->member[i].retired)
@@ -646,6 +649,28 @@ static void pass_over(struct pool *pool, const char *file)
 		pool->setup.passed_over_len++;
 }
 
+static void remove_member(struct pool *pool, struct pool_member *m)
+{
+	collect(pool, m->runner);
+	pool_add_first(pool, runner_recall(m->runner));
+	runner_free(m->runner);
+	m->runner = NULL;
+	pool->alive--;
+}
+
+/* What was killed and does not die is not waited for. Should it die after all, it is one more child that nobody knows. */
+static void give_up_stuck(struct pool *pool, uint64_t now)
+{
+	for (size_t i = 0; i < pool->places; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_LIMIT_NS)
+			continue;
+		runner_give_up(m->runner);
+		remove_member(pool, m);
+	}
+}
+
 static void bury(struct pool *pool, struct pool_member *m, int status)
 {
 	struct deferred_error err = { 0 };
@@ -665,11 +690,7 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		pass_over(pool, loading);
 	}
 	failed = !loading && !was_ready && !m->retired;
-	collect(pool, m->runner);
-	pool_add_first(pool, runner_recall(m->runner));
-	runner_free(m->runner);
-	m->runner = NULL;
-	pool->alive--;
+	remove_member(pool, m);
 	if (failed && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
 		error_clear(&err);
 		error_set(&err, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
@@ -716,9 +737,7 @@ void pool_reap(struct pool *pool)
 /* It was asked to end its job, which was cancelled. */
 static void check_cancelled(struct pool *pool, struct pool_member *m, uint64_t now)
 {
-	uint64_t started;
-	int64_t timeout_ms;
-	const struct job *job = runner_running(m->runner, &started, &timeout_ms);
+	const struct job *job = runner_current(m->runner);
 
 	if (!job || job->gone != JOB_GONE_CANCELLED)
 		m->cancel_ns = 0;
@@ -730,9 +749,7 @@ static void check_cancelled(struct pool *pool, struct pool_member *m, uint64_t n
 
 static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 {
-	uint64_t started;
 	int64_t timeout_ms;
-	const struct job *job;
 	char text[128];
 
 	if (m->kill_ns) {
@@ -748,7 +765,7 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 		check_cancelled(pool, m, now);
 	if (runner_killed(m->runner))
 		return;
-	if (m->retired && runner_load(m->runner) == 0 && now > m->idle_since_ns + STALL_LIMIT_NS) {
+	if (m->retired && runner_load(m->runner) == 0 && now > m->idle_since_ns + LEAVE_LIMIT_NS) {
 		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner did not leave");
 		return;
 	}
@@ -759,16 +776,13 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 		}
 		return;
 	}
-	job = runner_running(m->runner, &started, &timeout_ms);
-	if (!job && runner_load(m->runner) > 0 && now > m->alive_ns + STALL_LIMIT_NS) {
-		log_line(LOG_L_ERROR, "runner %d does not begin what it was given: killed", (int)runner_pid(m->runner));
+	if (now < runner_limit_ns(m->runner, &timeout_ms))
+		return;
+	if (timeout_ms == 0) {
+		log_line(LOG_L_ERROR, "runner %d does not begin, or end, what it was given: killed", (int)runner_pid(m->runner));
 		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner stalled");
 		return;
 	}
-	if (job)
-		m->alive_ns = now;
-	if (!job || timeout_ms <= 0 || now < later_ns(started, timeout_ms))
-		return;
 	snprintf(text, sizeof(text), "time limit of %lld ms exceeded", (long long)timeout_ms);
 	kill_runner(pool, m, SIGTERM, JOB_TIMEOUT, text);
 	m->kill_ns = now + (uint64_t)pool->kill_after_ms * NS_PER_MS;
@@ -793,6 +807,7 @@ void pool_tick(struct pool *pool, uint64_t now)
 			staying--;
 		}
 	}
+	give_up_stuck(pool, now);
 	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)
 		sweep(pool);
 }
@@ -835,12 +850,10 @@ void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, con
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
 		const struct job *job;
-		uint64_t started;
-		int64_t timeout;
 
 		if (!m->runner)
 			continue;
-		job = runner_running(m->runner, &started, &timeout);
+		job = runner_current(m->runner);
 		if (id != 0 && (!job || job->id != id))
 			continue;
 		kill_runner(pool, m, sig, why, text);
@@ -854,12 +867,10 @@ void pool_end_gone(struct pool *pool, uint64_t now)
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
 		const struct job *job;
-		uint64_t started;
-		int64_t timeout;
 
 		if (!m->runner || runner_killed(m->runner))
 			continue;
-		job = runner_running(m->runner, &started, &timeout);
+		job = runner_current(m->runner);
 		if (!job)
 			continue;
 		if (job->gone == JOB_GONE_TAKEN) {
@@ -898,10 +909,8 @@ bool pool_remove_file(struct pool *pool, const char *path)
 	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 
-		if (r && !pool->member[i].retired && runner_ready(r)) {
-			runner_remove_file(r, path);
+		if (r && !pool->member[i].retired && runner_ready(r) && runner_remove_file(r, path))
 			return runner_flush(r) == 0;
-		}
 	}
 	return false;
 }
@@ -919,6 +928,7 @@ void pool_clear(struct pool *pool)
 		if (round == 50)
 			pool_kill(pool, 0, SIGKILL, JOB_INTERRUPTED, "the run ended");
 		pool_reap(pool);
+		give_up_stuck(pool, clock_ns());
 		if (pool->alive > 0)
 			poll(NULL, 0, 2);
 	}

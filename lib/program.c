@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "program.h"
 
+#include "config_reader.h"
 #include "log.h"
 #include "migrate.h"
+#include "secret_file.h"
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -10,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -68,6 +72,8 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		default:
 			if (give(line, opt, optarg ? optarg : "1") < 0)
 				return EX_OSERR;
+			if (optarg && strcmp(program->options[opt].setting, "database.conninfo") == 0)
+				secret_hide_argument(optarg);
 		}
 	}
 	if (optind < argc) {
@@ -86,9 +92,13 @@ void program_free_line(struct program_line *line)
 
 int program_load_config(const struct program_line *line, struct config **config, struct deferred_error *err)
 {
+	int rc;
+
 	*config = NULL;
-	if (config_load(config, line->config_path, err) < 0)
-		return EX_CONFIG;
+	config_reader_beside_program();
+	rc = config_load(config, line->config_path, err);
+	if (rc < 0)
+		return rc == DEFERRED_ENOMEM || rc == DEFERRED_ESYSTEM ? EX_OSERR : EX_CONFIG;
 	for (size_t i = 0; i < line->program->options_len; i++) {
 		const struct program_option *o = &line->program->options[i];
 		char option[32];
@@ -122,4 +132,12 @@ void program_open_descriptors(void)
 		;
 	if (fd > STDERR_FILENO)
 		close(fd);
+}
+
+void program_keep_secrets(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0); /* nor to a program that the kernel would pipe a core to: the limit does not count there */
 }

@@ -55,4 +55,8 @@ void program_set_log_level(const struct config *config);
 /* First of all: cron, or a careless script, may start us with a standard descriptor closed, and a socket would get its number. */
 void program_open_descriptors(void);
 
+/* Our memory holds passwords and keys: no core is written of it, and other processes of our user, functions above all, can neither read
+ * it nor take our descriptors. */
+void program_keep_secrets(void);
+
 #endif

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,20 +28,36 @@
 #define OUTPUT_LINE_MAX 1024
 #define TAIL_MAX 2048
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
+#define USAGE_MAX (1ull << 50)     /* what a runner says of processor time and memory is believed up to this */
+#define FUNCTIONS_MAX 100000       /* so many a runner may name */
+#define BUFFER_KEPT (1u << 20)     /* what a large frame needed beyond is given back */
+#define REMOVALS_MAX (1u << 20)    /* bytes of requests that wait for a runner to read them */
+#define START_NS NS_PER_S           /* a runner begins its next call so soon */
+#define STALL_NS (10 * NS_PER_S)   /* one that does not, for so long, is broken */
 #define READS_MAX 17               /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
 #define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
 
-/* What came in for a call so far. */
+/* A call that the runner was given, and what came in for it so far. */
 struct call_state {
-	struct job *job; /* NULL: the slot is not in use, or only waits for its recalled frame to be read */
+	struct job *job; /* NULL: the slot is not in use, or was recalled, and the runner has still to pass over its frame */
 	int64_t timeout_ms;
 	const char *plugin;
+	uint64_t begun_ns; /* it counts as begun since; 0: not yet */
+	uint64_t done_ns;  /* it is done on the board, but not all it said has come; 0: not so */
 	char *error, *result;
 	size_t error_len, result_len;
 	struct runner_call *follow, **follow_tail; /* tail NULL: none yet */
 	struct runner_path *remove;
+	size_t asks, ask_bytes; /* of these two */
+	bool asked_too_much;
 };
 
+/*
+ * What the runner has been given lies in call[] as a ring: `used` slots from `first` on, in the order they were given, which is the
+ * order in which it takes them. So only the first can be under way as long as the board does not say that it is done, and it can
+ * have begun no earlier than `first_ns`. Nothing that stands on the board moves a call to another place, makes it vanish, or gives
+ * it more time.
+ */
 struct runner {
 	pid_t pid;
 	int socket, output, stop; /* stop: see FRAME_STOP_FD */
@@ -49,9 +66,13 @@ struct runner {
 	struct frame_buf in, out;
 	uint64_t bytes_received;   /* of whole frames */
 	bool drained;              /* all it had sent was read in the last turn */
+	bool paused;               /* nothing of what it sends is read */
+	bool forged;               /* its board says what cannot be */
 	struct call_state call[BOARD_SLOTS];
-	unsigned int next_slot;    /* calls go round the board, so they are started in the order of slots */
-	size_t load;
+	unsigned int first, used;
+	uint64_t first_ns;         /* since then nothing is ahead of the first one */
+	uint64_t ended_ns;         /* when the last one taken ended, by what the runner says */
+	size_t load;               /* those of them that are jobs */
 	struct attempt *ended, **ended_tail;
 	struct runner_function *functions;
 	size_t functions_len;
@@ -59,6 +80,8 @@ struct runner {
 	size_t line_len;
 	char tail[TAIL_MAX];       /* the last it printed */
 	size_t tail_len;
+	bool crashing;             /* what it prints is a backtrace */
+	char *loading;             /* the plugin it is loading */
 	bool killed;
 	int64_t killed_id;          /* the job it was at */
 	enum job_outcome killed_as;
@@ -68,8 +91,6 @@ struct runner {
 void runner_init_process(void)
 {
 	orphan_init();
-	/* Runners of the same user must not read our memory, where the connection string is. */
-	prctl(PR_SET_DUMPABLE, 0);
 }
 
 /* ---- starting --------------------------------------------------------------------------------- */
@@ -110,6 +131,7 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 		.cpu_ms = config_int(config, "cpu_limit"),
 		.memory_bytes = config_int(config, "memory_limit"),
 		.files = config_int(config, "files_limit"),
+		.processes = config_int(config, "processes_limit"),
 	};
 	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
 	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };
@@ -129,51 +151,67 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 }
 
 /* The environment of functions: what is needed to find programs and read time and text, nothing of ours. */
-static char **environment(const struct runner_setup *setup, char instance[static 4200])
+#define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
+static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
-	static const char *const kept[] = { "HOME=", "LANG=", "LC_ALL=", "LC_CTYPE=", "LOGNAME=", "PATH=", "TZ=", "USER=",
+	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "PATH=", "TZ=",
 #if defined(__SANITIZE_ADDRESS__)
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
 	};
-	static char *env[sizeof(kept) / sizeof(kept[0]) + 3];
+	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
+	static char own[OWN_NAMES][600]; /* of the user switched to */
+	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
 	bool has_path = false;
 
 	for (char **e = environ; *e; e++)
-		for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		for (size_t i = setup->switch_user ? OWN_NAMES : 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0])) {
 				env[n++] = *e;
 				has_path |= strcmp(kept[i], "PATH=") == 0;
 			}
+	for (size_t i = 0; i < OWN_NAMES && setup->switch_user; i++) {
+		snprintf(own[i], sizeof(own[i]), "%s%s", kept[i], values[i]);
+		env[n++] = own[i];
+	}
 	if (!has_path)
 		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	snprintf(instance, 4200, "DEFERRED_INSTANCE=%s", setup->instance);
+	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
 	env[n] = NULL;
 	return env;
 }
 
 /* In the child, before exec. Only calls that are safe after fork. Ends in exec or _exit. */
-static void become_runner(const struct runner_setup *setup, char **env, pid_t parent, int sock, int board, int output, int stop)
+static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int sock, int board, int output,
+			  int stop)
 {
 	char ppid[16], build[64];
-	char *argv[] = { (char *)"deferred_runner", ppid, build, NULL };
+	/* The instance stands in the arguments as well: those of a process that nobody may look into can still be read. */
+	char *argv[] = { (char *)"deferred_runner", ppid, build, (char *)instance, NULL };
 	int null_fd, oom;
 	sigset_t none;
 
+	/* All are blocked since before the fork: no handler of ours, which may write where it must not any more, runs in here. */
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
 		_exit(126);
+	if (setup->switch_user) {
+		umask(022);
+		/* Not where root was, which it may not even be able to read. */
+		if (chdir(setup->home) < 0 && chdir("/") < 0)
+			_exit(126);
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid, which clears it */
 	if (getppid() != parent)
 		_exit(126);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (oom >= 0 && write(oom, "500", 3) < 0)
 		oom = -1; /* a wish only */
@@ -216,7 +254,8 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	struct runner *r = calloc(1, sizeof(*r));
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
-	char instance[4200], **env = environment(setup, instance);
+	sigset_t all, mask;
+	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
 	*out = NULL;
 	if (!r)
@@ -236,13 +275,15 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 		rc = error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
 		goto done;
 	}
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &mask);
 	r->pid = fork();
-	if (r->pid < 0) {
-		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner");
-		goto done;
-	}
 	if (r->pid == 0)
-		become_runner(setup, env, parent, sock[1], board, output[1], r->stop);
+		become_runner(setup, env, instance, parent, sock[1], board, output[1], r->stop);
+	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner") : 0;
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	if (rc < 0)
+		goto done;
 	setpgid(r->pid, r->pid); /* the child does the same: whoever comes first */
 	r->socket = sock[0];
 	r->output = output[0];
@@ -265,18 +306,6 @@ done:
 	return rc;
 }
 
-static void clear_call(struct call_state *c)
-{
-	struct attempt rest = { .error = c->error, .result = c->result, .follow = c->follow, .remove = c->remove };
-	struct attempt *a = malloc(sizeof(*a));
-
-	if (a) {
-		*a = rest;
-		attempt_free(a);
-	}
-	memset(c, 0, sizeof(*c));
-}
-
 static void free_functions(struct runner *r)
 {
 	for (size_t i = 0; i < r->functions_len; i++) {
@@ -294,10 +323,7 @@ void runner_free(struct runner *r)
 
 	if (!r)
 		return;
-	for (size_t i = 0; i < BOARD_SLOTS; i++) {
-		free(r->call[i].job);
-		clear_call(&r->call[i]);
-	}
+	job_list_free(runner_recall(r));
 	while ((a = runner_take(r)))
 		attempt_free(a);
 	free_functions(r);
@@ -311,6 +337,7 @@ void runner_free(struct runner *r)
 		munmap(r->board, sizeof(*r->board));
 	frame_buf_clear(&r->in);
 	frame_buf_clear(&r->out);
+	free(r->loading);
 	free(r);
 }
 
@@ -326,7 +353,7 @@ bool runner_ready(const struct runner *r)
 
 void runner_pollfds(const struct runner *r, struct pollfd fds[2])
 {
-	fds[0] = (struct pollfd){ r->socket, (short)(POLLIN | (r->out.at < r->out.len ? POLLOUT : 0)), 0 };
+	fds[0] = (struct pollfd){ r->socket, (short)((r->paused ? 0 : POLLIN) | (r->out.at < r->out.len ? POLLOUT : 0)), 0 };
 	fds[1] = (struct pollfd){ r->output, POLLIN, 0 };
 }
 
@@ -337,12 +364,32 @@ size_t runner_load(const struct runner *r)
 
 /* ---- what it prints --------------------------------------------------------------------------- */
 
+static uint32_t state_of(const struct runner *r, unsigned int slot)
+{
+	return atomic_load_explicit(&r->board->slot[slot].state, memory_order_acquire);
+}
+
+/* By the board: is the runner through with this one? */
+static bool is_over(const struct runner *r, unsigned int slot)
+{
+	uint32_t state = state_of(r, slot);
+
+	return r->call[slot].job ? state == BOARD_DONE : state != BOARD_RECALLED;
+}
+
+static unsigned int slot_at(const struct runner *r, unsigned int i)
+{
+	return (r->first + i) % BOARD_SLOTS;
+}
+
+/* The one it says it is at: -1 if none. */
 static int running_slot(const struct runner *r)
 {
-	for (unsigned int i = 0; i < BOARD_SLOTS; i++)
-		if (r->call[i].job && atomic_load_explicit(&r->board->slot[i].state, memory_order_acquire) == BOARD_RUNNING)
-			return (int)i;
-	return -1;
+	unsigned int i = 0;
+
+	while (i < r->used && is_over(r, slot_at(r, i)))
+		i++;
+	return i < r->used && state_of(r, slot_at(r, i)) == BOARD_RUNNING ? (int)slot_at(r, i) : -1;
 }
 
 static void log_output_line(struct runner *r)
@@ -351,7 +398,7 @@ static void log_output_line(struct runner *r)
 
 	if (r->line_len == 0)
 		return;
-	if (atomic_load(&r->board->crashing)) {
+	if (r->crashing) {
 		r->line_len = 0;
 		return;
 	}
@@ -370,6 +417,20 @@ static bool may_read(const struct runner *r, int reads, uint64_t began_ns)
 	return reads < READS_MAX && (r->reaped || clock_ns() < began_ns + READ_NS);
 }
 
+/* Take the mark out of what was read. */
+static size_t without_mark(struct runner *r, char *buf, size_t n)
+{
+	const char *mark;
+
+	while ((mark = memchr(buf, FRAME_CRASH_MARK, n))) {
+		size_t at = (size_t)(mark - buf);
+
+		r->crashing = true;
+		memmove(buf + at, buf + at + 1, --n - at);
+	}
+	return n;
+}
+
 static void read_output(struct runner *r)
 {
 	uint64_t began_ns = clock_ns();
@@ -379,7 +440,7 @@ static void read_output(struct runner *r)
 	if (r->output < 0)
 		return;
 	for (int reads = 0; may_read(r, reads, began_ns) && (n = read(r->output, buf, sizeof(buf))) > 0; reads++) {
-		size_t keep = (size_t)n < TAIL_MAX ? (size_t)n : TAIL_MAX;
+		size_t len = without_mark(r, buf, (size_t)n), keep = len < TAIL_MAX ? len : TAIL_MAX;
 
 		if (r->tail_len + keep > TAIL_MAX) {
 			size_t drop = r->tail_len + keep - TAIL_MAX;
@@ -387,9 +448,9 @@ static void read_output(struct runner *r)
 			memmove(r->tail, r->tail + drop, r->tail_len - drop);
 			r->tail_len -= drop;
 		}
-		memcpy(r->tail + r->tail_len, buf + (size_t)n - keep, keep);
+		memcpy(r->tail + r->tail_len, buf + len - keep, keep);
 		r->tail_len += keep;
-		for (ssize_t i = 0; i < n; i++) {
+		for (size_t i = 0; i < len; i++) {
 			if (buf[i] == '\n' || r->line_len == sizeof(r->line))
 				log_output_line(r);
 			if (buf[i] != '\n')
@@ -417,7 +478,7 @@ static int take_function(struct runner *r, const char *payload, size_t len)
 	memcpy(&fixed, payload, sizeof(fixed));
 	name = frame_text(payload, len, &at);
 	plugin = name ? frame_text(payload, len, &at) : NULL;
-	if (!plugin)
+	if (!plugin || r->functions_len == FUNCTIONS_MAX)
 		return -1;
 	bigger = realloc(r->functions, (r->functions_len + 1) * sizeof(*bigger));
 	if (!bigger)
@@ -430,6 +491,33 @@ static int take_function(struct runner *r, const char *payload, size_t len)
 	f->max_attempts = fixed.max_attempts;
 	f->flags = fixed.flags;
 	return f->name && f->plugin ? 0 : -1;
+}
+
+static void drop_asks(struct call_state *c)
+{
+	struct attempt rest = { .follow = c->follow };
+
+	attempt_drop_follow(&rest);
+	while (c->remove) {
+		struct runner_path *path = c->remove;
+
+		c->remove = path->next;
+		free(path);
+	}
+	c->follow = NULL;
+	c->follow_tail = NULL;
+}
+
+/* The runner counts too, and says so to the function: who is beyond this one lies. */
+static bool may_ask(struct call_state *c, size_t len)
+{
+	c->asks++;
+	c->ask_bytes += len + FRAME_ASK_BYTES;
+	if (c->asks > FRAME_ASKS_MAX || c->ask_bytes > FRAME_ASK_BYTES_MAX) {
+		c->asked_too_much = true;
+		drop_asks(c);
+	}
+	return !c->asked_too_much;
 }
 
 static int take_follow(struct call_state *c, const char *payload, size_t len)
@@ -492,9 +580,15 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 	size_t at = 0;
 	const char *a, *b;
 
-	switch (head->type) {
+	if (head->type == FRAME_BELL)
+		return 0;
+	switch (r->ready ? 0 : head->type) { /* afterwards nothing of this is news */
 	case FRAME_FUNCTION:
 		return take_function(r, payload, head->len);
+	case FRAME_LOADING:
+		free(r->loading);
+		r->loading = strdup(payload);
+		return r->loading ? 0 : -1;
 	case FRAME_REFUSED:
 	case FRAME_FATAL:
 		a = frame_text(payload, head->len, &at);
@@ -511,8 +605,6 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 	case FRAME_READY:
 		r->ready = true;
 		return 0;
-	case FRAME_BELL:
-		return 0;
 	}
 	if (!c || !c->job)
 		return -1;
@@ -527,9 +619,9 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 		take_log(c->job, payload, head->len);
 		return 0;
 	case FRAME_FOLLOW:
-		return take_follow(c, payload, head->len);
+		return may_ask(c, head->len) ? take_follow(c, payload, head->len) : 0;
 	case FRAME_REMOVE_AFTER:
-		return take_path(c, payload, head->len);
+		return may_ask(c, head->len) ? take_path(c, payload, head->len) : 0;
 	}
 	return -1;
 }
@@ -542,6 +634,8 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 	int rc;
 
 	r->drained = false;
+	if (r->paused && !r->reaped)
+		return 0;
 	for (int reads = 0; r->socket >= 0 && !r->broken; reads++) {
 		if (!may_read(r, reads, began_ns))
 			return 0;
@@ -571,6 +665,8 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 		}
 	}
 	r->drained = true;
+	if (r->in.at == r->in.len && r->in.cap > BUFFER_KEPT)
+		frame_buf_clear(&r->in);
 	if (r->broken)
 		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket", (int)r->pid);
 	return 0;
@@ -580,7 +676,7 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 
 bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const char *plugin)
 {
-	unsigned int slot = r->next_slot;
+	unsigned int slot = slot_at(r, r->used);
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
@@ -594,7 +690,7 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 		{ job->params, (size_t)job->params_len + 1 },
 	};
 
-	if (r->socket < 0 || c->job || atomic_load_explicit(&s->state, memory_order_acquire) != BOARD_FREE)
+	if (r->socket < 0 || r->used == BOARD_SLOTS)
 		return false;
 	if (frame_put(&r->out, FRAME_CALL, slot, parts, 4) < 0)
 		return false;
@@ -603,14 +699,15 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	c->job = job;
 	c->timeout_ms = timeout_ms;
 	c->plugin = plugin;
-	r->next_slot = (slot + 1) % BOARD_SLOTS;
+	if (r->used++ == 0)
+		r->first_ns = clock_ns();
 	r->load++;
 	return true;
 }
 
-void runner_remove_file(struct runner *r, const char *path)
+bool runner_remove_file(struct runner *r, const char *path)
 {
-	put_texts(r, FRAME_REMOVE, path, NULL);
+	return r->socket >= 0 && r->out.len - r->out.at < REMOVALS_MAX && put_texts(r, FRAME_REMOVE, path, NULL) == 0;
 }
 
 int runner_flush(struct runner *r)
@@ -620,12 +717,27 @@ int runner_flush(struct runner *r)
 	return frame_flush(&r->out, r->socket, MSG_DONTWAIT);
 }
 
-static struct attempt *end_call(struct runner *r, unsigned int slot, enum job_outcome outcome)
+static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 {
-	struct call_state *c = &r->call[slot];
-	const struct board_slot *s = &r->board->slot[slot];
+	return value < low ? low : value > high ? high : value;
+}
+
+/* The first of the ring is out of it. */
+static void drop_first(struct runner *r, uint64_t now)
+{
+	atomic_store_explicit(&r->board->slot[r->first].state, BOARD_FREE, memory_order_relaxed);
+	memset(&r->call[r->first], 0, sizeof(r->call[r->first]));
+	r->first = slot_at(r, 1);
+	r->first_ns = now;
+	r->used--;
+}
+
+/* The first one has ended. said: what the board tells of it, which is taken within what is possible. */
+static struct attempt *end_call(struct runner *r, enum job_outcome outcome, const struct board_slot *said)
+{
+	struct call_state *c = &r->call[r->first];
 	struct attempt *a = calloc(1, sizeof(*a));
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), earliest = c->job->claimed_ns > r->ended_ns ? c->job->claimed_ns : r->ended_ns;
 
 	if (!a)
 		abort(); /* an attempt that cannot be noted down must not be lost in silence */
@@ -634,19 +746,21 @@ static struct attempt *end_call(struct runner *r, unsigned int slot, enum job_ou
 	a->plugin = c->plugin;
 	a->retry_after_ms = -1;
 	a->exit_code = -1;
-	/* The board lies in memory of the plugin: times are taken within what is possible. */
-	a->finished_ns = s->finished_ns <= now && s->finished_ns >= c->job->claimed_ns ? s->finished_ns : now;
-	a->started_ns = s->started_ns <= a->finished_ns && s->started_ns >= c->job->claimed_ns ? s->started_ns : a->finished_ns;
-	a->user_us = s->user_us;
-	a->sys_us = s->sys_us;
-	a->max_rss_kb = s->max_rss_kb;
+	a->finished_ns = clamp(said->finished_ns, earliest, now);
+	a->started_ns = clamp(said->started_ns, earliest, a->finished_ns);
+	a->user_us = clamp(said->user_us, 0, USAGE_MAX);
+	a->sys_us = clamp(said->sys_us, 0, USAGE_MAX);
+	a->max_rss_kb = clamp(said->max_rss_kb, 0, USAGE_MAX);
 	a->error = c->error;
 	a->error_len = c->error_len;
 	a->result = c->result;
 	a->result_len = c->result_len;
 	a->follow = c->follow;
 	a->remove = c->remove;
-	memset(c, 0, sizeof(*c));
+	attempt_hold(a, c->ask_bytes);
+	r->ended_ns = a->finished_ns;
+	r->crashing = false;
+	drop_first(r, now);
 	r->load--;
 	*r->ended_tail = a;
 	r->ended_tail = &a->next;
@@ -679,65 +793,89 @@ static void describe_exit(struct runner *r, struct attempt *a, int exit_code)
 	attempt_error(a, "the function ended its process with status %d%s%.*s", exit_code, r->tail_len ? "\n" : "", (int)r->tail_len, r->tail);
 }
 
-/* A call that the board says is done. */
-static void take_done(struct runner *r, unsigned int slot)
+static void take_result(struct runner *r, struct attempt *a, const struct board_slot *said)
 {
-	struct board_slot copy = r->board->slot[slot];
-	struct attempt *a;
-
-	atomic_store_explicit(&r->board->slot[slot].state, BOARD_FREE, memory_order_relaxed);
-	a = end_call(r, slot, JOB_FAILED);
-	a->exit_code = copy.exit_code;
-	if (copy.bytes_sent > r->bytes_received) {
-		attempt_error(a, "the answer of the function did not arrive whole");
-		return;
-	}
-	if (copy.result == -1 && copy.signal > 0 && copy.signal < NSIG) {
-		describe_signal(r, a, copy.signal);
-	} else if (copy.result == -1 && copy.exit_code >= 0) {
-		describe_exit(r, a, copy.exit_code);
-	} else if (copy.result == DEFERRED_OK) {
+	a->exit_code = said->exit_code;
+	if (said->result == -1 && said->signal > 0 && said->signal < NSIG) {
+		describe_signal(r, a, said->signal);
+	} else if (said->result == -1 && said->exit_code >= 0) {
+		describe_exit(r, a, said->exit_code);
+	} else if (said->result == DEFERRED_OK) {
 		a->outcome = JOB_OK;
 	} else {
-		a->dead = copy.result == DEFERRED_DEAD;
+		a->dead = said->result == DEFERRED_DEAD;
 		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
-		if (copy.result == DEFERRED_LATER && copy.retry_after_ms >= 0)
-			a->retry_after_ms = copy.retry_after_ms < RETRY_AFTER_MAX_MS ? copy.retry_after_ms : RETRY_AFTER_MAX_MS;
-		if (a->error_len == 0 && copy.result >= DEFERRED_FAILED && copy.result <= DEFERRED_DEAD)
+		if (said->result == DEFERRED_LATER && said->retry_after_ms >= 0)
+			a->retry_after_ms = said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
+		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_DEAD)
 			attempt_error(a, "without saying why");
 		else if (a->error_len == 0)
-			attempt_error(a, "returned %d", copy.result);
+			attempt_error(a, "returned %d", said->result);
 	}
 }
 
-/* Calls end in the order of their slots, so the first that is not done ends the walk. */
-static void take_all_done(struct runner *r)
+/* The first one is done, by the board. */
+static void take_done(struct runner *r)
 {
-	unsigned int slot = (r->next_slot + BOARD_SLOTS - (unsigned int)r->load) % BOARD_SLOTS;
+	const struct board_slot said = r->board->slot[r->first]; /* a copy: it may change while it is looked at */
+	bool asked_too_much = r->call[r->first].asked_too_much;
+	struct attempt *a = end_call(r, JOB_FAILED, &said);
 
-	for (unsigned int i = 0; i < BOARD_SLOTS && r->load > 0; i++, slot = (slot + 1) % BOARD_SLOTS)
-		if (r->call[slot].job && atomic_load_explicit(&r->board->slot[slot].state, memory_order_acquire) == BOARD_DONE)
-			take_done(r, slot);
+	if (said.bytes_sent > r->bytes_received)
+		attempt_error(a, "the answer of the function did not arrive whole");
+	else if (asked_too_much)
+		attempt_error(a, "%s", FRAME_ASKS_TEXT);
+	else
+		take_result(r, a, &said);
+}
+
+/* Those at the front that the runner is through with, `most` at the most. One whose texts may still be in the socket waits for a
+ * later turn, and all behind it. */
+static void take_over(struct runner *r, unsigned int most)
+{
+	for (; most > 0 && r->used > 0 && is_over(r, r->first); most--) {
+		struct call_state *c = &r->call[r->first];
+
+		if (!c->job) {
+			drop_first(r, clock_ns());
+		} else if (r->drained || r->board->slot[r->first].bytes_sent <= r->bytes_received) {
+			take_done(r);
+		} else {
+			if (!c->done_ns)
+				c->done_ns = clock_ns();
+			return;
+		}
+	}
+}
+
+/* The first one is queued, running or done, in this order: nothing else is possible, for nobody but us would make it so. */
+static bool is_forged(const struct runner *r)
+{
+	const struct call_state *c = &r->call[r->first];
+	uint32_t state = r->used > 0 && c->job ? state_of(r, r->first) : BOARD_DONE;
+
+	return r->forged || (state != BOARD_RUNNING && state != BOARD_DONE && (state != BOARD_QUEUED || c->begun_ns));
 }
 
 int runner_read(struct runner *r, struct deferred_error *err)
 {
-	bool done[BOARD_SLOTS];
-	size_t n = 0;
+	unsigned int over = 0;
 	int rc;
 
 	/* First the board, then the socket: the texts of a call that is done on the board have been sent. */
-	for (unsigned int i = 0; i < BOARD_SLOTS; i++) {
-		done[i] = r->call[i].job && atomic_load_explicit(&r->board->slot[i].state, memory_order_acquire) == BOARD_DONE;
-		n += done[i];
-	}
+	while (over < r->used && is_over(r, slot_at(r, over)))
+		over++;
 	read_output(r);
 	rc = drain_socket(r, err);
-	for (unsigned int i = 0, slot = r->next_slot; i < BOARD_SLOTS && n > 0; i++, slot = (slot + 1) % BOARD_SLOTS)
-		/* Its texts may still be in the socket: then in a later turn. */
-		if (done[slot] && (r->drained || r->board->slot[slot].bytes_sent <= r->bytes_received))
-			take_done(r, slot);
+	take_over(r, over);
+	if (rc == 0 && is_forged(r))
+		rc = error_set(err, DEFERRED_EFAILED, "runner", "the board of runner %d says what cannot be", (int)r->pid);
 	return rc;
+}
+
+void runner_pause(struct runner *r, bool pause)
+{
+	r->paused = pause;
 }
 
 struct attempt *runner_take(struct runner *r)
@@ -763,37 +901,105 @@ struct runner_function *runner_take_functions(struct runner *r, size_t *len)
 	return f;
 }
 
+/* Take one back. Returns false when the runner was quicker: then all before it have ended, as it takes them in turn. */
+static bool recall(struct runner *r, unsigned int i)
+{
+	uint32_t expected = BOARD_QUEUED;
+
+	if (!r->call[slot_at(r, i)].job || r->reaped ||
+	    atomic_compare_exchange_strong(&r->board->slot[slot_at(r, i)].state, &expected, BOARD_RECALLED))
+		return true;
+	while (i-- > 0)
+		r->forged |= r->call[slot_at(r, i)].job && state_of(r, slot_at(r, i)) != BOARD_DONE;
+	return false;
+}
+
+/* The job of a call, of which nothing else is kept. */
+static struct job *take_job(struct runner *r, struct call_state *c)
+{
+	struct job *job = c->job;
+
+	drop_asks(c);
+	free(c->error);
+	free(c->result);
+	memset(c, 0, sizeof(*c));
+	r->load--;
+	return job;
+}
+
 struct job *runner_recall(struct runner *r)
 {
-	struct job *list = NULL, **tail = &list;
+	unsigned int first = r->reaped ? 0 : 1;
+	struct job *list = NULL;
 
-	for (unsigned int i = 0, slot = r->next_slot; i < BOARD_SLOTS; i++, slot = (slot + 1) % BOARD_SLOTS) {
-		struct call_state *c = &r->call[slot];
-		uint32_t expected = BOARD_QUEUED;
-
-		if (!c->job || !atomic_compare_exchange_strong(&r->board->slot[slot].state, &expected, BOARD_RECALLED))
-			continue;
-		if (r->reaped)
-			atomic_store(&r->board->slot[slot].state, BOARD_FREE);
-		*tail = c->job;
-		tail = &c->job->next;
-		c->job = NULL;
-		clear_call(c);
-		r->load--;
-	}
-	*tail = NULL;
+	/* From the end, so that the runner is met once. The first one stays: it is being begun, or has been. */
+	for (unsigned int i = r->used; i-- > first && recall(r, i);)
+		if (r->call[slot_at(r, i)].job)
+			job_list_push(&list, take_job(r, &r->call[slot_at(r, i)]));
 	return list;
 }
 
-const struct job *runner_running(const struct runner *r, uint64_t *started_ns, int64_t *timeout_ms)
+/* Since when the first one runs. It counts as begun from START_NS after it could have been, whatever the runner says; what it says
+ * is looked at once. 0: not begun. */
+static uint64_t begun_ns(struct runner *r)
+{
+	struct call_state *c = &r->call[r->first];
+	uint64_t said = r->board->slot[r->first].started_ns;
+
+	if (!c->begun_ns && state_of(r, r->first) != BOARD_QUEUED)
+		c->begun_ns = clamp(clamp(said, c->job->claimed_ns, clock_ns()), r->ended_ns, r->first_ns + START_NS);
+	return c->begun_ns;
+}
+
+const struct job *runner_running(struct runner *r, uint64_t *started_ns, int64_t *timeout_ms)
 {
 	int slot = r->load > 0 ? running_slot(r) : -1;
 
 	if (slot < 0)
 		return NULL;
-	*started_ns = r->board->slot[slot].started_ns;
+	*started_ns = slot == (int)r->first ? begun_ns(r) : clamp(r->board->slot[slot].started_ns, r->ended_ns, clock_ns());
 	*timeout_ms = r->call[slot].timeout_ms;
 	return r->call[slot].job;
+}
+
+static unsigned int current_slot(const struct runner *r)
+{
+	int slot = r->load > 0 ? running_slot(r) : -1;
+
+	return slot >= 0 ? (unsigned int)slot : r->first;
+}
+
+const struct job *runner_current(const struct runner *r)
+{
+	return r->call[current_slot(r)].job;
+}
+
+/* A limit may be as long as an int64 holds: longer than the clock runs. */
+static uint64_t later_ns(uint64_t start_ns, int64_t ms)
+{
+	return (uint64_t)ms > (UINT64_MAX - start_ns) / NS_PER_MS ? UINT64_MAX : start_ns + (uint64_t)ms * NS_PER_MS;
+}
+
+uint64_t runner_limit_ns(struct runner *r, int64_t *timeout_ms)
+{
+	const struct call_state *c = &r->call[r->first];
+	uint64_t stall_ns = r->first_ns + STALL_NS, begun, limit_ns;
+
+	*timeout_ms = 0;
+	if (r->used == 0)
+		return UINT64_MAX;
+	if (!c->job)
+		return stall_ns;
+	begun = begun_ns(r);
+	if (c->done_ns) /* what it sends is to come, if we read it */
+		stall_ns = r->paused ? UINT64_MAX : c->done_ns + STALL_NS;
+	else if (begun)
+		stall_ns = UINT64_MAX;
+	limit_ns = c->timeout_ms > 0 && !(c->done_ns && r->paused) ? later_ns(begun ? begun : r->first_ns + START_NS, c->timeout_ms) : UINT64_MAX;
+	if (limit_ns >= stall_ns)
+		return stall_ns;
+	*timeout_ms = begun ? c->timeout_ms : 0;
+	return limit_ns;
 }
 
 void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *job), void *data)
@@ -805,21 +1011,26 @@ void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *j
 
 /* ---- the end ---------------------------------------------------------------------------------- */
 
+static void ring(const struct runner *r)
+{
+	static const uint64_t one = 1;
+
+	if (write(r->stop, &one, sizeof(one)) < 0)
+		return; /* it has rung already */
+}
+
 void runner_ask_stop(struct runner *r)
 {
 	atomic_store(&r->board->stop, 1);
+	ring(r);
 }
 
 void runner_ask_cancelled(struct runner *r)
 {
-	static const uint64_t one = 1;
-	int slot = running_slot(r);
-
-	if (slot < 0)
+	if (!runner_current(r))
 		return;
-	atomic_store(&r->board->slot[slot].cancelled, 1);
-	if (write(r->stop, &one, sizeof(one)) < 0)
-		return; /* it has rung already */
+	atomic_store(&r->board->slot[current_slot(r)].cancelled, 1);
+	ring(r);
 }
 
 bool runner_progress(const struct runner *r, struct runner_progress *progress)
@@ -835,7 +1046,7 @@ bool runner_progress(const struct runner *r, struct runner_progress *progress)
 	progress->number = copy.seq;
 	progress->done = copy.done;
 	progress->total = copy.total;
-	progress->reported_ns = copy.reported_ns;
+	progress->reported_ns = clamp(copy.reported_ns, progress->job->claimed_ns, clock_ns());
 	attempt_set_text(&text, &len, copy.text, copy.text_len);
 	snprintf(progress->text, sizeof(progress->text), "%s", text ? text : "");
 	free(text);
@@ -845,10 +1056,10 @@ bool runner_progress(const struct runner *r, struct runner_progress *progress)
 void runner_kill(struct runner *r, int sig, enum job_outcome why, const char *text)
 {
 	if (!r->killed) {
-		int slot = running_slot(r);
+		const struct job *job = runner_current(r);
 
 		r->killed = true;
-		r->killed_id = slot >= 0 ? r->call[slot].job->id : 0;
+		r->killed_id = job ? job->id : 0;
 		r->killed_as = why;
 		snprintf(r->killed_text, sizeof(r->killed_text), "%s", text);
 	}
@@ -872,39 +1083,65 @@ void runner_quit(struct runner *r)
 		shutdown(r->socket, SHUT_WR);
 }
 
+/* The one it was at when it died. */
+static void end_first(struct runner *r, int status)
+{
+	struct board_slot said = r->board->slot[r->first];
+	struct attempt *a;
+
+	said.finished_ns = UINT64_MAX;
+	a = end_call(r, JOB_FAILED, &said);
+	if (r->killed && r->killed_id != a->job->id) {
+		a->outcome = JOB_INTERRUPTED; /* it began when the one that was meant had just ended */
+		attempt_error(a, "its runner was killed for another job");
+	} else if (r->killed) {
+		a->outcome = r->killed_as;
+		a->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+		attempt_error(a, "%s", r->killed_text);
+	} else if (WIFSIGNALED(status)) {
+		describe_signal(r, a, WTERMSIG(status));
+	} else {
+		describe_exit(r, a, WEXITSTATUS(status));
+	}
+}
+
+/* A job may be found unbegun by a runner that leaves, once: who dies of it and says that it had not begun is not believed twice. */
+static bool was_begun(struct runner *r)
+{
+	struct job *job = r->call[r->first].job;
+	bool queued = state_of(r, r->first) == BOARD_QUEUED, begun = !queued || r->call[r->first].begun_ns || job->found_unbegun;
+
+	job->found_unbegun = queued;
+	return begun;
+}
+
 const char *runner_reaped(struct runner *r, int status)
 {
-	bool loading = !r->ready && atomic_load(&r->board->loading);
-	int slot;
-
 	/* Its group may have members left: they must not outlive it. */
 	kill(-r->pid, SIGKILL);
 	r->reaped = true;
 	runner_read(r, NULL);
-	take_all_done(r);
-	slot = running_slot(r);
-	if (slot >= 0) {
-		struct attempt *a;
-
-		atomic_store(&r->board->slot[slot].state, BOARD_FREE);
-		r->board->slot[slot].finished_ns = 0;
-		a = end_call(r, (unsigned int)slot, JOB_FAILED);
-		if (r->killed && r->killed_id != a->job->id) {
-			a->outcome = JOB_INTERRUPTED; /* it began when the one that was meant had just ended */
-			attempt_error(a, "its runner was killed for another job");
-		} else if (r->killed) {
-			a->outcome = r->killed_as;
-			a->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-			attempt_error(a, "%s", r->killed_text);
-		} else if (WIFSIGNALED(status)) {
-			describe_signal(r, a, WTERMSIG(status));
-		} else {
-			describe_exit(r, a, WEXITSTATUS(status));
-		}
-	}
+	r->drained = true; /* nothing more can come */
+	take_over(r, r->used);
+	while (r->used > 0 && !r->call[r->first].job)
+		drop_first(r, clock_ns());
+	if (r->used > 0 && was_begun(r))
+		end_first(r, status);
 	if (r->socket >= 0)
 		close(r->socket);
 	r->socket = -1;
-	r->board->loading_file[BOARD_NAME_MAX - 1] = '\0';
-	return loading ? r->board->loading_file : NULL;
+	return r->ready ? NULL : r->loading;
+}
+
+void runner_give_up(struct runner *r)
+{
+	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
+
+	r->reaped = true; /* for us it is */
+	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself", (int)r->pid);
+	if (!job)
+		return;
+	log_line(LOG_L_ERROR, "job %lld %s attempt %d: given up with its runner; it counts as lost when its lease ends", (long long)job->id, job->fn,
+		 job->attempt);
+	free(take_job(r, &r->call[r->first]));
 }

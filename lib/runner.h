@@ -36,6 +36,7 @@ struct runner_setup {
 	uid_t uid;                /* where switch_user */
 	gid_t gid;
 	const char *user;
+	char home[512], shell[256]; /* of that user */
 	char **passed_over;       /* plugin files that crashed while loading */
 	size_t passed_over_len;
 };
@@ -58,7 +59,7 @@ void runner_init_process(void);
 const char *runner_program(char path[PATH_MAX]);
 
 int runner_spawn(struct runner **runner, const struct runner_setup *setup, struct deferred_error *err);
-void runner_free(struct runner *runner); /* must have been reaped, or never spawned */
+void runner_free(struct runner *runner); /* must have been reaped or given up, or never spawned */
 
 pid_t runner_pid(const struct runner *runner);
 bool runner_ready(const struct runner *runner); /* plugins are loaded */
@@ -67,8 +68,8 @@ bool runner_ready(const struct runner *runner); /* plugins are loaded */
 void runner_pollfds(const struct runner *runner, struct pollfd fds[2]);
 
 /* Read what there is, or as much of it as fits into a turn: then the fds are still ready. Returns 0, or a negative code with err
- * when the runner must not go on: DEFERRED_EPLUGIN or DEFERRED_ECONFIG (its plugins cannot be used at all; the run is over) or
- * DEFERRED_EFAILED (it wrote nonsense: kill it). */
+ * when the runner must not go on: DEFERRED_EPLUGIN or DEFERRED_ECONFIG (its plugins cannot be used at all; the run is over; only
+ * before it is ready) or DEFERRED_EFAILED (it wrote nonsense to its socket or board: kill it). */
 int runner_read(struct runner *runner, struct deferred_error *err);
 
 /* Functions it reported since the last call; the caller takes them over. */
@@ -76,27 +77,37 @@ struct runner_function *runner_take_functions(struct runner *runner, size_t *len
 
 /* Give it a job. Returns false when it has no free slot. */
 bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, const char *plugin);
-void runner_remove_file(struct runner *runner, const char *path);
+bool runner_remove_file(struct runner *runner, const char *path); /* false: it has too much of that to do already */
 int runner_flush(struct runner *runner); /* 0, or -1: it cannot be written to any more */
 
 /* Next attempt that has ended; NULL: none. */
 struct attempt *runner_take(struct runner *runner);
 
-/* Take back the jobs it has not started, as a list. */
+/* Take back the jobs it has not started, as a list. The first of those it has is taken for started while it lives. */
 struct job *runner_recall(struct runner *runner);
+
+/* Do not read what it sends, or read it again. What functions have sent and the database does not have yet is in our memory. */
+void runner_pause(struct runner *runner, bool pause);
 
 /* Jobs in it, started or not. */
 size_t runner_load(const struct runner *runner);
 
-/* The job it is at: NULL if none. timeout_ms as given to runner_send(). */
-const struct job *runner_running(const struct runner *runner, uint64_t *started_ns, int64_t *timeout_ms);
+/* The job it says it is at: NULL if none. timeout_ms as given to runner_send(). */
+const struct job *runner_running(struct runner *runner, uint64_t *started_ns, int64_t *timeout_ms);
+
+/* The same, or else the first of those it has, which it is about to begin, or has and does not say so. NULL if it has none. */
+const struct job *runner_current(const struct runner *runner);
+
+/* When it is to be killed unless something comes of it. timeout_ms: as given to runner_send(), where the time of the first job will
+ * be up then; 0 where the runner will have stalled. UINT64_MAX: never. */
+uint64_t runner_limit_ns(struct runner *runner, int64_t *timeout_ms);
 
 /* For each job it holds. */
 void runner_each_job(const struct runner *runner, void (*f)(void *data, struct job *job), void *data);
 
 void runner_ask_stop(struct runner *runner);
 
-/* The job it is at was cancelled: the function is asked to end, a command gets SIGTERM. */
+/* The current job was cancelled: the function is asked to end, a command gets SIGTERM. */
 void runner_ask_cancelled(struct runner *runner);
 
 /* What the function that runs last said of its progress; text points into the caller's `text`, fit for a text column. */
@@ -104,7 +115,7 @@ struct runner_progress {
 	struct job *job;
 	uint32_t number;          /* of the report, never 0; another one for each */
 	int64_t done, total;      /* below 0: not told */
-	uint64_t reported_ns;
+	uint64_t reported_ns;     /* within the life of the claim */
 	char text[BOARD_PROGRESS_MAX + 1];
 };
 bool runner_progress(const struct runner *runner, struct runner_progress *progress); /* false: nothing */
@@ -116,6 +127,10 @@ bool runner_deaf(const struct runner *runner); /* its end of the socket is close
 
 /* Its end of the conversation: no more calls; it leaves when it has done what it has. */
 void runner_quit(struct runner *runner);
+
+/* It was killed and does not die: it is stuck in the kernel. The jobs it has not begun come back by runner_recall(); the one it is at
+ * is given up: nobody renews its lease, whose end is the end of the attempt. Afterwards it is freed. */
+void runner_give_up(struct runner *runner);
 
 /* It has died with this wait status. The attempt it was at ends as the status says; what it had not started
  * comes back by runner_recall(). Returns the plugin file that it died in loading, else NULL (borrowed). */

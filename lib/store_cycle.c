@@ -442,6 +442,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
 	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
 	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
+	pg_arg_int4(&args, claim->limited > 0 ? claim->bytes / 2 : claim->bytes);
 	if (rc == 0)
 		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
@@ -491,6 +492,7 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	else
 		arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
+	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;
@@ -639,6 +641,7 @@ static void take_unlimited(struct store_cycle *cycle, const struct pg_result *re
 	cycle->limits = pg_bool(res, 0, 18);
 	if (!pg_null(res, 0, 19))
 		snprintf(cycle->place, sizeof(cycle->place), "%s", pg_text(res, 0, 19, NULL));
+	cycle->cut = pg_bool(res, 0, 20);
 	take_claimed(cycle, res, false);
 	put_in_order(cycle);
 }

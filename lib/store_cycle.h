@@ -46,6 +46,7 @@ struct store_cycle {
 	struct job *claimed, **claimed_tail;
 	size_t claimed_len;
 	int64_t seen;            /* ready jobs in the window */
+	bool cut;                /* some could have been taken, but for the bytes of their params */
 	char place[24];          /* of the worker's row, for the next claim */
 	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
 	bool limits;             /* there may be jobs under limits; known where jobs were asked for */
@@ -84,6 +85,7 @@ struct store_claim {
 	int window, n;
 	int drawn;                  /* n at least: more than that where some are expected to be locked */
 	int limited, rated;         /* asked for under limits, and of these with a rate */
+	int bytes;                  /* of params, that many at most, unless one job has more */
 	const char *const *unknown; /* functions not to be handed out */
 	size_t unknown_len;
 	const int64_t *held;        /* ids kept from earlier claims */

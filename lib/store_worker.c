@@ -102,19 +102,21 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 static void on_unknown(void *data, int tag, const struct pg_result *res)
 {
 	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
-		*(int64_t *)data = pg_int(res, 0, 0);
+		*(bool *)data = pg_bool(res, 0, 0);
 }
 
-int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, size_t known_len, int64_t *released, struct deferred_error *err)
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
+			  struct deferred_error *err)
 {
 	static const int64_t none;
 	struct pg_args args;
 
-	*released = 0;
+	*registered = false;
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
 	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
-	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, released, err);
+	pg_arg_text(&args, scope->instance);
+	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, registered, err);
 }
 
 static void on_track(void *data, int tag, const struct pg_result *res)

@@ -20,7 +20,7 @@
 struct store_scope {
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
-	const char *instance;      /* host and pidfile */
+	const char *instance;      /* names the lock on the pidfile */
 	int32_t max_attempts;      /* default */
 };
 
@@ -43,8 +43,10 @@ typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int atte
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
 		  store_recovered_fn *recovered, void *data, struct deferred_error *err);
 
-/* Give back claims whose answer was lost: all that worker holds but the ids given. */
-int store_release_unknown(struct pg *pg, int64_t worker, const int64_t *known, size_t known_len, int64_t *released, struct deferred_error *err);
+/* Give back claims whose answer was lost: all that worker holds but the ids given. *registered is false where this server does not
+ * know us: it has nothing of ours, and we need another number. */
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
+			  struct deferred_error *err);
 
 /* What the log says of claims: the outcome recorded for each, or JOB_UNRECORDED. */
 #define JOB_UNRECORDED (-1)

@@ -30,7 +30,7 @@ struct worker_setup {
 	const struct runner_setup *runners;
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
-	const char *instance;      /* host and pidfile */
+	const char *instance;      /* names the lock on the pidfile: main.c of check_deferred */
 	const char *host;
 	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
 	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */

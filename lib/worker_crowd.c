@@ -94,7 +94,7 @@ void worker_crowd_claimed(struct worker *w, uint64_t now)
 
 	if (w->crowd.whole && took_ns >= LONG_NS && now + pause_ns > w->crowd.whole_ns)
 		w->crowd.whole_ns = now + (pause_ns < LONG_MAX_NS ? pause_ns : LONG_MAX_NS);
-	w->crowd.plenty = got > 0 && got >= w->crowd.asked / 2;
+	w->crowd.plenty = w->cycle.cut || (got > 0 && got >= w->crowd.asked / 2);
 	if (!w->crowd.plenty && w->cycle.seen > (int64_t)got)
 		w->crowd.claims = CROWD_CLAIMS;
 }

@@ -15,6 +15,7 @@
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
+#define PARAMS_MAX (16 << 20)          /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
 #define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
 #define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
@@ -277,13 +278,37 @@ static int64_t startable(struct worker *w)
 	return n > 0 ? n : 0;
 }
 
+static void count_params(void *data, struct job *job)
+{
+	*(int64_t *)data += job->params_len;
+}
+
+/* Bytes of params that may be claimed beside those in hand. */
+static int64_t params_room(const struct worker *w)
+{
+	int64_t bytes = 0;
+
+	pool_each_job(&w->pool, count_params, &bytes);
+	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
+		count_params(&bytes, a->job);
+	for (const struct attempt *a = w->recording.first; a; a = a->next)
+		count_params(&bytes, a->job);
+	return PARAMS_MAX - bytes;
+}
+
+/* Where there is none, jobs are claimed one by one, for runners that have nothing to do. */
+static bool params_full(const struct worker *w)
+{
+	return params_room(w) <= 0 && worker_idle_runners(w) <= pool_unstarted(&w->pool);
+}
+
 static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_error *err)
 {
-	int64_t limited = limited_share(w, n);
+	int64_t limited = limited_share(w, n), room = params_room(w);
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
 		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
-		.place = w->place,
+		.place = w->place, .bytes = room > 0 ? (int)room : 0,
 	};
 	int64_t *held = worker_held_ids(w, &claim.held_len);
 	int rc;
@@ -448,6 +473,8 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	progress = new_progress(w, now);
 	worker_idle_wake(w, now);
 	n = want(w, now);
+	if (n > 0 && params_full(w))
+		n = 0;
 	promote = n > 0 && (w->look_at_delayed || (now >= w->promoted_ns + PROMOTE_NS && !worker_listen_reacts(w)));
 	balance = now >= worker_balance_due_ns(w);
 
@@ -592,6 +619,11 @@ static void after_claim(struct worker *w, uint64_t now)
 		memcpy(w->place, w->cycle.place, sizeof(w->place));
 		worker_crowd_claimed(w, now);
 		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && w->crowd.whole;
+		if (w->cycle.cut) {
+			/* The next one need not lock many more than it can take. */
+			w->last_claim = claimed;
+			w->last_unlimited = w->cycle.claimed_len;
+		}
 		w->limits = w->cycle.limits;
 		if (!w->limits)
 			w->rate_ns = 0;

@@ -6,8 +6,6 @@
 #include "migrate.h"
 #include "store_admin.h"
 
-#include <unistd.h>
-
 #define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
 
 /* A queue is made by the first job deferred to it, so one that is not there may be misspelt, or early. */
@@ -134,12 +132,9 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 	learn_next_due(w);
 	if (kept.live_workers > 0)
 		w->live_workers = kept.live_workers;
-	/* After a failover to a standby that lagged behind, the server may not know us. */
 	if (rc == 0 && !kept.registered) {
 		store_cycle_clear(&w->cycle);
-		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
-		if (rc == 0)
-			log_line(LOG_L_INFO, "registered again as worker %lld", (long long)w->worker_id);
+		rc = worker_register_again(w, err);
 	}
 	return rc;
 }

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROGRAM "check_deferred"
 #define CONNECT_LIMIT_NS (10 * NS_PER_S)
@@ -81,14 +82,25 @@ static void limit_answers(const struct worker *w, uint64_t now)
 	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
 }
 
+/* A standby that lagged behind when it was promoted does not know us, and may have given our number to another worker. */
+int worker_register_again(struct worker *w, struct deferred_error *err)
+{
+	int rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+
+	if (rc == 0)
+		log_line(LOG_L_INFO, "registered again as worker %lld", (long long)w->worker_id);
+	return rc;
+}
+
 /* Connected again: find out what became of what was under way. */
 static int settle(struct worker *w, struct deferred_error *err)
 {
 	size_t n = 0, held_len;
 	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
 	int *outcomes = malloc((w->unrecorded.len + 1) * sizeof(*outcomes));
-	int64_t *held = NULL, released = 0;
+	bool registered = true;
 	struct attempt_list keep;
+	int64_t *held = NULL;
 	int rc = 0;
 
 	attempt_list_init(&keep);
@@ -118,8 +130,10 @@ static int settle(struct worker *w, struct deferred_error *err)
 	attempt_list_init(&w->unrecorded);
 	attempt_list_move(&w->unrecorded, &keep);
 	held = worker_held_ids(w, &held_len);
-	rc = held ? store_release_unknown(w->pg, w->worker_id, held, held_len, &released, err)
+	rc = held ? store_release_unknown(w->pg, &w->scope, w->worker_id, held, held_len, &registered, err)
 		  : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+	if (rc == 0 && !registered)
+		rc = worker_register_again(w, err);
 done:
 	free(sent);
 	free(outcomes);

@@ -250,6 +250,7 @@ int64_t *worker_held_ids(const struct worker *w, size_t *n);  /* free() it; NULL
 void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
+int worker_register_again(struct worker *w, struct deferred_error *err);
 
 /* worker_balance.c */
 int worker_balance_begin(struct worker *w, struct deferred_error *err);

@@ -14,15 +14,16 @@
 #include "pidfile.h"
 #include "plugin.h"
 #include "program.h"
+#include "runner_user.h"
 #include "worker.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -38,6 +39,7 @@ static const struct program_option options[] = {
 	{ "plugin-dir", "plugin_dir", "DIR", "where plugins are" },
 	{ "isolate", "isolate", "WHAT", "child, or job: each attempt in a process of its own (child)" },
 	{ "user", "user", "NAME", "started as root: run functions as this user" },
+	{ "allow-root", "allow_root", NULL, "started as root: functions may run as root" },
 	{ "timeout", "timeout", "SPAN", "limit of one attempt, unless job or function say (10min)" },
 	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
 	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
@@ -199,7 +201,7 @@ struct run {
 	struct worker_setup worker;
 	struct pidfile pidfile;
 	char program[PATH_MAX];
-	char instance[PATH_MAX + 300];
+	char instance[PATH_MAX + 400];
 	char host[256];
 	sigset_t signals;
 	bool began; /* there was work */
@@ -239,7 +241,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* ---- what a service does besides ---------------------------------------------------------------- */
 
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
-static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "balance", "lease", "seed", "loop" };
+static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
@@ -308,35 +310,12 @@ static void tell_manager(void *data, enum worker_event event)
 	}
 }
 
-static int find_user(struct deferred_error *err)
-{
-	const char *name = config_text(run.settings->config, "user");
-	struct passwd *pw;
-
-	if (geteuid() != 0)
-		return 0;
-	if (!name || !*name) {
-		log_line(LOG_L_WARNING, "functions run as root: set \"user\" to have them run as somebody with fewer rights");
-		return 0;
-	}
-	pw = getpwnam(name);
-	if (!pw)
-		return error_set(err, DEFERRED_ECONFIG, "user", "setting \"user\": there is no user '%s'", name);
-	run.runners.switch_user = true;
-	run.runners.user = name;
-	run.runners.uid = pw->pw_uid;
-	run.runners.gid = pw->pw_gid;
-	return 0;
-}
-
 /* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
 static int before_work(void *data, struct deferred_error *err)
 {
-	int rc = find_user(err);
-
 	(void)data;
-	if (rc < 0)
-		return rc;
+	if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
+		log_line(LOG_L_WARNING, "functions run as root, as allow_root says: set \"user\" to have them run as somebody with fewer rights");
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);
 	sigaddset(&run.signals, SIGINT);
@@ -353,22 +332,37 @@ static int before_work(void *data, struct deferred_error *err)
 	return 0;
 }
 
-/* Names the lock that this run holds: host, the file's own path, its inode and the boot. Whoever takes over that
- * very lock knows that we are gone; after a reboot, or with a new file, leases are waited for. */
+/* The kernel's name for the time since it was booted. Where it cannot be read, a number nobody else has: then leases are waited for. */
+static void name_boot(char boot[static 37])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t number = 0;
+
+	boot[0] = '\0';
+	if (f && !fgets(boot, 37, f))
+		boot[0] = '\0';
+	if (f)
+		fclose(f);
+	if (strlen(boot) != 36 && getrandom(&number, sizeof(number), 0) == sizeof(number))
+		snprintf(boot, 37, "%016llx", (unsigned long long)number);
+}
+
+/*
+ * Names the lock that this run holds: host and path for people; device, inode and boot. Those three are of one file as long as
+ * anybody has it open, in whatever namespace, for neither an inode nor the number of a mounted file system is given out again
+ * before. Every run keeps its file open and locked while it lives: so who holds the lock of that very file knows that all others
+ * of this name are gone, and may free what they claimed and kill what they started. After a reboot, or with a new file, leases
+ * are waited for.
+ */
 static void name_instance(const char *pidfile)
 {
-	char resolved[PATH_MAX], boot[9] = "";
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	char resolved[PATH_MAX], boot[37];
 
-	if (f) {
-		if (!fgets(boot, sizeof(boot), f))
-			boot[0] = '\0';
-		fclose(f);
-	}
+	name_boot(boot);
 	if (gethostname(run.host, sizeof(run.host) - 1) < 0)
 		snprintf(run.host, sizeof(run.host), "unknown");
-	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
-		 (unsigned long long)run.pidfile.inode, boot);
+	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu.%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
+		 (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode, boot);
 }
 
 static void summarize(const struct worker_summary *s)
@@ -390,6 +384,9 @@ static int run_with_pidfile(void)
 	enum pidfile_result held;
 	int rc;
 
+	/* Before all else: an administrator should learn of it at once, not when there is work. */
+	if (runner_user_find(&run.runners, config, &err) < 0)
+		return program_complain(&err, EX_CONFIG);
 	if (find_plugin_dir(&run.runners, config, &err) < 0)
 		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
 	if (!pidfile || !*pidfile) {
@@ -444,6 +441,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a pidfile that cannot grow is an error like others */
 	signal(SIGUSR1, SIG_IGN); /* sent by mistake they would end it, and what runs */

@@ -161,6 +161,7 @@ static bool still_there(struct pidfile *p, const char *path)
 
 	if (fstat(p->fd, &ours) < 0 || stat(path, &named) < 0)
 		return false;
+	p->device = ours.st_dev;
 	p->inode = ours.st_ino;
 	return ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }

@@ -26,7 +26,7 @@ struct pidfile {
 	bool held;      /* the lock is ours, and the file says so */
 	bool replaced;  /* a running copy was ended for us */
 	bool unclean;   /* the copy before left without tidying up */
-	uint64_t inode; /* of the file: a new file is another instance */
+	uint64_t device, inode; /* of the file: a new file is another instance */
 };
 
 enum pidfile_result {

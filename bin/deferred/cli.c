@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "config_reader.h"
 #include "migrate.h"
+#include "secret_file.h"
 #include "store_admin.h"
 #include "table.h"
 
@@ -31,7 +33,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
-			cli->conninfo = optarg;
+			cli_take_db(cli, optarg);
 			break;
 		case CLI_OPT_CONFIG:
 			cli->config_path = optarg;
@@ -54,15 +56,32 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	return CLI_OPT_DONE;
 }
 
+void cli_take_db(struct cli *cli, char *argument)
+{
+	static char *copy; /* of the last one */
+
+	free(copy);
+	cli->conninfo = argument;
+	if (!(copy = strdup(argument)))
+		return;
+	cli->conninfo = copy;
+	secret_hide_argument(argument);
+}
+
 int cli_usage(const struct cli *cli, const char *fmt, ...)
 {
+	char *text = NULL, *clean;
 	va_list ap;
 
-	fprintf(stderr, "deferred: ");
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	va_end(ap);
-	fprintf(stderr, "\nTry \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
+	clean = table_clean(text ? text : "out of memory", 0, TABLE_ONE_LINE);
+	fprintf(stderr, "deferred: %s\n", clean);
+	free(clean);
+	free(text);
+	fprintf(stderr, "Try \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
 	return EX_USAGE;
 }
 
@@ -119,8 +138,8 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	char *message, *hint;
 
 	hint_role(cli, err);
-	message = table_clean(err->message, 0, 0);
-	hint = table_clean(err->hint, 0, 0);
+	message = table_clean(err->message, 0, TABLE_ONE_LINE);
+	hint = table_clean(err->hint, 0, TABLE_ONE_LINE);
 
 	fprintf(stderr, "deferred: %s\n", message);
 	if (hint[0])
@@ -136,6 +155,8 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	case DEFERRED_ECONFIG:
 	case DEFERRED_ESCHEMA:
 		return EX_CONFIG;
+	case DEFERRED_ENOMEM:
+		return EX_OSERR;
 	case DEFERRED_EDB:
 		return exit_code_of_refusal(err->sqlstate);
 	default:
@@ -146,10 +167,15 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 int cli_config(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
+	int rc;
 
 	if (cli->config)
 		return 0;
-	return config_load(&cli->config, cli->config_path, &err) < 0 ? cli_fail(cli, &err) : 0;
+	config_reader_beside_program();
+	if (config_load(&cli->config, cli->config_path, &err) == 0)
+		return 0;
+	rc = cli_fail(cli, &err);
+	return err.code == DEFERRED_ESYSTEM ? EX_OSERR : rc;
 }
 
 const char *cli_conninfo(const struct cli *cli)
@@ -166,7 +192,7 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
 		return cli_fail(cli, &err);
-	pg_set_unnamed(cli->pg); /* few statements are sent twice */
+	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
 	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

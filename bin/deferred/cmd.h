@@ -76,6 +76,9 @@ int cli_config(struct cli *cli);
 /* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
 int cli_connect(struct cli *cli, bool check_schema);
 
+/* --db: taken out of what ps shows if there is a password in it. */
+void cli_take_db(struct cli *cli, char *argument);
+
 /* The connection string to use, NULL: what libpq's environment says. After cli_config(). */
 const char *cli_conninfo(const struct cli *cli);
 

@@ -220,15 +220,15 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 
 static void print_test(const struct pg_result *res)
 {
-	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 1);
+	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 2);
 
 	printf("about %.0f row%s\n\n%s\n", pg_float(res, 0, 0), pg_float(res, 0, 0) == 1 ? "" : "s", plan);
 	free(plan);
 	if (pg_rows(res) > 1)
 		printf("\nfirst rows, as key and params:\n");
 	for (size_t i = 1; i < pg_rows(res); i++) {
-		char *key = table_clean(pg_null(res, i, 3) ? "NULL" : pg_text(res, i, 3, NULL), 60, 0);
-		char *params = table_clean(pg_text(res, i, 4, NULL), 0, 0);
+		char *key = table_clean(pg_null(res, i, 3) ? "NULL" : pg_text(res, i, 3, NULL), 60, TABLE_ONE_LINE);
+		char *params = table_clean(pg_text(res, i, 4, NULL), 0, TABLE_ONE_LINE);
 
 		printf("%s\t%s\n", key, params);
 		free(key);

@@ -6,10 +6,13 @@
 #include "log.h"
 #include "params.h"
 #include "pool.h"
+#include "runner_user.h"
+#include "table.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,24 @@ static void print_json(const struct attempt *a)
 	free(text);
 }
 
+/* In words of a function, which may be anything. */
+static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void complain(const char *fmt, ...)
+{
+	char *text = NULL, *clean;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	clean = table_clean(text ? text : "out of memory", 0, 4);
+	fprintf(stderr, "deferred: %s\n", clean);
+	free(clean);
+	free(text);
+}
+
 /* How the attempt ended, as an exit code. */
 static int report(const struct cli *cli, const struct attempt *a)
 {
@@ -42,10 +63,10 @@ static int report(const struct cli *cli, const struct attempt *a)
 		if (a->result)
 			printf("%s\n", a->result);
 		if (a->outcome != JOB_OK)
-			fprintf(stderr, "deferred: %s %s: %s\n", a->job->fn, job_outcome_text(a->outcome), a->error ? a->error : "no reason given");
+			complain("%s %s: %s", a->job->fn, job_outcome_text(a->outcome), a->error ? a->error : "no reason given");
 	}
 	for (const struct runner_call *c = a->follow; c && a->outcome == JOB_OK; c = c->next)
-		fprintf(stderr, "deferred: not deferred, there being no queue: %s %s\n", c->fn, c->params);
+		complain("not deferred, there being no queue: %s %s", c->fn, c->params);
 	return a->outcome == JOB_OK ? EX_OK : CLI_NOT_DONE;
 }
 
@@ -123,7 +144,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
 	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
-	    config_override(cli->config, "runners", "1", "run", &err) < 0)
+	    config_override(cli->config, "runners", "1", "run", &err) < 0 || runner_user_find(&setup, cli->config, &err) < 0)
 		return cli_fail(cli, &err);
 	log_init("deferred", LOG_L_INFO);
 

@@ -9,15 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_line(const char *name, const char *value)
+/* What has several lines stands below its first one; a name or label has one, whatever is in it. */
+static void print_text(const char *name, const char *value, int indent)
 {
 	char *text;
 
 	if (!value[0])
 		return;
-	text = table_clean(value, 0, 1);
+	text = table_clean(value, 0, indent);
 	printf("%-11s %s\n", name, text);
 	free(text);
+}
+
+static void print_line(const char *name, const char *value)
+{
+	print_text(name, value, TABLE_ONE_LINE);
 }
 
 static void print_job(const struct pg_result *res)
@@ -26,14 +32,16 @@ static void print_job(const struct pg_result *res)
 		{ "label", 4 }, { "key", 5 }, { "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 }
 	};
 	const char *state = pg_text(res, 0, 1, NULL);
-	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE];
+	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE], *queue = table_clean(pg_text(res, 0, 2, NULL), 0, TABLE_ONE_LINE),
+	     *who = table_clean(pg_text(res, 0, 10, NULL), 0, TABLE_ONE_LINE);
 
 	printf("job         %" PRId64 "\n", pg_int(res, 0, 0));
 	print_line("state", state);
 	print_line("function", pg_text(res, 0, 3, NULL));
-	printf("queue       %s, priority %" PRId64 "\n", pg_text(res, 0, 2, NULL), pg_int(res, 0, 6));
-	printf("deferred    %s by %s, %s ago\n", pg_text(res, 0, 8, NULL), pg_text(res, 0, 10, NULL),
-	       table_age(age, pg_int(res, 0, 9)));
+	printf("queue       %s, priority %" PRId64 "\n", queue, pg_int(res, 0, 6));
+	printf("deferred    %s by %s, %s ago\n", pg_text(res, 0, 8, NULL), who, table_age(age, pg_int(res, 0, 9)));
+	free(queue);
+	free(who);
 	if (!pg_null(res, 0, 13))
 		print_line(strcmp(state, "claimed") == 0 ? "lease ends" : strcmp(state, "ready") == 0 ? "ready since" : "due",
 			   pg_text(res, 0, 13, NULL));
@@ -41,7 +49,7 @@ static void print_job(const struct pg_result *res)
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		print_line(lines[i].name, pg_text(res, 0, lines[i].col, NULL));
 	print_line("progress", table_progress(progress, res, 0, 18));
-	print_line("params", pg_text(res, 0, 16, NULL));
+	print_text("params", pg_text(res, 0, 16, NULL), 12);
 }
 
 static void cell_us(struct table *t, const struct pg_result *res, size_t row, int col)
@@ -75,8 +83,8 @@ static void print_attempts(const struct pg_result *res)
 	}
 	table_end(&t);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		char *error = table_clean(pg_text(res, i, 13, NULL), 0, 1);
-		char *result = table_clean(pg_text(res, i, 14, NULL), 0, 1);
+		char *error = table_clean(pg_text(res, i, 13, NULL), 0, 4);
+		char *result = table_clean(pg_text(res, i, 14, NULL), 0, 4);
 
 		if (error[0])
 			printf("%" PRId64 " error: %s\n", pg_int(res, i, 0), error);

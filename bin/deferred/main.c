@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
-			cli.conninfo = optarg;
+			cli_take_db(&cli, optarg);
 			break;
 		case CLI_OPT_CONFIG:
 			cli.config_path = optarg;

@@ -93,7 +93,7 @@ static int run_one(struct cli *cli, const char *name)
 		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued, run.skipped, run.failed,
 		       (double)ms / 1000);
 	if (run.failed > 0) {
-		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, 0);
+		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, TABLE_ONE_LINE);
 
 		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name, run.failed,
 			cli_s(run.failed), examples);

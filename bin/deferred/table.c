@@ -2,6 +2,7 @@
 #include "table.h"
 
 #include "pg.h"
+#include "visible.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -37,26 +38,28 @@ static size_t width_of(const char *s)
 	return n;
 }
 
-char *table_clean(const char *text, size_t max, int lines)
+char *table_clean(const char *text, size_t max, int indent)
 {
-	char *copy = must(malloc(4 * strlen(text) + 4)), *q = copy;
-	const unsigned char *p = (const unsigned char *)text;
-	size_t n = 0, len = width_of(text);
+	size_t lines = 0, n = 0, len = width_of(text);
+	char *copy, *q, shown[VISIBLE_MAX];
 
-	for (; *p; p++) {
-		if (max && len > max && (*p & 0xc0) != 0x80 && n + 3 >= max) {
-			q += sprintf(q, "...");
-			break;
+	for (const char *p = text; *p; p++)
+		lines += *p == '\n';
+	/* A byte becomes four at most, one of two bytes six. */
+	q = copy = must(malloc(4 * strlen(text) + lines * (size_t)(indent > 0 ? indent : 0) + VISIBLE_MAX));
+	while (*text) {
+		if (max && len > max && n + 3 >= max) {
+			strcpy(q, "...");
+			return copy;
 		}
-		n += (*p & 0xc0) != 0x80;
-		if (*p == '\n' && lines)
-			*q++ = '\n';
-		else if (*p < 0x20 || *p == 0x7f)
-			q += sprintf(q, "\\x%02x", *p);
-		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
-			q += sprintf(q, "\\x%02x", *++p); /* control characters beyond ASCII */
-		else
-			*q++ = (char)*p;
+		if (*text == '\n' && indent >= 0) {
+			q += sprintf(q, "\n%*s", indent, "");
+			text++;
+			continue;
+		}
+		text += visible_char(text, shown);
+		q = stpcpy(q, shown);
+		n++;
 	}
 	*q = '\0';
 	return copy;
@@ -76,7 +79,7 @@ void table_cell(struct table *t, const char *fmt, ...)
 		t->cap = t->cap ? 2 * t->cap : 64;
 		t->cells = must(realloc(t->cells, t->cap * sizeof(*t->cells)));
 	}
-	t->cells[t->len++] = table_clean(text, 48, 0);
+	t->cells[t->len++] = table_clean(text, 48, TABLE_ONE_LINE);
 	free(text);
 }
 

@@ -2,6 +2,7 @@
 #include "access_log.h"
 
 #include "clock.h"
+#include "refusal.h"
 #include "text.h"
 
 #include <arpa/inet.h>
@@ -112,6 +113,8 @@ void access_log_write(struct access_log *log, const struct exchange *x, size_t b
 	buf_printf(&line, ",\"status\":%d", x->reply.status);
 	if (x->reply.fault != FAULT_NONE)
 		add_string(&line, "code", fault_info(x->reply.fault)->code);
+	if (x->reply.fault == FAULT_AuthenticationFailed)
+		add_string(&line, "reason", refusal_word(x->auth.why));
 	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, bytes_out, (unsigned long long)(clock_ns() - x->began_ns) / 1000);
 	if (r->tls)
 		buf_text(&line, ",\"tls\":true");

@@ -4,13 +4,17 @@
 #include "log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLOCK_BYTES 4000
+#define RESERVE_BYTES (16 * 1024 * 1024) /* of address space: no memory until it is used */
+#define LARGE_BYTES (64 * 1024)
 
 struct arena_block {
 	struct arena_block *next;
@@ -18,13 +22,45 @@ struct arena_block {
 	_Alignas(max_align_t) char bytes[];
 };
 
-static void *must(void *p)
+static void *_Atomic reserve;
+
+void arena_reserve(void)
 {
-	if (!p) {
-		log_line(LOG_L_ERROR, "out of memory");
-		_exit(EX_OSERR);
+	void *fresh, *none = NULL;
+
+	if (reserve)
+		return;
+	fresh = malloc(RESERVE_BYTES);
+	if (!atomic_compare_exchange_strong(&reserve, &none, fresh))
+		free(fresh);
+}
+
+bool arena_is_short(void)
+{
+	return !reserve;
+}
+
+/*
+ * p resized, at any price: the reserve first, and then what other threads give back. A second without any of that is the
+ * end, since nothing could be answered any more: exit code 71, and a manager starts the process anew.
+ */
+static void *must_realloc(void *p, size_t size)
+{
+	const struct timespec pause = { 0, 10 * 1000000 };
+
+	for (int i = 0; i < 100; i++) {
+		void *fresh = realloc(p, size);
+
+		if (fresh)
+			return fresh;
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		else
+			log_line(LOG_L_ERROR, "out of memory: no more requests are taken for now");
+		free(atomic_exchange(&reserve, NULL));
 	}
-	return p;
+	log_line(LOG_L_ERROR, "out of memory");
+	_exit(EX_OSERR);
 }
 
 void *arena_alloc(struct arena *a, size_t size)
@@ -36,11 +72,12 @@ void *arena_alloc(struct arena *a, size_t size)
 	if (!b || b->size - b->used < size) {
 		size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
 
-		b = must(malloc(sizeof(*b) + room));
+		b = must_realloc(NULL, sizeof(*b) + room);
 		b->size = room;
 		b->used = 0;
 		b->next = a->blocks;
 		a->blocks = b;
+		a->bytes += room;
 	}
 	p = b->bytes + b->used;
 	b->used += size;
@@ -81,25 +118,36 @@ void arena_clear(struct arena *a)
 		free(b);
 	}
 	a->blocks = NULL;
+	a->bytes = 0;
 }
 
-static void grow(struct buf *b, size_t more)
+/* False: it has failed. */
+static bool grow(struct buf *b, size_t more)
 {
 	size_t cap = b->cap ? b->cap : 256;
+	char *p;
 
+	if (b->failed)
+		return false;
 	while (cap < b->len + more + 1)
 		cap *= 2;
-	if (cap > b->cap) {
-		b->p = must(realloc(b->p, cap));
-		b->cap = cap;
+	if (cap <= b->cap)
+		return true;
+	p = cap > LARGE_BYTES ? realloc(b->p, cap) : must_realloc(b->p, cap);
+	if (!p) {
+		free(b->p);
+		*b = (struct buf){ .failed = true };
+		return false;
 	}
+	b->p = p;
+	b->cap = cap;
+	return true;
 }
 
 void buf_add(struct buf *b, const char *text, size_t len)
 {
-	if (len == 0)
+	if (len == 0 || !grow(b, len))
 		return;
-	grow(b, len);
 	memcpy(b->p + b->len, text, len);
 	b->len += len;
 	b->p[b->len] = '\0';
@@ -118,7 +166,8 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	len = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	grow(b, (size_t)len);
+	if (!grow(b, (size_t)len))
+		return;
 	va_start(ap, fmt);
 	vsnprintf(b->p + b->len, (size_t)len + 1, fmt, ap);
 	va_end(ap);
@@ -135,9 +184,9 @@ char *buf_take(struct buf *b)
 {
 	char *p;
 
-	grow(b, 0);
-	p = b->p;
-	p[b->len] = '\0';
+	p = grow(b, 0) ? b->p : NULL;
+	if (p)
+		p[b->len] = '\0';
 	*b = (struct buf){ 0 };
 	return p;
 }

@@ -40,13 +40,15 @@ bool auth_read(const struct request *r, int64_t now, struct auth *auth)
 	const char *header = request_value(r, "authorization");
 
 	*auth = (struct auth){ .scheme = "none" };
-	if (header)
-		return read_header(r, header, auth) && is_near(r, now);
+	if (header) {
+		auth->why = !read_header(r, header, auth) ? AUTH_HEADER : is_near(r, now) ? AUTH_FINE : AUTH_CLOCK;
+		return auth->why == AUTH_FINE;
+	}
 	sas_read(r, &auth->sas);
-	if (!auth->sas.present)
-		return false;
-	auth->scheme = auth->sas.of_account ? "AccountSAS" : "QueueSAS";
-	return !auth->sas.malformed;
+	if (auth->sas.present)
+		auth->scheme = auth->sas.of_account ? "AccountSAS" : "QueueSAS";
+	auth->why = !auth->sas.present ? AUTH_NOTHING : auth->sas.malformed ? AUTH_TOKEN : AUTH_FINE;
+	return auth->why == AUTH_FINE;
 }
 
 bool auth_verify(const struct auth *auth, const struct request *r, const struct sign_keys *keys)
@@ -54,4 +56,14 @@ bool auth_verify(const struct auth *auth, const struct request *r, const struct 
 	if (auth->signature)
 		return sign_verify(r, keys, auth->lite, auth->signature);
 	return sas_verify(&auth->sas, r, keys);
+}
+
+bool auth_judge(struct auth *auth, const struct request *r, const struct account *account)
+{
+	static const struct sign_keys nobodys = { .len = { 32, 32 } };
+	/* Who is unknown costs as much as a key that is wrong, or the names of accounts could be found out by the clock. */
+	bool matches = auth_verify(auth, r, account ? &account->keys : &nobodys);
+
+	auth->why = !account ? AUTH_NO_ACCOUNT : !account->enabled ? AUTH_DISABLED : matches ? AUTH_FINE : AUTH_SIGNATURE;
+	return auth->why == AUTH_FINE;
 }

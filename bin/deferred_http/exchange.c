@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "cors.h"
 #include "ops.h"
+#include "refusal.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -70,6 +71,8 @@ enum fault exchange_fault_of(enum message_status status)
 		return FAULT_AuthorizationFailure;
 	case MESSAGE_NOT_GIVEN:
 		return FAULT_InsufficientAccountPermissions;
+	case MESSAGE_QUOTA:
+		return FAULT_AccountQuotaExceeded;
 	}
 	return FAULT_InternalError;
 }
@@ -100,11 +103,19 @@ static void finish(struct exchange *x)
 {
 	struct reply *reply = &x->reply;
 	const char *version = request_value(&x->request, "x-ms-version"), *id = request_value(&x->request, "x-ms-client-request-id");
-	const char *connection = request_value(&x->request, "connection");
+	const char *connection = request_value(&x->request, "connection"), *detail;
 
 	x->now_us = text_now_us();
+	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
+	if (detail)
+		reply_detail(reply, "AuthenticationErrorDetail", detail);
 	if (reply->fault != FAULT_NONE)
 		reply_write_fault(reply, x->id, x->now_us);
+	/* It is held until the client has taken it. */
+	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len)) {
+		exchange_fault(x, FAULT_ServerBusy);
+		reply_write_fault(reply, x->id, x->now_us);
+	}
 	reply_header(reply, "Server", "deferred_http/" DEFERRED_VERSION);
 	reply_header(reply, "x-ms-request-id", x->id);
 	reply_header(reply, "x-ms-version", version && text_is_version(version) ? version : NEWEST_VERSION);
@@ -143,10 +154,38 @@ enum step exchange_call(struct exchange *x, enum fold_kind kind, int (*f)(struct
 	return exchange_fold(x, kind, next);
 }
 
+/* A client whose share of answers is used up has nothing taken for it. */
+static bool has_room(void *data)
+{
+	const struct exchange *x = data;
+
+	return budget_has(&x->hold, BUDGET_ANSWERS, (size_t)x->job.get.max * MESSAGE_TEXT_MAX);
+}
+
+/* Messages wait to be written into the answer: they are held as from now. */
+static void got(void *data)
+{
+	struct exchange *x = data;
+	size_t bytes = 0;
+
+	for (size_t i = 0; x->job.outcome == FOLD_DONE && i < x->job.get.n; i++)
+		bytes += x->job.get.messages[i].text_len;
+	if (!budget_hold(&x->hold, BUDGET_ANSWERS, bytes))
+		x->job.outcome = FOLD_BUSY;
+	x->wake(x->wake_data);
+}
+
 void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data)
 {
 	x->waited = step;
-	if (step == STEP_FOLD) {
+	if (step == STEP_FOLD && x->job.kind == FOLD_GET) {
+		x->wake = wake;
+		x->wake_data = data;
+		x->job.wake = got;
+		x->job.wake_data = x;
+		x->job.may_run = has_room;
+		fold_submit(x->front->fold, &x->job);
+	} else if (step == STEP_FOLD) {
 		x->job.wake = wake;
 		x->job.wake_data = data;
 		fold_submit(x->front->fold, &x->job);
@@ -184,6 +223,7 @@ void exchange_clear(struct exchange *x)
 	accounts_release(x->accounts);
 	reply_clear(&x->reply);
 	arena_clear(&x->arena);
+	budget_release(&x->hold);
 }
 
 /* ---- who is it -------------------------------------------------------------------------------- */
@@ -215,7 +255,6 @@ static enum step operate(struct exchange *x)
 	const struct request *r = &x->request;
 	int64_t timeout;
 
-	x->authorized = true;
 	if (!exchange_number(x, "timeout", INT64_MIN, INT64_MAX, &timeout))
 		return STEP_DONE;
 	if (x->op->takes_body && r->body_too_large) {
@@ -233,11 +272,21 @@ static enum step operate(struct exchange *x)
 	return operations[x->op->run](x);
 }
 
+static enum step authorized(struct exchange *x)
+{
+	x->authorized = true;
+	budget_account(&x->hold, x->account->name);
+	x->next = operate;
+	return x->awaits_body ? STEP_BODY : operate(x);
+}
+
 static enum step check_sas(struct exchange *x)
 {
 	enum fault fault = x->auth.signature ? FAULT_NONE : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
 
-	return fault == FAULT_NONE ? operate(x) : exchange_fault(x, fault);
+	if (fault == FAULT_AuthenticationFailed)
+		x->auth.why = AUTH_TOKEN_TIME;
+	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
 }
 
 /* The policy is looked up each time, so that taking it away takes the rights away at once. */
@@ -261,13 +310,16 @@ static enum step take_policy(struct exchange *x)
 		if (strcmp(policies[i].id, x->auth.sas.si) == 0)
 			policy = &policies[i];
 	x->text = NULL;
-	return sas_take_policy(&x->auth.sas, policy) ? check_sas(x) : exchange_fault(x, FAULT_AuthenticationFailed);
+	if (sas_take_policy(&x->auth.sas, policy))
+		return check_sas(x);
+	x->auth.why = AUTH_POLICY;
+	return exchange_fault(x, FAULT_AuthenticationFailed);
 }
 
 static enum step identify(struct exchange *x)
 {
 	x->account = accounts_find(x->accounts, x->request.account);
-	if (!x->account || !x->account->enabled || !auth_verify(&x->auth, &x->request, &x->account->keys)) {
+	if (!auth_judge(&x->auth, &x->request, x->account)) {
 		/* The account may be new, or its key: they are read anew before the answer is no. */
 		if (x->refreshed)
 			return exchange_fault(x, x->accounts ? FAULT_AuthenticationFailed : FAULT_ServerBusy);
@@ -302,7 +354,7 @@ static enum step refuse(struct exchange *x)
 	const struct request *r = &x->request;
 
 	exchange_fault(x, r->fault);
-	x->reply.close = r->broken;
+	x->reply.close |= r->broken;
 	if (r->fault == FAULT_InvalidHeaderValue && r->fault_name) {
 		reply_detail(&x->reply, "HeaderName", r->fault_name);
 	} else if (r->fault == FAULT_InvalidQueryParameterValue && r->fault_name) {
@@ -339,7 +391,9 @@ static enum step begin(struct exchange *x)
 		return exchange_fault(x, fault);
 	if (!auth_read(r, x->began_us / 1000000, &x->auth))
 		return exchange_fault(x, FAULT_AuthenticationFailed);
-	if (!request_is_account(r->account))
+	if (!request_is_account(r->account)) {
+		x->auth.why = AUTH_NO_ACCOUNT;
 		return exchange_fault(x, FAULT_AuthenticationFailed);
+	}
 	return identify(x);
 }

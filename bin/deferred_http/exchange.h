@@ -6,14 +6,15 @@
  * calls wake() from another thread when exchange_step() is to be called again; so that a server can put the connection
  * aside in between.
  *
- * The order of checks: form of the request; account; name of the queue; which operation; authorization; parameters and
- * body; and last what the database says.
+ * The order of checks: form of the request; account; name of the queue; which operation; authorization; all of these
+ * need the headers only, and before them nothing of a body is kept. Then parameters and body; and last what the database says.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
 #include "accounts.h"
 #include "auth.h"
+#include "budget.h"
 #include "crypto.h"
 #include "fold.h"
 #include "keeper.h"
@@ -21,7 +22,10 @@
 #include "request.h"
 #include "route.h"
 
-enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS };
+#define MESSAGE_TEXT_MAX 65536
+
+/* STEP_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the start. */
+enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS, STEP_BODY };
 
 /* What all exchanges share. */
 struct front {
@@ -44,11 +48,15 @@ struct exchange {
 	const struct account *account; /* addressed; NULL: unknown */
 	struct auth auth;
 	bool refreshed, authorized;
+	bool awaits_body; /* set before the first step: the body comes later */
+	struct budget_hold hold;
 	enum step (*next)(struct exchange *x), (*after_refresh)(struct exchange *x);
 	enum step waited;
 	struct fold_job job;
 	int (*call)(struct exchange *x, struct pg *pg, struct deferred_error *err);
 	struct keeper_waiter waiter;
+	void (*wake)(void *data);
+	void *wake_data;
 	int64_t now_us; /* of the answer */
 
 	/* What operations keep between their steps. */
@@ -65,8 +73,9 @@ struct exchange {
 
 void exchange_init(struct exchange *x, struct front *front);
 
-/* request is filled in up to request_end(), body included. */
+/* request is filled in up to request_end(); and the body, unless the exchange awaits it. */
 enum step exchange_step(struct exchange *x);
+/* For STEP_FOLD and STEP_ACCOUNTS. */
 void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data);
 void exchange_clear(struct exchange *x);
 

@@ -14,6 +14,8 @@
 	X(InvalidXmlDocument, 400, "XML specified is not syntactically valid.")                                           \
 	X(InvalidXmlNodeValue, 400, "The value for one of the XML nodes is not in the correct format.")                   \
 	X(MissingRequiredXmlNode, 400, "A required XML node was not specified in the request body.")                      \
+	X(InvalidInput, 400, "One of the request inputs is not valid.")                                                    \
+	X(MissingRequiredHeader, 400, "A required HTTP header was not specified.")                                        \
 	X(InvalidHeaderValue, 400, "The value for one of the HTTP headers is not in the correct format.")                 \
 	X(InvalidUri, 400, "The requested URI does not represent any resource on the server.")                            \
 	X(InvalidMarker, 400, "The specified marker is invalid.")                                                         \
@@ -43,6 +45,9 @@
 	X(InsufficientAccountPermissions, 403,                                                                             \
 	  "The account being accessed does not have sufficient permissions to execute this operation. It was not given "  \
 	  "the function that the queue is to call: who runs the server gives it by \"deferred account allow ACCOUNT FUNCTION\".") \
+	X(AccountQuotaExceeded, 403,                                                                                       \
+	  "The account has as many queues as it may. Delete some, or have who runs the server allow more by a row in "    \
+	  "deferred.__deferred_quota.")                                                                                   \
 	X(CorsPreflightFailure, 403, "CORS not enabled or no matching rule found for this request.")                      \
 	X(QueueNotFound, 404, "The specified queue does not exist.")                                                      \
 	X(MessageNotFound, 404, "The specified message does not exist.")                                                  \

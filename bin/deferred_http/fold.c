@@ -63,16 +63,23 @@ static bool among(struct fold_job *const *jobs, size_t n, int64_t id)
 	return false;
 }
 
+static int messages_of(const struct fold_job *job)
+{
+	return job->kind == FOLD_GET ? job->get.max : 0;
+}
+
 /* Two changes of one message are never in one statement, which could not say which came first: the second stays in the list. */
 static size_t take(struct list *list, struct fold_job **jobs, size_t max)
 {
 	struct fold_job **at = &list->first;
+	int messages = 0;
 	size_t n = 0;
 
-	while (*at && n < max) {
+	while (*at && n < max && messages + messages_of(*at) <= FOLD_MESSAGES_MAX) {
 		struct fold_job *job = *at;
 		int64_t id = message_of(job);
 
+		messages += messages_of(job);
 		if (id != 0 && among(jobs, n, id)) {
 			at = &job->next;
 			continue;
@@ -236,6 +243,22 @@ static void run(struct worker *w, struct fold_job **jobs, size_t n)
 	}
 }
 
+/* Those that may run are moved to the front; returns how many they are. The others are answered. */
+static size_t sort_out(struct fold_job **jobs, size_t n)
+{
+	size_t may = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!jobs[i]->may_run || jobs[i]->may_run(jobs[i]->wake_data)) {
+			jobs[may++] = jobs[i];
+		} else {
+			jobs[i]->outcome = FOLD_BUSY;
+			jobs[i]->wake(jobs[i]->wake_data);
+		}
+	}
+	return may;
+}
+
 static void wait_for_work(struct worker *w)
 {
 	pthread_cond_t *work = w->slow ? &w->fold->slow_work : &w->fold->fast_work;
@@ -264,7 +287,9 @@ static void *work(void *arg)
 
 		if (n > 0) {
 			pthread_mutex_unlock(&w->fold->lock);
-			run(w, jobs, n);
+			n = sort_out(jobs, n);
+			if (n > 0)
+				run(w, jobs, n);
 			pthread_mutex_lock(&w->fold->lock);
 		} else if (w->fold->stopping) {
 			break;

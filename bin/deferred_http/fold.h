@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fold - requests become statements. A few threads, each with a connection, take what waits: whenever one is free it
- * takes all waiting requests of the kind that has waited longest, up to FOLD_MAX, and runs them as one statement, one
+ * takes all waiting requests of the kind that has waited longest, up to FOLD_MAX and FOLD_MESSAGES_MAX, and runs them as one statement, one
  * commit. A request that is alone goes at once. One more thread runs what takes longer, one request at a time, so that
  * clearing a queue holds up no message.
  *
@@ -14,6 +14,7 @@
 #include "store_message.h"
 
 #define FOLD_MAX 64
+#define FOLD_MESSAGES_MAX 256 /* that one statement may get: what it reads is in memory at once */
 #define FOLD_WAIT_MS 30000 /* longest time a request waits for a thread */
 
 enum fold_kind { FOLD_PUT, FOLD_GET, FOLD_UPDATE, FOLD_DELETE, FOLD_CALL, FOLD_SLOW, FOLD_KINDS };
@@ -40,6 +41,7 @@ struct fold_job {
 		} call;
 	};
 	enum fold_outcome outcome;
+	bool (*may_run)(void *data); /* NULL, or asked right before it would be run; false: FOLD_BUSY instead */
 	void (*wake)(void *data); /* called once, by another thread: then the job is the caller's again */
 	void *wake_data;
 	uint64_t since_ns;

@@ -2,11 +2,12 @@
 /*
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
- * The way of a request through the code: on_request (server.c) -> exchange_step (exchange.c): request_end, route_find,
- * auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit (fold.c) -> store_message_put
- * (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
+ * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
+ * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
+ * fold_submit (fold.c) -> store_message_put (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
 #include "access_log.h"
+#include "budget.h"
 #include "clock.h"
 #include "config.h"
 #include "listen.h"
@@ -17,6 +18,7 @@
 #include "tls.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,6 +31,7 @@
 #include <unistd.h>
 
 #define TICK_MS 500
+#define LARGE_BYTES (128 * 1024) /* are given back to the system when they are freed */
 #define RESERVED_FILES 64 /* descriptors that are no connections */
 
 static const struct program_option options[] = {
@@ -230,6 +233,8 @@ static void tick(struct run *run)
 	for (int i = 0; i < run->servers_len; i++)
 		server_tick(run->servers[i]);
 	fold_expire(run->front.fold);
+	budget_trim();
+	arena_reserve();
 }
 
 /* What is in hand gets the setting grace. */
@@ -326,6 +331,10 @@ int main(int argc, char **argv)
 	int rc;
 
 	program_open_descriptors();
+	program_keep_secrets();
+	/* Said once, it stays: else the first large answer that is freed would keep the memory of all later ones. */
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	arena_reserve();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(deferred_http.name, LOG_L_INFO);
 	rc = program_read_line(&line, &deferred_http, argc, argv);

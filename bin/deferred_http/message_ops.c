@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define TEXT_MAX_BYTES 65536
 #define RAW_MAX_BYTES 8192
 #define WEEK_S 604800
 #define HOURS_2_S 7200
@@ -32,8 +31,8 @@ static bool read_text(struct exchange *x, const char **text, size_t *len)
 		exchange_fault(x, FAULT_InvalidXmlDocument);
 		return false;
 	}
-	if (node->text_len > TEXT_MAX_BYTES) {
-		too_large(x, TEXT_MAX_BYTES);
+	if (node->text_len > MESSAGE_TEXT_MAX) {
+		too_large(x, MESSAGE_TEXT_MAX);
 		return false;
 	}
 	*text = node->text;
@@ -156,7 +155,7 @@ enum step op_put_raw(struct exchange *x)
 
 static enum step get_done(struct exchange *x)
 {
-	const struct message_get *get = &x->job.get;
+	struct message_get *get = &x->job.get;
 	enum fault fault = exchange_fault_of(get->status);
 
 	if (fault != FAULT_NONE)
@@ -170,6 +169,7 @@ static enum step get_done(struct exchange *x)
 	for (size_t i = 0; i < get->n; i++)
 		add_message(x, &get->messages[i], !get->peek, true);
 	xml_close(&x->reply.body, "QueueMessagesList");
+	message_get_clear(get); /* the answer may wait long to be taken */
 	return STEP_DONE;
 }
 

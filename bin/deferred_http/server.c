@@ -3,6 +3,7 @@
 
 #include "access_log.h"
 #include "clock.h"
+#include "gate.h"
 #include "log.h"
 #include "tls.h"
 
@@ -16,11 +17,10 @@
 #include <unistd.h>
 
 /* Pool of a connection: its headers, and the buffers it reads and writes by. */
-#define CONNECTION_BYTES (32 * 1024)
+#define CONNECTION_BYTES (WIRE_HEAD_MAX + 6 * 1024)
 /* The rest of a body that is too large is read, up to this, so that the client comes to see the answer. */
 #define DRAIN_MAX (8 * 1024 * 1024)
-/* All bodies that are being received, together. */
-#define BODIES_MAX (128 * 1024 * 1024)
+#define HEAD_LARGE (16 * 1024)
 #define NO_DEADLINE UINT64_MAX
 
 /* One socket. The time is judged by server_tick(), in another thread. */
@@ -28,6 +28,9 @@ struct connection {
 	struct connection *next, **before;
 	int fd;
 	_Atomic uint64_t deadline_ns;
+	/* Of the thread that serves it alone. */
+	struct wire wire;
+	unsigned requests;
 };
 
 struct server {
@@ -41,18 +44,22 @@ struct server {
 	atomic_bool closing;
 };
 
-static atomic_size_t bodies_bytes;
+/* Where a request is: the headers are judged, its body is kept, or passed over since it was refused, it is carried out. */
+enum stage { STAGE_LINE, STAGE_HEADERS, STAGE_BODY, STAGE_REFUSED, STAGE_WHOLE };
 
 /* One request and its answer on a connection. */
 struct transfer {
 	struct exchange x;
 	struct server *server;
 	struct MHD_Connection *connection;
+	const struct wire *wire;
+	unsigned number; /* of those on the connection */
 	char *target;
 	size_t target_len;
 	char *body;
 	size_t body_len, body_cap, received, sent;
-	bool headers_read, no_room, answered;
+	enum stage stage;
+	bool no_room, answered;
 };
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -83,8 +90,10 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		connection = info ? calloc(1, sizeof(*connection)) : NULL;
 		*context = connection;
 		if (!connection)
-			return; /* the time of this one is judged by libmicrohttpd alone */
+			return; /* its requests are refused */
 		connection->fd = info->connect_fd;
+		connection->wire.tls = s->tls;
+		gate_open(connection->fd, &connection->wire);
 		atomic_init(&connection->deadline_ns, clock_ns() + (uint64_t)s->setup.idle_ms * NS_PER_MS);
 		pthread_mutex_lock(&s->lock);
 		connection->next = s->connections;
@@ -94,6 +103,7 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		s->connections = connection;
 		pthread_mutex_unlock(&s->lock);
 	} else if (connection) {
+		gate_close(connection->fd);
 		pthread_mutex_lock(&s->lock);
 		*connection->before = connection->next;
 		if (connection->next)
@@ -119,11 +129,14 @@ void server_tick(struct server *s)
 
 static void *on_request_line(void *data, const char *target, struct MHD_Connection *c)
 {
+	struct connection *connection = connection_of(c);
 	struct server *s = data;
-	struct transfer *t = calloc(1, sizeof(*t));
+	struct transfer *t = connection ? calloc(1, sizeof(*t)) : NULL;
 
 	if (!t)
 		return NULL;
+	t->wire = &connection->wire;
+	t->number = ++connection->requests;
 	t->target = strdup(target);
 	if (!t->target) {
 		free(t);
@@ -159,49 +172,69 @@ static void read_peer(struct transfer *t)
 	t->x.request.tls = t->server->tls;
 }
 
-static void read_headers(struct transfer *t, const char *method)
-{
-	t->headers_read = true;
-	request_line(&t->x.request, &t->x.arena, method, t->target, t->target_len);
-	MHD_get_connection_values_n(t->connection, MHD_HEADER_KIND, on_header, t);
-	read_peer(t);
-	request_end(&t->x.request);
-}
-
-static bool wants_body(const struct transfer *t)
-{
-	return t->x.request.verb & (VERB_PUT | VERB_POST);
-}
-
-/* A length that nobody would read to its end. */
-static bool hopeless(const struct transfer *t)
+/* 0: none was given. */
+static int64_t content_length(const struct transfer *t)
 {
 	const char *length = request_value(&t->x.request, "content-length");
 
-	return length && (strlen(length) > 18 || strtoll(length, NULL, 10) > DRAIN_MAX);
+	return !length ? 0 : strlen(length) > 18 ? INT64_MAX : strtoll(length, NULL, 10);
 }
 
+static bool has_body(const struct transfer *t)
+{
+	return content_length(t) > 0 || request_value(&t->x.request, "transfer-encoding");
+}
+
+static void read_headers(struct transfer *t, const char *method)
+{
+	request_line(&t->x.request, &t->x.arena, method, t->target, t->target_len);
+	MHD_get_connection_values_n(t->connection, MHD_HEADER_KIND, on_header, t);
+	read_peer(t);
+	budget_address(&t->x.hold, &t->x.request.peer);
+	request_end(&t->x.request);
+	t->x.awaits_body = has_body(t);
+	t->stage = STAGE_HEADERS;
+}
+
+/* Room for len bytes of it: not more than twice what has come, nor than what is to come. */
+static bool make_room(struct transfer *t, size_t len)
+{
+	size_t cap = t->body_cap ? t->body_cap : 1024, length = (size_t)content_length(t);
+	char *more;
+
+	if (len <= t->body_cap)
+		return true;
+	while (cap < len)
+		cap *= 2;
+	if (len <= length && cap > length)
+		cap = length;
+	if (!budget_hold(&t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap)))
+		return false;
+	t->body = more;
+	t->body_cap = cap;
+	return true;
+}
+
+static void drop_body(struct transfer *t)
+{
+	free(t->body);
+	t->body = NULL;
+	t->body_len = t->body_cap = 0;
+	budget_hold(&t->x.hold, BUDGET_BODIES, 0);
+}
+
+/* What is refused already is passed over. */
 static void keep_body(struct transfer *t, const char *data, size_t len)
 {
-	if (!wants_body(t) || t->x.request.body_too_large || t->no_room)
-		return;
-	if (t->body_len + len > REQUEST_BODY_MAX) {
-		t->x.request.body_too_large = true;
-		return;
-	}
-	if (t->body_len + len > t->body_cap) {
-		size_t cap = t->body_cap ? t->body_cap * 2 : 1024;
-		char *more;
+	struct request *r = &t->x.request;
 
-		while (cap < t->body_len + len)
-			cap *= 2;
-		if (atomic_fetch_add(&bodies_bytes, cap - t->body_cap) + cap - t->body_cap > BODIES_MAX || !(more = realloc(t->body, cap))) {
-			atomic_fetch_sub(&bodies_bytes, cap - t->body_cap);
-			t->no_room = true;
-			return;
-		}
-		t->body = more;
-		t->body_cap = cap;
+	if (t->stage != STAGE_BODY || !t->x.op->takes_body || r->body_too_large || t->no_room)
+		return;
+	r->body_too_large = t->body_len + len > REQUEST_BODY_MAX;
+	t->no_room = !r->body_too_large && !make_room(t, t->body_len + len);
+	if (r->body_too_large || t->no_room) {
+		drop_body(t);
+		return;
 	}
 	memcpy(t->body + t->body_len, data, len);
 	t->body_len += len;
@@ -214,12 +247,16 @@ static enum MHD_Result answer(struct transfer *t)
 	struct reply *reply = &t->x.reply;
 	struct MHD_Response *response;
 	enum MHD_Result rc = MHD_NO;
+	char *body;
 
 	t->sent = reply->body.len;
 	t->answered = true;
-	response = MHD_create_response_from_buffer(t->sent, buf_take(&reply->body), MHD_RESPMEM_MUST_FREE);
-	if (!response)
+	body = buf_take(&reply->body);
+	response = body ? MHD_create_response_from_buffer(t->sent, body, MHD_RESPMEM_MUST_FREE) : NULL;
+	if (!response) {
+		free(body);
 		return MHD_NO;
+	}
 	/* An empty value is refused there; a blank is what everybody takes for one. */
 	for (size_t i = 0; i < reply->headers_len; i++)
 		MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value[0] ? reply->headers[i].value : " ");
@@ -238,12 +275,8 @@ static void wake(void *data)
 	MHD_resume_connection(t->connection);
 }
 
-static enum MHD_Result go_on(struct transfer *t)
+static enum MHD_Result wait_for(struct transfer *t, enum step step)
 {
-	enum step step = exchange_step(&t->x);
-
-	if (step == STEP_DONE)
-		return answer(t);
 	/* In this order: once it is submitted the connection may be woken before we return. */
 	set_deadline(t->connection, -1);
 	MHD_suspend_connection(t->connection);
@@ -252,34 +285,115 @@ static enum MHD_Result go_on(struct transfer *t)
 }
 
 /* What ends here has been looked at no further than that. */
-static enum MHD_Result refuse(struct transfer *t, enum fault fault, bool close)
+static enum MHD_Result refuse(struct transfer *t, enum fault fault)
 {
 	exchange_refuse(&t->x, fault);
-	t->x.reply.close = close;
 	return answer(t);
 }
 
-/* Called with the headers; then with each piece of the body; then with none, and again after each time it was put aside. */
+/* What stock clients send is far below that, and not counted. */
+static bool hold_head(struct transfer *t)
+{
+	return t->x.arena.bytes <= HEAD_LARGE || budget_hold(&t->x.hold, BUDGET_HEADS, t->x.arena.bytes);
+}
+
+/*
+ * What is refused for its bytes alone: what the gate ended, or has not seen, since it works no more; and what cannot be
+ * served at all. The connection is closed, since it is in doubt what follows. False: none of that.
+ */
+static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result *rc)
+{
+	enum fault fault = FAULT_NONE;
+	int status = 0;
+
+	if (t->number > t->wire->requests) {
+		log_line(LOG_L_ERROR, "http: what is received is not checked: libmicrohttpd does not read by recv(2)");
+		fault = FAULT_InternalError;
+	} else if (t->wire->broken && t->number == t->wire->requests) {
+		fault = t->wire->fault;
+		status = t->wire->status;
+	} else if (t->stage == STAGE_HEADERS && strcmp(version, "HTTP/1.0") != 0 && !request_value(&t->x.request, "host")) {
+		fault = FAULT_MissingRequiredHeader;
+	} else if (t->stage == STAGE_HEADERS && !t->x.request.broken && content_length(t) > DRAIN_MAX) {
+		fault = FAULT_RequestBodyTooLarge; /* nobody would read it to its end */
+	} else if (t->stage == STAGE_HEADERS && (arena_is_short() || !hold_head(t))) {
+		fault = FAULT_ServerBusy;
+	} else {
+		return false;
+	}
+	t->x.reply.close = true;
+	exchange_refuse(&t->x, fault);
+	if (status != 0)
+		t->x.reply.status = status;
+	*rc = answer(t);
+	return true;
+}
+
+/*
+ * Whoever is not let in is answered at once where the answer can be seen before the body is sent; libmicrohttpd closes the
+ * connection then. Else the body is passed over first: closed on a client that sends, the answer might be lost.
+ */
+static enum MHD_Result judge(struct transfer *t)
+{
+	enum step step;
+
+	t->x.reply.close = request_value(&t->x.request, "expect") != NULL;
+	step = exchange_step(&t->x);
+	if (step == STEP_FOLD || step == STEP_ACCOUNTS)
+		return wait_for(t, step);
+	t->stage = step == STEP_DONE ? STAGE_REFUSED : STAGE_BODY;
+	set_deadline(t->connection, t->server->setup.body_ms);
+	if (step == STEP_DONE && t->x.reply.close)
+		return answer(t);
+	t->x.reply.close = false;
+	return MHD_YES;
+}
+
+static enum MHD_Result carry_out(struct transfer *t)
+{
+	enum step step = exchange_step(&t->x);
+
+	return step == STEP_DONE ? answer(t) : wait_for(t, step);
+}
+
+/* The request is whole. */
+static enum MHD_Result finish(struct transfer *t)
+{
+	if (t->stage == STAGE_REFUSED)
+		return answer(t);
+	if (t->no_room)
+		return refuse(t, FAULT_ServerBusy);
+	t->stage = STAGE_WHOLE;
+	t->x.request.body = t->body;
+	t->x.request.body_len = t->body_len;
+	return carry_out(t);
+}
+
+/* Called with the headers; then with each piece of the body; then with none; and again after each time it was put aside. */
 static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *url, const char *method, const char *version,
 				  const char *piece, size_t *piece_len, void **context)
 {
 	struct transfer *t = *context;
+	enum MHD_Result rc;
 
 	(void)data;
 	(void)c;
 	(void)url;
-	(void)version;
 	if (!t)
 		return MHD_NO;
-	if (!t->headers_read) {
+	if (t->stage == STAGE_LINE) {
 		read_headers(t, method);
 		set_deadline(t->connection, t->server->setup.body_ms);
-		if (t->x.request.broken)
-			return go_on(t);
-		if (hopeless(t))
-			return refuse(t, FAULT_RequestBodyTooLarge, true);
-		return MHD_YES;
+		if (refuse_form(t, version, &rc))
+			return rc;
+		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
+		if (!t->x.awaits_body && !t->x.request.broken) {
+			t->stage = STAGE_BODY;
+			return MHD_YES;
+		}
 	}
+	if (t->stage == STAGE_HEADERS)
+		return judge(t);
 	if (*piece_len > 0) {
 		t->received += *piece_len;
 		if (t->received > DRAIN_MAX)
@@ -288,11 +402,9 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		*piece_len = 0;
 		return MHD_YES;
 	}
-	t->x.request.body = t->body;
-	t->x.request.body_len = t->x.request.body_too_large ? 0 : t->body_len;
-	if (t->no_room)
-		return refuse(t, FAULT_ServerBusy, false);
-	return go_on(t);
+	if (t->stage == STAGE_WHOLE)
+		return carry_out(t);
+	return refuse_form(t, version, &rc) ? rc : finish(t);
 }
 
 static void on_completed(void *data, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode code)
@@ -303,10 +415,11 @@ static void on_completed(void *data, struct MHD_Connection *c, void **context, e
 	if (!t)
 		return;
 	set_deadline(c, s->setup.idle_ms + 1000);
-	if (s->setup.log && t->headers_read)
+	if (!t->answered && t->stage != STAGE_REFUSED)
+		t->x.reply.status = 0;
+	if (s->setup.log && t->stage != STAGE_LINE)
 		access_log_write(s->setup.log, &t->x, t->sent, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	exchange_clear(&t->x);
-	atomic_fetch_sub(&bodies_bytes, t->body_cap);
 	free(t->body);
 	free(t->target);
 	free(t);
@@ -365,7 +478,7 @@ struct server *server_start(const struct server_setup *setup, int fd, bool tls, 
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
 				     (unsigned)setup->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((setup->idle_ms + 999) / 1000),
-				     MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+				     MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 	if (!s->daemon) {
 		error_errno(err, DEFERRED_ESYSTEM, "server", "cannot start the server");
 		close(fd);

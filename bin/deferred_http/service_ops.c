@@ -19,10 +19,23 @@
 static int list_queues(struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
 	const char *marker = request_param(&x->request, "marker"), *prefix = request_param(&x->request, "prefix");
-
 	/* One more than asked for: it is the first of the next page. */
-	return store_message_queues(pg, x->request.account, prefix && *prefix ? prefix : NULL, marker && *marker ? marker : NULL,
-				    (int)(x->number < LIST_MAX ? x->number : LIST_MAX) + 1, &x->list, &x->list_len, err);
+	int rc = store_message_queues(pg, x->request.account, prefix && *prefix ? prefix : NULL, marker && *marker ? marker : NULL,
+				      (int)(x->number < LIST_MAX ? x->number : LIST_MAX) + 1, &x->list, &x->list_len, err);
+	size_t bytes = 0;
+
+	for (size_t i = 0; rc == 0 && i < x->list_len; i++)
+		bytes += strlen(x->list[i].name) + (x->list[i].metadata ? strlen(x->list[i].metadata) : 0);
+	x->status = budget_hold(&x->hold, BUDGET_ANSWERS, bytes) ? MESSAGE_OK : MESSAGE_QUEUE_FULL;
+	return rc;
+}
+
+/* The answer may wait long to be taken. */
+static void forget_list(struct exchange *x)
+{
+	message_queues_free(x->list, x->list_len);
+	x->list = NULL;
+	x->list_len = 0;
 }
 
 static void add_endpoint(struct exchange *x)
@@ -52,6 +65,10 @@ static enum step listed(struct exchange *x)
 	size_t max = x->number < LIST_MAX ? (size_t)x->number : LIST_MAX, n = 0;
 	struct buf *body = &x->reply.body;
 
+	if (x->status != MESSAGE_OK) {
+		forget_list(x);
+		return exchange_fault(x, FAULT_ServerBusy);
+	}
 	xml_start(body);
 	add_endpoint(x);
 	xml_element(body, "Prefix", prefix ? prefix : "");
@@ -82,6 +99,7 @@ static enum step listed(struct exchange *x)
 		xml_close(body, "Queues");
 	xml_element(body, "NextMarker", n < x->list_len ? x->list[n].name : "");
 	xml_close(body, "EnumerationResults");
+	forget_list(x);
 	return STEP_DONE;
 }
 

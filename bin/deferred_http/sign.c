@@ -191,10 +191,23 @@ static bool not_empty(const char *value)
 	return value && *value;
 }
 
+/* Before 2009-09-19 SharedKey signed the short text. */
+static bool is_old(const struct request *r)
+{
+	return r->form_2008 || (r->version && strcmp(r->version, "2009-09-19") < 0);
+}
+
+void sign_text_usual(const struct request *r, bool lite, struct buf *out)
+{
+	struct sign_form form = { .lite = lite || is_old(r) };
+
+	sign_text(r, &form, out);
+}
+
 bool sign_verify(const struct request *r, const struct sign_keys *keys, bool lite, const char *signature)
 {
 	const char *length = request_value(r, "content-length");
-	bool old = r->form_2008 || (r->version && strcmp(r->version, "2009-09-19") < 0);
+	bool old = is_old(r);
 	/* What a client may have done otherwise; a form that gives the same text is not tried. */
 	bool zero = length && strcmp(length, "0") == 0 && (!r->version || strcmp(r->version, "2015-02-21") < 0);
 	bool swap = not_empty(request_value(r, "content-language")) || not_empty(request_value(r, "content-encoding"));

@@ -27,6 +27,9 @@ struct sign_form {
 };
 void sign_text(const struct request *r, const struct sign_form *form, struct buf *out);
 
+/* In the form that is tried first. lite: the scheme SharedKeyLite. */
+void sign_text_usual(const struct request *r, bool lite, struct buf *out);
+
 /* Is `signature` (base64) that of the text by one of the keys? */
 bool sign_matches(const struct sign_keys *keys, const char *text, size_t len, const char *signature);
 

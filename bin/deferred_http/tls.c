@@ -2,14 +2,18 @@
 #include "tls.h"
 
 #include "clock.h"
+#include "secret_file.h"
 
+#include <fcntl.h>
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CHAIN_MAX 16
+#define KEY_MAX 32768 /* bytes of a key file; that of the longest RSA key has 13,000 */
 /* A handshake may still use what was replaced; none lasts that long. */
 #define KEEP_NS (10 * 60 * NS_PER_S)
 
@@ -54,10 +58,30 @@ static bool belong_together(struct shown *s)
 	return same;
 }
 
+/* The text of the key file, at most KEY_MAX bytes, read from the very file that was looked at. */
+static int load_key(const char *file, unsigned char *text, unsigned int *len, struct deferred_error *err)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
+	if (fstat(fd, &st) < 0 || !secret_file_ok(&st))
+		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" " SECRET_FILE_WRONG, file, (unsigned int)st.st_mode & 07777);
+	else if ((n = read(fd, text, KEY_MAX)) < 0)
+		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
+	else
+		*len = (unsigned int)n;
+	close(fd);
+	return rc;
+}
+
 static int read_files(struct shown *s, const char *certificate_file, const char *key_file, struct deferred_error *err)
 {
 	gnutls_datum_t pem = { NULL, 0 };
 	unsigned int len = CHAIN_MAX;
+	unsigned char text[KEY_MAX];
 	int rc = gnutls_load_file(certificate_file, &pem);
 
 	if (rc == 0)
@@ -66,15 +90,14 @@ static int read_files(struct shown *s, const char *certificate_file, const char 
 	if (rc < 0)
 		return cannot(err, "certificate", certificate_file, rc);
 	s->chain_len = len;
-	pem = (gnutls_datum_t){ NULL, 0 };
-	rc = gnutls_load_file(key_file, &pem);
-	if (rc == 0)
-		rc = gnutls_privkey_init(&s->key);
+	pem = (gnutls_datum_t){ text, 0 };
+	rc = load_key(key_file, text, &pem.size, err);
+	if (rc < 0)
+		return rc;
+	rc = gnutls_privkey_init(&s->key);
 	if (rc == 0)
 		rc = gnutls_privkey_import_x509_raw(s->key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
-	if (pem.data)
-		explicit_bzero(pem.data, pem.size);
-	gnutls_free(pem.data);
+	explicit_bzero(text, sizeof(text));
 	if (rc < 0)
 		return cannot(err, "key", key_file, rc);
 	if (!belong_together(s))

@@ -7,11 +7,14 @@
 #include "params.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -20,6 +23,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define PROGRESS_MS 250   /* so often what the process of a call says of its progress is passed on */
 #define NOT_REPORTED (-2) /* result of a call whose process has not come to its end */
 
 /* Text handed back, kept until the function returns: the last one counts. */
@@ -32,6 +36,8 @@ struct text {
 static struct current {
 	unsigned int slot;
 	struct text result, error;
+	size_t asks, ask_bytes; /* what it wants done after its success */
+	bool asked_too_much;
 } current;
 
 static void keep(struct text *text, const char *data, size_t len)
@@ -66,24 +72,24 @@ static void host_error(const struct deferred_call *call, const char *text, size_
 static void host_retry_after(const struct deferred_call *call, int64_t delay_ms)
 {
 	(void)call;
-	state.board->slot[current.slot].retry_after_ms = delay_ms < 0 ? 0 : delay_ms;
+	state.slot->retry_after_ms = delay_ms < 0 ? 0 : delay_ms;
 }
 
 static int host_cancelled(const struct deferred_call *call)
 {
 	(void)call;
-	return atomic_load_explicit(&state.board->slot[current.slot % BOARD_SLOTS].cancelled, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&state.slot->cancelled, memory_order_relaxed) != 0;
 }
 
 static int host_stop_asked(const struct deferred_call *call)
 {
-	return atomic_load_explicit(&state.board->stop, memory_order_relaxed) != 0 || host_cancelled(call);
+	return atomic_load_explicit(state.stop, memory_order_relaxed) != 0 || host_cancelled(call);
 }
 
 static void host_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len)
 {
 	(void)call;
-	board_report(&state.board->progress, current.slot, done, total, text, text ? len : 0, clock_ns());
+	board_report(state.progress, current.slot, done, total, text, text ? len : 0, clock_ns());
 }
 
 static void host_log(const struct deferred_call *call, int level, const char *text, size_t len)
@@ -110,6 +116,16 @@ static bool is_object(const char *json)
 	return json[strspn(json, " \t\r\n")] == '{' && params_check(json, strlen(json), NULL) == 0;
 }
 
+/* May it ask for so much more? Once it has asked for too much the attempt has failed, whatever it returns. */
+static bool may_ask(size_t bytes)
+{
+	current.asks++;
+	current.ask_bytes += bytes + FRAME_ASK_BYTES;
+	if (current.asks > FRAME_ASKS_MAX || current.ask_bytes > FRAME_ASK_BYTES_MAX)
+		current.asked_too_much = true;
+	return !current.asked_too_much;
+}
+
 static int host_defer(const struct deferred_call *call, const char *fn, const char *params, const char *opts)
 {
 	struct frame_part parts[3];
@@ -125,6 +141,8 @@ static int host_defer(const struct deferred_call *call, const char *fn, const ch
 	parts[0] = (struct frame_part){ fn, strlen(fn) + 1 };
 	parts[1] = (struct frame_part){ params, strlen(params) + 1 };
 	parts[2] = (struct frame_part){ opts, strlen(opts) + 1 };
+	if (!may_ask(parts[0].len + parts[1].len + parts[2].len))
+		return -1;
 	send_frame(FRAME_FOLLOW, current.slot, parts, 3);
 	return 0;
 }
@@ -139,6 +157,8 @@ static int host_remove_after(const struct deferred_call *call, const char *path)
 	while (path[1] == '/')
 		path++; /* two of them begin a ticket */
 	part = (struct frame_part){ path, strlen(path) + 1 };
+	if (!may_ask(part.len))
+		return -1;
 	send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
 	return 0;
 }
@@ -191,11 +211,15 @@ static void send_text(enum frame_type type, unsigned int slot, const struct text
 static int run_function(const struct plugin_function *fn, const struct command *command, const struct deferred_call *call)
 {
 	pid_t self = getpid();
-	int result = command ? command_run(command, call, &state.board->slot[current.slot % BOARD_SLOTS]) : fn->fn.run(call);
+	int result = command ? command_run(command, call, state.slot) : fn->fn.run(call);
 
 	if (getpid() != self)
 		_exit(0); /* a copy the function forked and let return: only the original speaks for the job */
 
+	if (current.asked_too_much) {
+		keep(&current.error, FRAME_ASKS_TEXT, sizeof(FRAME_ASKS_TEXT) - 1);
+		result = DEFERRED_FAILED;
+	}
 	send_text(FRAME_RESULT, current.slot, &current.result);
 	send_text(FRAME_ERROR, current.slot, &current.error);
 	if (state.out.len > state.out.at)
@@ -220,6 +244,9 @@ static int64_t tighter(int64_t a, int64_t b)
  * happens to find, the parent only meets whole frames about that job. */
 struct relay {
 	int fd;         /* our end; the process has the other one in the place of the socket */
+	int bell;       /* rung when it is to look at its page; it has it in the place of ours */
+	struct board_page *page;
+	uint32_t reported; /* number of the last report passed on */
 	struct frame_buf in;
 	uint64_t bytes; /* passed on */
 	bool broken;    /* something came that is no frame of this job: nothing behind it is understood */
@@ -255,26 +282,46 @@ static bool relay_read(struct relay *relay)
 	return true;
 }
 
+/* Pass on what the parent asks of the process, and what that says of its progress. */
+static void relay_page(struct relay *relay, bool rung)
+{
+	const struct board_slot *slot = &state.board->slot[current.slot];
+	struct board_progress copy;
+	uint64_t one = 1;
+
+	if (rung && read(FRAME_STOP_FD, &one, sizeof(one)) == sizeof(one)) {
+		atomic_store(&relay->page->stop, atomic_load(&state.board->stop));
+		atomic_store(&relay->page->slot.cancelled, atomic_load(&slot->cancelled));
+		if (write(relay->bell, &one, sizeof(one)) < 0)
+			return; /* it has rung already */
+	}
+	if (!board_read_progress(&relay->page->progress, &copy) || copy.seq == relay->reported)
+		return;
+	relay->reported = copy.seq;
+	board_report(&state.board->progress, current.slot, copy.done, copy.total, copy.text, copy.text_len, copy.reported_ns);
+}
+
 /* Pass on what the process sends until it ends. A process it left behind may keep the other end open. */
 static void relay_until_end(struct relay *relay, int pidfd)
 {
-	struct pollfd fds[] = { { .fd = relay->fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = relay->fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN }, { .fd = FRAME_STOP_FD, .events = POLLIN } };
 
 	while (!(fds[1].revents & POLLIN)) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, 3, PROGRESS_MS) < 0 && errno != EINTR)
 			_exit(EX_OSERR);
 		if (fds[0].revents && !relay_read(relay))
 			fds[0].fd = -1;
+		relay_page(relay, fds[2].revents != 0);
 	}
 	for (int i = 0; i < 100 && fds[0].fd >= 0 && poll(fds, 1, 0) > 0; i++)
 		if (!relay_read(relay))
 			break;
 }
 
-static void cannot_fork(struct board_slot *slot)
+static void fail(struct board_slot *slot, const char *what, const char *why)
 {
-	char text[128];
-	struct frame_part part = { text, (size_t)snprintf(text, sizeof(text), "cannot start a process for the job: %s", strerror(errno)) };
+	char text[256];
+	struct frame_part part = { text, (size_t)snprintf(text, sizeof(text), "%s%s", what, why) };
 
 	send_frame(FRAME_ERROR, current.slot, &part, 1);
 	flush_frames();
@@ -290,7 +337,20 @@ void hold_sigterm(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &term, before);
 }
 
-static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
+/* What the function reaches from here on is its own page, socket and bell: nothing that a later call will have. */
+static void leave_runner(const struct relay *relay, const int pair[2])
+{
+	leave_board();
+	state.slot = &relay->page->slot;
+	state.progress = &relay->page->progress;
+	state.stop = &relay->page->stop;
+	talk_to_runner(pair);
+	if (dup3(relay->bell, FRAME_STOP_FD, O_CLOEXEC) < 0)
+		_exit(EX_OSERR);
+	close(relay->bell);
+}
+
+static void __attribute__((noreturn)) run_in_child(const struct relay *relay, const struct plugin_function *fn, const struct command *command,
 						  const struct deferred_call *call, pid_t parent, const int pair[2], const sigset_t *mask)
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
@@ -301,10 +361,7 @@ static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, cons
 	if (getppid() != parent)
 		_exit(EX_OSERR); /* it died before that */
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	if (dup2(pair[1], FRAME_SOCKET_FD) < 0)
-		_exit(EX_OSERR);
-	close(pair[0]);
-	close(pair[1]);
+	leave_runner(relay, pair);
 	if (cpu_ms > 0)
 		set_limit(RLIMIT_CPU, (cpu_ms + 999) / 1000, (cpu_ms + 999) / 1000 + 1);
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
@@ -314,67 +371,102 @@ static void __attribute__((noreturn)) run_in_child(struct board_slot *slot, cons
 	(void)memory;
 	if (files > 0)
 		set_limit(RLIMIT_NOFILE, files, files);
-	state.bytes_sent = 0;
-	slot->result = run_function(fn, command, call);
-	slot->bytes_sent = state.bytes_sent;
+	state.slot->result = run_function(fn, command, call);
+	state.slot->bytes_sent = state.bytes_sent;
 	_exit(0);
+}
+
+static struct board_page *new_page(const struct board_slot *slot)
+{
+	struct board_page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return NULL;
+	atomic_store_explicit(&page->stop, atomic_load(&state.board->stop), memory_order_relaxed);
+	atomic_store_explicit(&page->slot.cancelled, atomic_load(&slot->cancelled), memory_order_relaxed);
+	page->slot.result = NOT_REPORTED;
+	page->slot.exit_code = slot->exit_code;
+	page->slot.retry_after_ms = slot->retry_after_ms;
+	return page;
+}
+
+/* How the process ended, and what it said before. */
+static void take_page(struct board_slot *slot, const struct relay *relay, int status, const struct rusage *ru)
+{
+	const struct board_slot said = relay->page->slot;
+
+	slot->user_us = tv_us(ru->ru_utime);
+	slot->sys_us = tv_us(ru->ru_stime);
+	slot->max_rss_kb = (uint64_t)ru->ru_maxrss;
+	slot->result = said.result;
+	slot->exit_code = said.exit_code;
+	slot->signal = said.signal;
+	slot->retry_after_ms = said.retry_after_ms;
+	if (WIFSIGNALED(status)) {
+		slot->result = -1;
+		slot->signal = WTERMSIG(status);
+	} else if (WEXITSTATUS(status) != 0 || said.result == NOT_REPORTED) {
+		slot->result = -1;
+		slot->signal = 0;
+		slot->exit_code = WEXITSTATUS(status);
+	} else if (relay->broken || relay->bytes != said.bytes_sent) {
+		fail(slot, "the function wrote into, or closed, a descriptor that is not its own: its answer is lost", "");
+	}
+}
+
+/* Returns the process, -1 with errno if there is none. */
+static pid_t fork_call(struct relay *relay, int *pidfd, const struct plugin_function *fn, const struct command *command,
+		       const struct deferred_call *call, const sigset_t *mask)
+{
+	int pair[2];
+	pid_t self = getpid(), pid;
+
+	if (!relay->page || relay->bell < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0)
+		run_in_child(relay, fn, command, call, self, pair, mask);
+	close(pair[1]);
+	relay->fd = pair[0];
+	*pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pid > 0 && *pidfd < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return -1;
+	}
+	return pid;
 }
 
 /* In a process of its own, forked from this one with the plugins loaded and nothing else done. */
 static void run_forked(struct board_slot *slot, const struct plugin_function *fn, const struct command *command,
 		       const struct deferred_call *call)
 {
-	struct relay relay = { 0 };
+	struct relay relay = { .fd = -1, .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .page = new_page(slot) };
 	struct rusage ru;
-	int pair[2], pidfd, status;
+	int pidfd = -1, status;
 	sigset_t mask;
-	pid_t self = getpid(), pid;
+	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-		cannot_fork(slot);
-		return;
-	}
 	hold_sigterm(&mask);
-	pid = fork();
-	if (pid == 0)
-		run_in_child(slot, fn, command, call, self, pair, &mask);
-	close(pair[1]);
-	pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd < 0) {
-		cannot_fork(slot);
-		if (pid > 0) {
-			kill(pid, SIGKILL);
-			waitpid(pid, NULL, 0);
-		}
-		close(pair[0]);
-		sigprocmask(SIG_SETMASK, &mask, NULL);
-		return;
+	pid = fork_call(&relay, &pidfd, fn, command, call, &mask);
+	if (pid < 0) {
+		fail(slot, "cannot start a process for the job: ", strerror(errno));
+	} else {
+		relay_until_end(&relay, pidfd);
+		while (wait4(pid, &status, 0, &ru) < 0 && errno == EINTR)
+			;
+		take_page(slot, &relay, status, &ru);
 	}
-	relay.fd = pair[0];
-	relay_until_end(&relay, pidfd);
-	close(pidfd);
-	close(pair[0]);
-	while (wait4(pid, &status, 0, &ru) < 0 && errno == EINTR)
-		;
 	sigprocmask(SIG_SETMASK, &mask, NULL);
-	slot->user_us = tv_us(ru.ru_utime);
-	slot->sys_us = tv_us(ru.ru_stime);
-	slot->max_rss_kb = (uint64_t)ru.ru_maxrss;
-	if (WIFSIGNALED(status)) {
-		slot->result = -1;
-		slot->signal = WTERMSIG(status);
-	} else if (WEXITSTATUS(status) != 0 || slot->result == NOT_REPORTED) {
-		slot->result = -1;
-		slot->exit_code = WEXITSTATUS(status);
-	} else if (relay.broken || relay.bytes != slot->bytes_sent) {
-		static const char text[] = "the function wrote into, or closed, a descriptor that is not its own: its answer is lost";
-		struct frame_part part = { text, sizeof(text) - 1 };
-
-		send_frame(FRAME_ERROR, current.slot, &part, 1);
-		flush_frames();
-		slot->result = DEFERRED_FAILED;
-	}
 	frame_buf_clear(&relay.in);
+	if (relay.page)
+		munmap(relay.page, sizeof(*relay.page));
+	if (pidfd >= 0)
+		close(pidfd);
+	if (relay.bell >= 0)
+		close(relay.bell);
+	if (relay.fd >= 0)
+		close(relay.fd);
 }
 
 static const struct command *find_command(const char *name)
@@ -409,11 +501,14 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		atomic_store(&slot->state, BOARD_FREE); /* recalled before we came to it */
 		return;
 	}
-	atomic_store_explicit(&state.board->crashing, 0, memory_order_relaxed);
 	if (state.board->progress.slot == slot_no)
 		atomic_store_explicit(&state.board->progress.seq, 0, memory_order_relaxed); /* of a call long ago */
-	current.slot = slot_no;
-	current.result.set = current.error.set = false;
+	state.slot = slot;
+	state.progress = &state.board->progress;
+	state.stop = &state.board->stop;
+	current.slot = slot_no % BOARD_SLOTS;
+	current.result.set = current.error.set = current.asked_too_much = false;
+	current.asks = current.ask_bytes = 0;
 	memcpy(&fixed, payload, sizeof(fixed));
 	memset(&call, 0, sizeof(call));
 	call.size = sizeof(call);

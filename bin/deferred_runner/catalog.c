@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -21,10 +22,16 @@ struct entry {
 
 static struct {
 	struct plugin_set *plugins;
-	char *text; /* all names and files */
 	struct entry *entries;
-	size_t len;
+	size_t len, cap;
 } catalog;
+
+static void *own(void *memory)
+{
+	if (!memory)
+		_exit(EX_OSERR);
+	return memory;
+}
 
 /* ---- what the parent is told ------------------------------------------------------------------ */
 
@@ -49,8 +56,8 @@ static bool on_loading(void *data, const char *file)
 	for (size_t i = 0; i < state.passed_over_len; i++)
 		if (strcmp(state.passed_over[i], file) == 0)
 			return false;
-	snprintf(state.board->loading_file, sizeof(state.board->loading_file), "%s", file);
-	atomic_store(&state.board->loading, 1);
+	send_frame(FRAME_LOADING, 0, &(struct frame_part){ file, strlen(file) + 1 }, 1);
+	flush_frames(); /* it may be the last we say */
 	return true;
 }
 
@@ -74,15 +81,15 @@ static void send_function(const char *name, const char *plugin, const struct fra
 static void on_function(void *data, const char *name, const struct plugin_function *fn)
 {
 	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags };
-	FILE *entries = data;
+	const bool *entries = data;
 
 	send_function(name, fn->plugin, &fixed);
-	if (entries)
-		fprintf(entries, "%s%c%s%c", name, '\0', fn->file, '\0');
+	if (*entries)
+		send_texts(FRAME_ENTRY, 0, name, fn->file);
 }
 
-/* Load all; tell the parent of the functions, and `entries`, where that is no NULL, of their files. */
-static void load_all(FILE *entries)
+/* Load all; tell of the functions, and with `entries` of their files. */
+static void load_all(bool entries)
 {
 	struct deferred_error err = { 0 };
 
@@ -100,51 +107,21 @@ static void load_all(FILE *entries)
 		send_function(state.commands[i].name, "command", &fixed);
 	}
 	if (catalog.plugins)
-		plugin_each(catalog.plugins, on_function, entries);
-	atomic_store(&state.board->loading, 0);
+		plugin_each(catalog.plugins, on_function, &entries);
 	send_frame(FRAME_READY, 0, NULL, 0);
 	flush_frames();
 }
 
 /* ---- load when called ------------------------------------------------------------------------- */
 
-/* What the child has to say: the bytes it sent to our parent, then the entries. */
-static char *read_all(int fd, size_t *len)
+static void __attribute__((noreturn)) survey(pid_t parent, const int pair[2])
 {
-	char *text = NULL;
-	size_t cap = 0;
-	ssize_t n;
-
-	*len = 0;
-	do {
-		if (cap - *len < 4096) {
-			cap = cap ? 2 * cap : 65536;
-			text = realloc(text, cap);
-			if (!text)
-				_exit(EX_OSERR);
-		}
-		n = read(fd, text + *len, cap - *len);
-		if (n > 0)
-			*len += (size_t)n;
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return text;
-}
-
-static void __attribute__((noreturn)) survey(pid_t parent, int fd)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *entries = open_memstream(&text, &len), *out = fdopen(fd, "w");
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EX_OSERR); /* it died before that */
-	if (!entries || !out)
-		_exit(EX_OSERR);
-	load_all(entries);
-	if (fclose(entries) != 0 || fwrite(&state.bytes_sent, sizeof(state.bytes_sent), 1, out) != 1 ||
-	    fwrite(text, 1, len, out) != len || fclose(out) != 0)
-		_exit(EX_OSERR);
+	leave_board();
+	talk_to_runner(pair);
+	load_all(true);
 	_exit(0);
 }
 
@@ -158,23 +135,47 @@ static void __attribute__((noreturn)) fail_as(int status)
 	_exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : EX_OSERR);
 }
 
-static void take_entries(const char *text, size_t len)
+static void add_entry(const char *payload, size_t len)
 {
-	size_t at = 0, cap = 0;
+	char *text = memcpy(own(malloc(len + 1)), payload, len + 1);
+	size_t at = 0;
+	const char *name = frame_text(text, len, &at), *file = frame_text(text, len, &at);
 
-	for (;;) {
-		const char *name = frame_text(text, len, &at), *file = frame_text(text, len, &at);
-
-		if (!file)
-			return;
-		if (catalog.len == cap) {
-			cap = cap ? 2 * cap : 64;
-			catalog.entries = realloc(catalog.entries, cap * sizeof(*catalog.entries));
-			if (!catalog.entries)
-				_exit(EX_OSERR);
-		}
-		catalog.entries[catalog.len++] = (struct entry){ name, file };
+	if (!file)
+		_exit(EX_OSERR);
+	if (catalog.len == catalog.cap) {
+		catalog.cap = catalog.cap ? 2 * catalog.cap : 64;
+		catalog.entries = own(realloc(catalog.entries, catalog.cap * sizeof(*catalog.entries)));
 	}
+	catalog.entries[catalog.len++] = (struct entry){ name, file };
+}
+
+/* Pass on what the child finds, frame by frame. It ends with READY, which is ours to say. Returns false if that did not come. */
+static bool relay_survey(int fd)
+{
+	struct frame_buf in = { 0 };
+	struct frame_head head = { 0 };
+	char *payload;
+	int rc;
+
+	do {
+		while ((rc = frame_take(&in, &head, &payload, FRAME_FROM_RUNNER_MAX)) == 1 && head.type != FRAME_READY) {
+			struct frame_part part = { payload, head.len };
+
+			if (head.type == FRAME_ENTRY)
+				add_entry(payload, head.len);
+			else if (head.type == FRAME_FUNCTION || head.type == FRAME_LOADING || head.type == FRAME_REFUSED ||
+				 head.type == FRAME_FATAL)
+				send_frame(head.type, head.slot, &part, 1);
+			else
+				rc = -1;
+			if (rc < 0)
+				break;
+		}
+		flush_frames();
+	} while (rc == 0 && (rc = frame_fill(&in, fd, 0)) == 1);
+	frame_buf_clear(&in);
+	return rc == 1;
 }
 
 /*
@@ -183,23 +184,23 @@ static void take_entries(const char *text, size_t len)
  */
 static void load_apart(void)
 {
-	int ends[2], status = 0;
-	size_t len;
+	int pair[2], status = 0;
 	pid_t self = getpid(), pid;
+	bool whole;
 
-	if (pipe2(ends, O_CLOEXEC) < 0 || (pid = fork()) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || (pid = fork()) < 0)
 		_exit(EX_OSERR);
 	if (pid == 0)
-		survey(self, ends[1]);
-	close(ends[1]);
-	catalog.text = read_all(ends[0], &len);
-	close(ends[0]);
+		survey(self, pair);
+	close(pair[1]);
+	whole = relay_survey(pair[0]);
+	close(pair[0]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (status != 0 || len < sizeof(state.bytes_sent))
+	if (status != 0 || !whole)
 		fail_as(status);
-	memcpy(&state.bytes_sent, catalog.text, sizeof(state.bytes_sent));
-	take_entries(catalog.text + sizeof(state.bytes_sent), len - sizeof(state.bytes_sent));
+	send_frame(FRAME_READY, 0, NULL, 0);
+	flush_frames();
 }
 
 void catalog_load(const char *dir)
@@ -211,7 +212,7 @@ void catalog_load(const char *dir)
 	if (state.start.isolate_job)
 		load_apart();
 	else
-		load_all(NULL);
+		load_all(false);
 }
 
 static int by_name(const void *a, const void *b)

@@ -23,7 +23,7 @@ static void on_crash(int sig)
 	void *frames[FRAMES_MAX];
 	int n = backtrace(frames, FRAMES_MAX);
 
-	atomic_store(&state.board->crashing, 1);
+	say((const char[]){ FRAME_CRASH_MARK, '\0' });
 	if (state.plugin) {
 		say("in plugin ");
 		say(state.plugin);

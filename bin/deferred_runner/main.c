@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sysexits.h>
@@ -41,6 +42,21 @@ void send_frame(enum frame_type type, unsigned int slot, const struct frame_part
 	if (frame_put(&state.out, type, slot, parts, n) < 0)
 		_exit(EX_OSERR);
 	state.bytes_sent += state.out.len - state.out.at - before;
+}
+
+void leave_board(void)
+{
+	munmap(state.board, sizeof(*state.board));
+	state.board = NULL;
+}
+
+void talk_to_runner(const int pair[2])
+{
+	if (dup3(pair[1], FRAME_SOCKET_FD, O_CLOEXEC) < 0)
+		_exit(EX_OSERR);
+	close(pair[0]);
+	close(pair[1]);
+	state.bytes_sent = 0;
 }
 
 static void *grow(void *array, size_t *len, size_t size)
@@ -95,12 +111,27 @@ static void take_command(const char *payload, size_t len)
 	c->argv[n - 1] = NULL;
 }
 
+/* Who started us may have set a tighter one. */
 static void limit(int resource, int64_t value)
 {
-	struct rlimit rl = { (rlim_t)value, (rlim_t)value };
+	struct rlimit rl;
 
-	if (value > 0)
-		setrlimit((__rlimit_resource_t)resource, &rl);
+	if (value <= 0 || getrlimit((__rlimit_resource_t)resource, &rl) < 0)
+		return;
+	rl.rlim_cur = rl.rlim_max = (rlim_t)value < rl.rlim_max ? (rlim_t)value : rl.rlim_max;
+	setrlimit((__rlimit_resource_t)resource, &rl);
+}
+
+/* A core would hold the params of jobs. Processes of the same user, other functions among them, must not read or write our memory,
+ * nor take our descriptors; where they are root nothing keeps them from it. What functions execute needs none of the descriptors. */
+static void protect(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0);
+	fcntl(FRAME_SOCKET_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(FRAME_STOP_FD, F_SETFD, FD_CLOEXEC);
 }
 
 static void take_start(const char *payload, size_t len)
@@ -111,6 +142,7 @@ static void take_start(const char *payload, size_t len)
 	memcpy(&state.start, payload, sizeof(state.start));
 	dir = frame_text(payload, len, &at);
 	limit(RLIMIT_NOFILE, state.start.files);
+	limit(RLIMIT_NPROC, state.start.processes);
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
 	limit(RLIMIT_AS, state.start.memory_bytes);
 #endif
@@ -167,7 +199,7 @@ int main(int argc, char **argv)
 	bool unrung = false;
 	char build[64];
 
-	if (argc != 3 || getppid() != (pid_t)atoi(argv[1])) {
+	if (argc != 4 || getppid() != (pid_t)atoi(argv[1])) {
 		fprintf(stderr, "deferred_runner is started by check_deferred, not by hand\n");
 		return EX_USAGE;
 	}
@@ -176,13 +208,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "deferred_runner is of another build (%s) than check_deferred (%s): install both together\n", build, argv[2]);
 		return EX_CONFIG;
 	}
+	protect();
 	state.board = mmap(NULL, sizeof(*state.board), PROT_READ | PROT_WRITE, MAP_SHARED, FRAME_BOARD_FD, 0);
 	if (state.board == MAP_FAILED)
 		return EX_OSERR;
 	close(FRAME_BOARD_FD);
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	limit(RLIMIT_CORE, 0);
 	crash_init();
 
 	for (;;) {

@@ -29,7 +29,11 @@ struct command {
 
 /* The state of the process. */
 struct runner_state {
-	struct board *board;
+	struct board *board;       /* NULL in the process of a call */
+	/* what the function being run reaches: of the board, or of the page of its process */
+	struct board_slot *slot;
+	struct board_progress *progress;
+	_Atomic uint32_t *stop;
 	struct frame_buf in, out;
 	uint64_t bytes_sent;       /* frames handed to the socket, in all */
 	struct command *commands;
@@ -42,6 +46,12 @@ struct runner_state {
 	const char *plugin;        /* of the function being run; NULL: none */
 };
 extern struct runner_state state;
+
+/* The board is not for a process in which code of others runs and that need not have it. */
+void leave_board(void);
+
+/* Make the end of a pair of sockets the one to talk to: what this process sends goes to the runner, not to the parent. */
+void talk_to_runner(const int pair[2]);
 
 /* Append a frame and account for it; an unusable socket ends the process. */
 void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);

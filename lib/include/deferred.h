@@ -78,7 +78,7 @@ struct deferred_error {
 	char hint[256];      /* what to do about it, else "" */
 };
 
-/* What to do when a hot job of the same queue has the key already. */
+/* What to do when a hot job of the same queue, deferred by the same role, has the key already. */
 enum deferred_on_duplicate {
 	DEFERRED_DUPLICATE_SKIP = 0, /* store nothing, return the id of that job */
 	DEFERRED_DUPLICATE_ERROR,    /* DEFERRED_EDB, sqlstate 23505 */
@@ -94,14 +94,14 @@ struct deferred_opts {
 	const char *run_at;       /* or not before this time, as PostgreSQL reads a timestamptz */
 	int64_t expires_ms;       /* not started later than that long after now; 0: never expires */
 	const char *expires_at;   /* or not later than this time */
-	const char *key;          /* at most one hot job of the queue has it; NULL: none */
+	const char *key;          /* at most one hot job of the queue that the same role deferred has it; NULL: none */
 	enum deferred_on_duplicate on_duplicate;
 	int max_attempts;         /* attempts before the job is dead; 0: default of the function */
 	int64_t timeout_ms;       /* limit of one attempt; 0: default of the function */
 	int64_t backoff_floor_ms;   /* delay after the first failed attempt; 0: default */
 	int64_t backoff_ceiling_ms; /* longest delay; 0: default */
 	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
-	const char *concurrency_key; /* of the hot jobs of the queue with this key at most `concurrency` run at once; NULL: none */
+	const char *concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
 	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
 	uint64_t reserved[2];       /* zero; room for options to come */
 };
@@ -147,7 +147,8 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
  * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
  * or DEFERRED_ELOST: the connection broke while the server worked on it, the job may have been
- * stored. With a key the call can be repeated safely.
+ * stored; or somebody cancelled the wait for a synchronous standby, and it is stored on one server only. With a key the
+ * call can be repeated safely.
  * Source: sql/queries/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
@@ -156,7 +157,8 @@ DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *
 /*
  * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the
  * job exists exactly if that transaction commits. The connection must be idle (no result pending,
- * not in pipeline mode); nothing of its session is changed.
+ * not in pipeline mode); nothing of its session is changed. What the server says of the commit, that a wait for a
+ * synchronous standby was cancelled for instance, comes to the caller's own receiver of notices.
  */
 DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params,
 				     const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);

@@ -121,12 +121,13 @@ struct deferred_host {
 	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred; nor where the
 	 * function records its success itself, which should defer over its own connection then.
 	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no object, or
-	 * all of it too long. The rest, an unknown option or a full queue, is refused when the attempt is recorded,
+	 * all of it too long. An attempt may hand over 10,000 calls and paths (remove_after), of 4 MiB together, each counted as its
+	 * texts and 64 bytes; beyond that it gets -1 and fails, whatever it returns. The rest, an unknown option or a full queue, is refused when the attempt is recorded,
 	 * which then has failed. */
 	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
 
 	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
-	 * or -1 if path is not absolute or too long. */
+	 * or -1 if path is not absolute or too long, or the attempt has handed over too much (see defer). */
 	int (*remove_after)(const struct deferred_call *call, const char *path);
 
 	/* 1 when the job was cancelled: whatever the function returns now, the job is recorded as cancelled. It is killed

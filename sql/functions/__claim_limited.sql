@@ -14,7 +14,7 @@
 -- for: then nothing is taken that this limit is about, and `seen` says that asking again makes sense.
 create or replace function deferred.__claim_limited(
     queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer,
-    unknown text[], held bigint[], seed bigint)
+    unknown text[], held bigint[], seed bigint, max_bytes integer)
 returns table (id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
     params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
@@ -50,8 +50,7 @@ declare
     v_name       text[];
     v_wanted     bigint;
 begin
-    for v_queue in select q.name from deferred.__deferred_queue q
-                   where q.limited_jobs and not q.paused and ($1 is null or q.name = any ($1)) loop
+    for v_queue in select q.name from deferred.__limited_queues($1) q loop
         v_fn := '';
         loop
             select x.fn into v_fn from deferred.__deferred_hot x
@@ -189,10 +188,10 @@ begin
         from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
         where c.turn <= coalesce(f.room, 2147483647)),
     shared as materialized (
-        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms,
+        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms, greatest(q.params_max_bytes, 1048576) as params_max_bytes,
                (c.turn - 1 - ln(((hashtextextended(c.queue, $10) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
-               / q.weight as turn
-        from by_queue c join deferred.__deferred_queue q on q.name = c.queue
+               / coalesce(q.weight, 1) as turn
+        from by_queue c left join deferred.__deferred_queue q on q.name = c.queue
         left join lim l on l.kind = 'queue' and l.queue = c.queue
         where c.turn <= coalesce(l.room, n)),
     pick as materialized (
@@ -201,17 +200,22 @@ begin
         order by s.turn, s.id limit n),
     row as materialized (
         select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.receipt, h.worker, h.started_at, h.visible_at, h.expires_at,
-               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $6) as lease_ms
+               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $6) as lease_ms, p.params_max_bytes
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
         where h.due_at is null and h.visible_at <= v_now
         for update of h skip locked),
+    -- As in job_claim.sql: of those that can be run, as many as their params allow, and one at least.
     job as materialized (
-        select r.*, r.expires_at <= v_now as expired,
-               case when r.receipt is null then false
-                    else r.attempt - r.attempt_base >= coalesce(
-                         (select d.max_attempts from deferred.__deferred d where d.id = r.id),
-                         (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $7) end as used_up
-        from row r),
+        select y.* from (
+            select x.*, x.expired or x.used_up as over, sum(x.bytes) filter (where (x.expired or x.used_up) is not true) over (order by x.turn, x.id) as upto
+            from (select r.*, r.expires_at <= v_now as expired,
+                         case when r.receipt is null then false
+                              else r.attempt - r.attempt_base >= coalesce(d.max_attempts,
+                                   (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $7) end as used_up,
+                         case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
+                              else least(pg_column_size(d.params)::bigint * 256, r.params_max_bytes)::integer end as bytes
+                  from row r left join deferred.__deferred d on d.id = r.id) x) y
+        where y.over or y.upto = y.bytes or y.upto <= $11),
     taken as (
         update deferred.__deferred_hot h
         set attempt = h.attempt + 1, receipt = $5, worker = $4, started_at = now(),
@@ -256,7 +260,7 @@ begin
            (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint end
     from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
-    left join (taken t join deferred.__deferred d on d.id = t.id join deferred.__deferred_queue q on q.name = t.queue) on true
+    left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;
 end
 $$;

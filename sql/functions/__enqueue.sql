@@ -25,6 +25,8 @@ declare
     v_id         bigint;
     v_old        record;
     v_actor      name := deferred.__actor();
+    v_key        text collate "C";
+    v_lane       text collate "C";
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
@@ -77,6 +79,10 @@ begin
                 message = format('concurrency %s of key %L is out of range', coalesce($18::text, 'NULL'), left($17, 200)),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
         end if;
+        if num_nonnulls($10, $17) > 0 then
+            v_key := deferred.__own_key(v_actor, $10);
+            v_lane := deferred.__own_key(v_actor, $17);
+        end if;
         v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
@@ -106,7 +112,7 @@ begin
                     message = format('invalid queue name %L', left(v_queue, 200)),
                     hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
             end if;
-            insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+            perform deferred.__queue_add(v_queue, v_actor);
             v_max_bytes := 1048576;
         end if;
         if octet_length($2::text) > v_max_bytes then
@@ -121,13 +127,15 @@ begin
         if v_ttl_ms is not null and v_expires is null then
             v_expires := v_now + v_ttl_ms * interval '1 millisecond';
         end if;
+        if v_removed then
+            perform deferred.__queue_add(v_queue, v_actor);
+        end if;
         -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
-        if v_removed or (v_limited and v_marked is not true) then
-            update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-            where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+        if v_limited and v_marked is not true then
+            update deferred.__deferred_queue q set limited_jobs = true where q.name = v_queue and not q.limited_jobs;
         end if;
         if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
-           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10)) then
+           and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then
             if v_drop then return null; end if;
             raise exception using errcode = '53400',
                 message = format('queue %L is full: it holds %s jobs', v_queue, v_max_length),
@@ -140,18 +148,18 @@ begin
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
             concurrency_key, concurrency)
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
-            v_max_length is not null, $17, $18);
+            v_max_length is not null, v_lane, $18);
     else
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
                 concurrency_key, concurrency)
-            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, $10, v_limited,
-                v_max_length is not null, $17, $18)
+            values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_key, v_limited,
+                v_max_length is not null, v_lane, $18)
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10;
+            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key;
             continue when not found;
             if v_old.receipt is null and v_old.expires_at <= v_now then
                 -- It will never run: it must not stand in the way of one that can.
@@ -168,17 +176,12 @@ begin
                 raise exception using errcode = '23505',
                     message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
             end if;
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = $10 for update;
+            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key for update;
             continue when not found;
             if v_old.receipt is not null then
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
-            end if;
-            if not deferred.__may_touch((select d.created_by from deferred.__deferred d where d.id = v_old.id)::name) then
-                raise exception using errcode = '42501',
-                    message = format('job %s with key %L was deferred by another role and cannot be replaced', v_old.id, $10),
-                    hint = 'use on_duplicate skip or error, or a key of your own';
             end if;
             delete from deferred.__deferred_hot h where h.id = v_old.id;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)

@@ -16,6 +16,7 @@ declare
     v_ids   bigint[];
     v_n     integer := coalesce(array_length($1, 1), 0);
     v_bad   record;
+    v_queues text[];
     v_special boolean;
 begin
     if v_n = 0 then return; end if;
@@ -48,22 +49,24 @@ begin
     end if;
 
     v_ids := array(select nextval('deferred.__deferred_id_seq') from generate_series(1, v_n));
+    v_queues := array(select distinct coalesce(j.queue, 'default') from unnest($1, $3) as j(fn, queue));
     -- Where no queue named here has settings that matter now, none is looked up row by row.
     v_special := $17 is not null or exists (select from deferred.__deferred_function)
-        or exists (select from deferred.__deferred_queue q where coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
+        or exists (select from deferred.__deferred_queue q
+                   where q.name = any (v_queues) and coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
     insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
-           j.concurrency_key, j.concurrency
+           deferred.__own_key(v_actor, j.concurrency_key), j.concurrency
     from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
          as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
     cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
                         case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
         update deferred.__deferred_queue q set limited_jobs = true
-        where not q.limited_jobs and exists (
+        where q.name = any (v_queues) and not q.limited_jobs and exists (
             select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
             where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
     end if;

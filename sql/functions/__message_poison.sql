@@ -5,8 +5,10 @@ as $$
 declare
     v_now timestamptz := clock_timestamp();
 begin
-    insert into deferred.__deferred_queue (name)
-    select distinct h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1) order by 1
+    -- They count for who made the queue, and are added beyond the quota too: one for each at most.
+    insert into deferred.__deferred_queue (name, created_by)
+    select distinct h.queue || '-poison', q.created_by
+    from deferred.__deferred_hot h left join deferred.__deferred_queue q on q.name = h.queue where h.id = any ($1) order by 1
     on conflict do nothing;
     update deferred.__deferred_queue q set removed_at = null
     where q.removed_at is not null and q.name in (select h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1));

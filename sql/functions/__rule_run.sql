@@ -3,12 +3,15 @@
 -- Whose rights. A rule belongs to the role that added it, and somebody else may run it: a superuser's crontab,
 -- say. The query then must not get hold of the rights of who runs it.
 --
--- SET ROLE is no fence: a function the query calls may RESET ROLE. What cannot be left is a SECURITY DEFINER
+-- SET ROLE alone is no fence: a function the query calls may RESET ROLE. What cannot be left is a SECURITY DEFINER
 -- function that belongs to the rule's owner. Nobody can make one for another role but who may SET ROLE to it, so
 -- it is made when it is needed, in the temporary schema of the session that runs the rule, and called in the same
 -- transaction: as long as it is not committed, no other session can alter it. Its body hands the text of the query to
 -- EXECUTE, so nothing of that text is looked at before the function runs (already parsing '(x)'::some_type can
--- call a function of the owner's). Who runs a rule has to be a member of the owner's role, and the owner needs the right
+-- call a function of the owner's). SET ROLE to the owner comes on top, before that function is called and until the transaction ends:
+-- deferred.__actor() asks who acts, and many functions of others do, whom the definer of a function is nothing to; inside of one
+-- nobody can change it. Without it the query was told what he may know who runs the rule: other owners' rules, say. So
+-- what follows in that transaction, __rule_run() too, has the owner's rights at most. Who runs a rule has to be a member of the owner's role, and the owner needs the right
 -- to make temporary objects (which PUBLIC has, unless it was taken away).
 --
 -- Such a function can still leave things behind for the session that called it, and what the transaction does next
@@ -39,6 +42,7 @@ declare
     v_start   timestamptz := clock_timestamp();
     v_now     timestamptz := clock_timestamp();
     v_owner   name := (select x.rolname from pg_roles x where x.oid = r.owner);
+    v_mine    text := deferred.__own_key(v_owner, '');  -- what his keys begin with
     v_delay   bigint := deferred.__ms('delay', r.opts->>'delay');
     v_due     timestamptz := case when v_delay > 0 then v_now + v_delay * interval '1 millisecond' end;
     v_expires timestamptz := v_now + nullif(deferred.__ms('expires', r.opts->>'expires'), 0) * interval '1 millisecond';
@@ -66,9 +70,10 @@ begin
         raise exception using errcode = '42501', message = format('the owner of rule %L, or who runs it, may not defer %L to queue %L', r.name, r.fn, r.queue),
             hint = 'an administrator grants it by a row in deferred.__deferred_grant';
     end if;
-    insert into deferred.__deferred_queue (name) values (r.queue) on conflict do nothing;
-    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-    where q.name = r.queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    if not exists (select from deferred.__deferred_queue q where q.name = r.queue and q.removed_at is null) then
+        perform deferred.__queue_add(r.queue, v_owner);
+    end if;
+    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = r.queue and not q.limited_jobs;
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
     from deferred.__deferred_queue q where q.name = r.queue;
     v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');
@@ -95,13 +100,13 @@ begin
                                       when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
                                       then 'params nest deeper than 512 levels' end as bad
                           from deferred.__rule_fetch() f
-                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = f.key) f
+                          left join deferred.__deferred_hot h on h.queue = r.queue and h.key = v_mine || f.key) f
                     window w as (order by f.key collate "C")) t) s),
     hot as (
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded)
         select s.id, r.queue, r.fn, r.priority, v_due,
                case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
-               v_expires, s.key, v_limited, v_max_length is not null
+               v_expires, v_mine || s.key, v_limited, v_max_length is not null
         from src s where s.id is not null
         on conflict (queue, key) where key is not null do nothing
         returning id),
@@ -122,7 +127,7 @@ begin
     end if;
     skipped := v_rows - queued - failed;
     update deferred.__deferred_rule x
-    set last_run_at = v_start, last_run_ms = extract(epoch from clock_timestamp() - v_start) * 1000, last_run_by = deferred.__actor(),
+    set last_run_at = v_start, last_run_ms = extract(epoch from clock_timestamp() - v_start) * 1000, last_run_by = session_user,
         last_queued = queued, last_skipped = skipped, last_failed = failed, last_error = null
     where x.id = r.id;
 end

@@ -32,6 +32,11 @@ as $$
                else h.worker is not null or h.due_at <> h.visible_at
                     or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
   union all
+    select 'I7: a hot row has its job''s keys', h.id, format('key %L, concurrency key %L', h.key, h.concurrency_key)
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where h.key is distinct from deferred.__own_key(d.created_by, d.key)
+       or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
+  union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
     where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'

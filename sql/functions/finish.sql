@@ -6,7 +6,7 @@
 -- on that over a connection of its own with the rights of a producer.
 --
 -- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
--- was cancelled is never recorded as done, and one that is done is not cancelled any more. deferred.cancel() stands in 0001.
+-- was cancelled is never recorded as done, and one that is done is not cancelled any more.
 create or replace function deferred.finish(id bigint, receipt bigint, result text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

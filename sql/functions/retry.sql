@@ -38,11 +38,12 @@ begin
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
         concurrency_key, concurrency)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, d.key,
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
-        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null), d.concurrency_key,
-        d.concurrency)
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
+    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
     update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
     from deferred.__deferred_hot x
     where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));

@@ -82,6 +82,7 @@ create table deferred.__deferred_queue (
     max_dequeue           integer check (max_dequeue between 1 and 1000),
     acl                   json,
     clearing_to           bigint,
+    created_by            text collate "C",
     simple                boolean not null generated always as
                           (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
 );
@@ -109,9 +110,25 @@ comment on column deferred.__deferred_queue.removed_at is 'when it was removed; 
 comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+comment on column deferred.__deferred_queue.created_by is 'role that added it by deferring to it, or account: and the account of the HTTP front that made it; NULL: an administrator, whom no quota binds';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
+-- Read from its beginning: has any queue limited jobs?
+create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
+
+create index __deferred_queue_created_by on deferred.__deferred_queue (created_by) where created_by is not null;
+
 insert into deferred.__deferred_queue (name) values ('default');
+
+create table deferred.__deferred_quota (
+    creator text collate "C" primary key,
+    queues  integer not null check (queues >= 0)
+);
+comment on table  deferred.__deferred_quota is 'how many queues may be there that somebody added';
+comment on column deferred.__deferred_quota.creator is 'role, or account: and an account of the HTTP front; *: each that has no row';
+comment on column deferred.__deferred_quota.queues is 'queues at a time';
+
+insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
 
 -- ---------------------------------------------------------------- who may defer what
 
@@ -160,7 +177,7 @@ comment on column deferred.__deferred.queue is 'queue it was deferred to';
 comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
 comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
 comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
-comment on column deferred.__deferred.key is 'at most one hot job of a queue has this key; 1 to 1000 characters, at most 2500 bytes';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue that the same role deferred has this key; 1 to 1000 characters, at most 2500 bytes';
 comment on column deferred.__deferred.priority is 'larger is taken earlier';
 comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
 comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
@@ -171,7 +188,7 @@ comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, mill
 comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
 comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
-comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key at most so many run at once; 1 to 1000 characters';
+comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
@@ -213,10 +230,10 @@ comment on column deferred.__deferred_hot.receipt is 'token of the claim, random
 comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
 comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
-comment on column deferred.__deferred_hot.key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
 comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
-comment on column deferred.__deferred_hot.concurrency_key is 'copied from __deferred';
+comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
@@ -295,7 +312,7 @@ create table deferred.__deferred_worker (
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
-comment on column deferred.__deferred_worker.instance is 'host and pidfile: two runs of one instance never overlap';
+comment on column deferred.__deferred_worker.instance is 'host, pidfile, its device and inode, boot: two runs of one instance never overlap';
 comment on column deferred.__deferred_worker.host is 'host name';
 comment on column deferred.__deferred_worker.pid is 'process id on that host';
 comment on column deferred.__deferred_worker.version is 'version of the program';
@@ -406,7 +423,7 @@ comment on column deferred.__deferred_rule.name is 'name it is run by';
 comment on column deferred.__deferred_rule.query is 'one SELECT; each row becomes a job';
 comment on column deferred.__deferred_rule.fn is 'function of the jobs';
 comment on column deferred.__deferred_rule.params is 'object whose members every job gets, but for those the query has a column for';
-comment on column deferred.__deferred_rule.key_column is 'column whose text is the key of the job';
+comment on column deferred.__deferred_rule.key_column is 'column whose text is the key of the job, among the jobs of its owner';
 comment on column deferred.__deferred_rule.queue is 'queue of the jobs';
 comment on column deferred.__deferred_rule.priority is 'priority of the jobs';
 comment on column deferred.__deferred_rule.opts is 'further options of the jobs, as deferred.defer() takes them';
@@ -416,7 +433,7 @@ comment on column deferred.__deferred_rule.statement_timeout_ms is 'limit of one
 comment on column deferred.__deferred_rule.created_at is 'when it was added (database clock)';
 comment on column deferred.__deferred_rule.last_run_at is 'when the last run began (database clock)';
 comment on column deferred.__deferred_rule.last_run_ms is 'what it took, milliseconds';
-comment on column deferred.__deferred_rule.last_run_by is 'role that ran it';
+comment on column deferred.__deferred_rule.last_run_by is 'login role that ran it';
 comment on column deferred.__deferred_rule.last_queued is 'rows it made jobs of; NULL: it failed as a whole';
 comment on column deferred.__deferred_rule.last_skipped is 'rows whose key was hot already';
 comment on column deferred.__deferred_rule.last_failed is 'rows without a key, or beyond a limit of the queue';

@@ -7,8 +7,8 @@
 -- $6 lease in milliseconds, int8           $7 default of max_attempts, int4
 -- $8 functions unknown to this worker, text[]
 -- $9 ids still held from earlier claims, int8[]; NULL: job_claim.sql of this transaction has them
--- $10 seed of the random choice, int8
--- returns the columns of job_claim.sql but the last two; instead of these: milliseconds until a rate allows the next job
+-- $10 seed of the random choice, int8      $11 bytes of params, as $20 of job_claim.sql, int4
+-- returns the columns of job_claim.sql but the last four; instead of these: milliseconds until a rate allows the next job
 --   (int8, NULL: not known), and milliseconds within which it must start or be given back (int8, NULL: no rate): less
 --   than the time of one job at that rate, so that late starts never come more than one too many. No row: nothing is
 --   ready. Seen above 0 and none taken: another claim was at it
@@ -16,4 +16,4 @@
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and __deferred_limit
 select c.id, c.attempt, c.attempt_base, c.job_max_attempts, c.timeout_ms, c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
        c.created_at, c.wait_us, c.fn, c.label, c.params, c.job_queue, c.job_priority, c.job_lease_ms, c.seen, c.wait_ms, c.start_ms
-from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int8, $7::int4, $8::text[], $9::int8[], $10::int8) c
+from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int8, $7::int4, $8::text[], $9::int8[], $10::int8, $11::int4) c

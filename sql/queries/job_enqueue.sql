@@ -5,7 +5,7 @@
 -- $9 expires_at text (timestamptz as written), $10 key text, $11 on_duplicate text (skip, error, replace),
 -- $12 max_attempts int4, $13 timeout int8, $14 back-off floor int8, $15 back-off ceiling int8 (milliseconds),
 -- $16 back-off exponent float8, $17 concurrency key text, $18 concurrency int4. NULL: default.
--- Returns: id int8, of the job or of the one that has the key already; NULL: dropped, the queue is full.
+-- Returns: id int8, of the job or of the role's one that has the key already; NULL: dropped, the queue is full.
 -- Locks: rows it adds; with a key also the hot row that has the key; the first job under a limit, the row of its queue.
 -- Index: __deferred_hot_key, for a job with a key.
 select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint, $7::text::timestamptz,

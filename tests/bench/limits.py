@@ -85,7 +85,7 @@ class Bench:
                           f"from generate_series({at + 1}, {min(at + 5000, jobs)}) i))")
             c.execute("vacuum analyze")
             c.execute("checkpoint")
-            env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_CONFIG": "/dev/null", "DEFERRED_LOG_LEVEL": "error",
+            env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1", "DEFERRED_LOG_LEVEL": "error",
                    "DEFERRED_PLUGIN_DIR": os.path.join(pg.BUILD, "plugins")}
             began = time.monotonic()
             left = jobs

@@ -140,7 +140,8 @@ class Rules:
         log = open(os.path.join(self.folder, f"agent{n}.log"), "w")
         self.agents.append(subprocess.Popen(
             [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo, "--config", self.config, "--pidfile",
-             os.path.join(self.stage.run_dir, f"agent{n}"), "--plugin-dir", self.plugins, "--cnt", "0", "--runners", "1", "--log-level", "error"],
+             os.path.join(self.stage.run_dir, f"agent{n}"), "--plugin-dir", self.plugins, "--cnt", "0", "--runners", "1", "--log-level", "error",
+             "--allow-root"],
             stdout=log, stderr=log))
         log.close()
 

@@ -54,7 +54,7 @@ class Bench:
         self.one("checkpoint")
         log = os.path.join(self.folder, "log")
         env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_PLUGIN_DIR": os.path.join(pg.BUILD, "plugins"),
-               "DEFERRED_PIDFILE": os.path.join(self.folder, "pid"), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_RUNNER_IDLE": f"{IDLE_S}s"}
+               "DEFERRED_PIDFILE": os.path.join(self.folder, "pid"), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1", "DEFERRED_RUNNER_IDLE": f"{IDLE_S}s"}
         with open(log, "w") as said:
             run = subprocess.Popen([os.path.join(pg.BUILD, "bin", "check_deferred"), "--loop", "--listen", "--runners", runners], env=env,
                                    stderr=said)

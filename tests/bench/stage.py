@@ -83,7 +83,7 @@ class Stage:
 
 
 def base_env():
-    return {"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null"}
+    return {"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1"}
 
 
 class Database:

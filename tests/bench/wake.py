@@ -66,7 +66,7 @@ class Bench:
 
     def service(self, name, *args):
         env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_PLUGIN_DIR": self.plugins,
-               "DEFERRED_PIDFILE": os.path.join(self.run_dir, name), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_LOG_LEVEL": "error"}
+               "DEFERRED_PIDFILE": os.path.join(self.run_dir, name), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1", "DEFERRED_LOG_LEVEL": "error"}
         return subprocess.Popen([os.path.join(pg.BUILD, "bin", "check_deferred"), "--loop", *args], env=env)
 
     def wait_armed(self, n=1):

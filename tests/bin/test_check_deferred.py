@@ -300,7 +300,10 @@ def test_an_attempt_leaves_its_figures_in_the_log(db):
     assert 90_000 <= run_us < 5_000_000 and wait_us >= 0 and rss > 500
     assert plugin.startswith("sample ") and final and receipt is not None
     assert 0.09 <= (finished - started).total_seconds() < 5
-    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(db.pidfile) + "#[0-9]+@[0-9a-f]{8}$", worker)
+    with open("/proc/sys/kernel/random/boot_id") as f:
+        boot = f.read().strip()
+    st = os.stat(db.pidfile)
+    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(f"{db.pidfile}#{st.st_dev}.{st.st_ino}@{boot}") + "$", worker)
     ledger(db)
 
 

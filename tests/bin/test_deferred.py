@@ -75,7 +75,7 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
     (["show", "-5"], 'unknown option "-5"'), (["show", "-51"], 'unknown option "-51"'), (["show", "--json", "-51"], 'unknown option "-51"'),
     (["ls", "--queue"], 'option "--queue" needs a value'), (["ls", "--running=1"], 'option "--running" takes no value'),
     (["ls", "--frobnicate=1"], 'unknown option "--frobnicate=1"'), (["function"], "one of ls, set and rm is wanted"),
-    (["account"], "one of add, ls, rotate, enable, disable and rm is wanted"), (["queue"], "one of ls, set, pause, resume, clear and rm is wanted"),
+    (["account"], "one of add, ls, rotate, enable, disable, allow, disallow and rm is wanted"), (["queue"], "one of ls, set, pause, resume, clear and rm is wanted"),
     (["rule"], "one of add, ls, test, run and rm is wanted"), (["queue", "sell"], '"sell" is none of ls, set, pause, resume, clear and rm'),
     (["function", "sell"], '"sell" is none of ls, set and rm'), (["rule", "sell"], '"sell" is none of add, ls, test, run and rm'),
     (["add"], "a function is wanted, and at most one JSON text"), (["run"], "a function is wanted, and at most one JSON text"),
@@ -361,7 +361,7 @@ def test_show_shows_job_params_and_every_attempt(db):
     end(db, job, "failed", "line one\nline two", attempt=2, exit_code=3, result="so far", plugin="sample 1.0")
     text = ok(db.run(["deferred", "show", job]))
     for expected in ("state       dead", "function    crash", "label       boom", "params      " + params, "signal 11", "1.5ms", "4096",
-                     "1 error: killed by signal 11", "2 error: line one\nline two", "2 result: so far", "attempts 2"):
+                     "1 error: killed by signal 11", "2 error: line one\n    line two", "2 result: so far", "attempts 2"):
         assert expected in text
     shown = ok(db.run(["deferred", "show", "--json", job]))
     assert params in shown
@@ -377,7 +377,46 @@ def test_text_of_a_job_cannot_play_with_the_terminal(db):
     for args in (["ls"], ["show", job]):
         out = ok(db.run(["deferred", *args]))
         assert "\x1b" not in out and "\x07" not in out and "\u009b" not in out
-        assert "\\x1b[31mred\\x9b" in out
+        assert "\\x1b[31mred\\u009b" in out
+
+
+EVIL = "a\nstate       done \u009b31m \u202egnp.exe\u2066 \u200f \x1b]0;t\x07 \x7f end"
+SEEN = "a\\nstate       done \\u009b31m \\u202egnp.exe\\u2066 \\u200f \\x1b]0;t\\x07 \\x7f end"
+
+
+def test_no_text_forges_a_line_or_changes_the_order_of_what_is_read(db):
+    """Labels, errors, results, rule and role names, queue names where SQL lets them through."""
+    job = db.defer("noop", label=EVIL)
+    end(db, job, "failed", EVIL, final=False)
+    out = ok(db.run(["deferred", "show", job]))
+    assert f"label       {SEEN}\n" in out
+    assert "1 error: a\n    state       done \\u009b31m" in out and not re.search(r"^state +done", out, re.M)
+    listed = ok(db.run(["deferred", "ls"]))
+    assert len(listed.splitlines()) == 2 and "\\nstate       done \\u009b" in listed
+    failed = db.run(["deferred", "run", "fail", json.dumps({"error": EVIL})])
+    assert failed.stderr.startswith("deferred: fail failed: a\n    state") and "\\u202egnp" in failed.stderr
+    unknown = db.run(["deferred", "queue", "pause", EVIL])
+    for text in (out, listed, failed.stderr, unknown.stderr):
+        assert text and not set(text) & set("\u009b\u202e\u2066\u200f\x1b\x07\x7f"), ascii(text)
+    # Programs get it whole.
+    assert json.loads(ok(db.run(["deferred", "show", "--json", job])))["label"] == EVIL
+    assert json.loads(ok(db.run(["deferred", "ls", "--json"])))[0]["label"] == EVIL
+
+
+def test_no_text_forges_a_line_of_the_log(db):
+    script = os.path.join(db.dir, "say")
+    with open(script, "wb") as f:
+        os.fchmod(f.fileno(), 0o755)
+        f.write(b"#!/bin/sh\necho '\xc2\x9b31m \xff \xe2\x80\xaex' >&2; exit 1\n")
+    db.config(f'function "say" {{ command = {{"{script}"}} }}\n')
+    db.defer("say")
+    db.defer("fail", json.dumps({"error": EVIL.replace("\n", "; ")}))
+    done = db.run(["check_deferred", "--cnt", "0", "--log-level", "debug"])
+    assert done.returncode == 0
+    assert SEEN.replace("\\n", "; ") in done.stderr and "\\u009b" in done.stderr and "\\u202ex" in done.stderr
+    assert not set(done.stderr) & set("\u009b\u202e\u2066\u200f\x1b\x07\x7f\udc9b\udcff"), ascii(done.stderr)
+    for line in done.stderr.splitlines():
+        assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z check_deferred\[\d+\] (error|warning|info|debug): ", line), ascii(line)
 
 
 def test_show_of_no_such_job_ends_with_1(db):

@@ -77,9 +77,11 @@ def test_the_file_holds_the_pid_of_who_runs_and_nothing_after_an_orderly_end(db)
     ledger(db)
 
 
-def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolate):
     job = db.defer("sleep", '{"ms": 60000}')
-    run = started(db)
+    run = started(db, f"--isolate={isolate}")
+    wait_for(lambda: len(db.orphans()) == (2 if isolate == "job" else 1), 20, "runner, and process of the job")
     run.kill()
     assert content(db) == f"{run.pid}\n"
     wait_for(lambda: not db.orphans(), 20, "its runners are gone")

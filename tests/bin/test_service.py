@@ -17,6 +17,7 @@ import pytest
 import harness
 import pg
 from harness import SAN, ledger, read_record, wait_for
+from proxy import Proxy
 
 QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\n'
 
@@ -482,11 +483,52 @@ def test_the_units_are_well_formed():
             text = f.read()
         with open(os.path.join(folder, name), "w") as f:
             text = text.replace("/usr/local/bin/check_deferred", harness.program("check_deferred"))
-            f.write(text.replace("User=deferred", "User=nobody"))
+            f.write(text)
     checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *[os.path.join(folder, n) for n in os.listdir(folder)]],
                              capture_output=True, text=True)
     said = [line for line in checked.stderr.splitlines() if "/units/" in line and "Special user nobody" not in line]
     assert checked.returncode == 0 and said == [], checked.stderr
+
+
+def unit_settings(name):
+    with open(os.path.join(pg.TOP, "cron", name)) as f:
+        return dict(line.strip().split("=", 1) for line in f if "=" in line and line[0] not in "#[")
+
+
+@pytest.mark.parametrize("unit", ["check_deferred.service", "check_deferred-run.service"])
+def test_what_the_unit_leaves_of_root_is_enough(db, unit):
+    """To run functions as another user, to kill one at its timeout, and to sweep what a killed run left."""
+    settings = unit_settings(unit)
+    assert "User" not in settings and settings["NoNewPrivileges"] == "true"
+    kept = ["+" + c.removeprefix("CAP_").lower() for c in settings["CapabilityBoundingSet"].split()]
+    for folder in (harness.root(), db.dir):
+        os.chmod(folder, 0o711)
+    db.plugins()
+    root = ["setpriv", "--no-new-privs", "--bounding-set", ",".join(["-all", *kept]), harness.program("check_deferred")]
+    late = db.defer("sleep", '{"ms": 600000}', timeout="300ms", max_attempts=1)
+    with Proxy(db.cluster) as proxy:  # the socket of the tests' server is for its own user, and for who may pass over modes
+        as_nobody = {"DEFERRED_USER": "nobody", "DEFERRED_ALLOW_ROOT": "", "DEFERRED_DB": proxy.conninfo(db.name)}
+        done = db.run(root, env=as_nobody)
+        assert done.returncode == 0, done.stderr
+        assert db.log(late) == [(1, "timeout")]
+        db.config('function "leave" { command = {"/bin/sh", "-c", "setsid sleep 1000 & sleep 1000"} }\n')
+        db.defer("leave")
+        run = db.spawn(root, env=as_nobody)
+        wait_for(lambda: len([p for p in db.orphans() if command_of(p) == b"sleep"]) == 2, 20, "both sleep")
+        left = [p for p in db.orphans() if command_of(p) == b"sleep"]
+        run.kill()
+        assert any(pg.running(pid) for pid in left)  # which death of their parent does not end
+        run = db.spawn([*root, "--grace", "0"], env=as_nobody)
+        wait_for(lambda: not any(pg.running(pid) for pid in left), 20, "what was left is gone")
+        run.signal(signal.SIGTERM)
+        assert run.wait() == 0, run.output()
+    wait_for(lambda: not db.orphans(), 20, "what was left is gone")
+
+
+def command_of(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as f:
+        return f.read().split(b"\0")[0]
+    return b""
 
 
 # ---- woken by NOTIFY
@@ -892,3 +934,26 @@ def test_a_range_can_be_changed_by_sighup(db):
 def test_a_range_that_makes_no_sense_is_refused(db, value):
     refused = db.run(["check_deferred", "--runners", value])
     assert refused.returncode == 64 and "--runners" in refused.stderr and value in refused.stderr
+
+
+# ---- memory
+
+@pytest.mark.parametrize("way", ["plain", "compressible", "limited"])
+def test_large_params_do_not_make_the_parent_large(db, way):
+    """150 jobs of 1 MB: 300 MB and more if they were claimed together."""
+    text = "repeat('a', 1000000)" if way == "compressible" else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 31250) x)"
+    if way == "limited":
+        db.sql("select deferred.__queue_set('large', '{\"max_running\": 1000}', true)")
+    n = 150
+    db.sql(f"""with made as materialized (select to_json({text}) as params from generate_series(1, 1) i)
+               select count(deferred.defer('noop', params, queue => %s)) from made, generate_series(1, %s)""",
+           "large" if way == "limited" else "default", n)
+    run = service(db, "--batch", "1500")
+    wait_for(lambda: db.hot() == 0, 120, "all jobs are done")
+    with open(f"/proc/{run.pid}/status") as f:
+        peak = next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+    stop(run)
+    print(f"{way}: {peak / 1024:.0f} MiB at most")
+    assert peak < (400 if SAN else 80) * 1024  # they keep for long what was freed
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == n
+    ledger(db)

@@ -1,10 +1,12 @@
-"""The server and the way to it: rows D1 to D6, D11, D13, D14 and D22 of the fault matrix."""
+"""The server and the way to it: rows D1 to D6, D11, D13, D14, D17 and D22 of the fault matrix."""
 
+import concurrent.futures
 import contextlib
 import os
 import pwd
 import re
 import signal
+import threading
 import time
 
 import psycopg2
@@ -507,6 +509,60 @@ def test_d13_a_server_without_a_free_connection_is_not_hammered(own_server, reco
     recorded.assert_all_ok(ids)
 
 
+def drain_noops(db, jobs):
+    """Seconds that a run takes for so many."""
+    ids = [r[0] for r in db.sql("select deferred.defer('noop') from generate_series(1, %s)", jobs)]
+    began = time.monotonic()
+    check(db, "--cnt", "0", timeout=300)
+    took = time.monotonic() - began
+    assert db.hot() == 0
+    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", ids) == [(jobs, jobs)]
+    return took
+
+
+def scan_until(db, enough, over, scans):
+    """Reads all hot jobs twice in each of its snapshots, and gives none back before so many jobs are done under it, each of which takes
+    100 bytes of the log and more."""
+    size = "select sum(pg_relation_size(inhrelid))::int8 from pg_inherits where inhparent = 'deferred.__deferred_log'::regclass"
+    reader, other = db.connect(), db.connect()
+    reader.set_session(isolation_level="REPEATABLE READ")
+    other.autocommit = True
+    with contextlib.closing(reader), contextlib.closing(other), reader.cursor() as cursor, other.cursor() as watcher:
+        def one(c, query):
+            c.execute(query)
+            return c.fetchone()[0]
+        while not over.is_set():
+            before, seen = one(watcher, size), one(cursor, "select count(*) from deferred.__deferred_hot")
+            wait_for(lambda: over.is_set() or one(watcher, size) >= before + 100 * enough, 120, "jobs are done")
+            scans.append(seen == one(cursor, "select count(*) from deferred.__deferred_hot"))
+            reader.commit()
+
+
+def beside_scanners(db, jobs, enough):
+    alone, scans, over = drain_noops(db, jobs), [], threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(4) as four:
+        scanners = [four.submit(scan_until, db, enough, over, scans) for _ in range(4)]
+        try:
+            wait_for(lambda: db.one("select count(*) from pg_stat_activity where state = 'idle in transaction' and datname = current_database()") == 4)
+            beside = drain_noops(db, jobs)
+        finally:
+            over.set()
+        for s in scanners:
+            s.result()
+    assert all(scans) and len(scans) >= 4 * jobs // enough // 3
+    ledger(db)
+    print(f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), {len(scans)} snapshots")
+
+
+def test_d17_claims_go_on_beside_four_snapshots_that_are_always_held(db):
+    beside_scanners(db, 10000, 1000)
+
+
+@pytest.mark.long
+def test_d17_claims_go_on_beside_four_scanners_for_long(db):
+    beside_scanners(db, 60000, 3000)
+
+
 SCHEMAS = {
     "newer": "insert into deferred.__deferred_migration (version, name) values (9999, 'of the future')",
     "none at all": "drop schema deferred cascade",
@@ -556,7 +612,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         cursor.execute("prepare session_setup as " + statement("session_setup"))
         cursor.execute("execute session_setup('60000')")
         for name, arguments in {
-            "job_claim": "null, 1000, 100, 1, 2, 60000, '{}', '{}', 3" + ", '{}'" * 7 + ", 0, null, 100",
+            "job_claim": "null, 1000, 100, 1, 2, 60000, '{}', '{}', 3" + ", '{}'" * 7 + ", 0, null, 100, 16777216",
             "job_finish": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 12),
             "job_retry": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 13 + ["1"]),
         }.items():

@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -147,6 +148,31 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
     ledger(db)
 
 
+if ROOT:
+    def test_p5_of_four_instances_three_keep_their_leases_while_one_is_restarted_in_a_loop(recorded):
+        """Two of them see no process but their own, and each other's numbers are the same."""
+        db, program = recorded.db, os.path.join(BUILD, "bin", "check_deferred")
+        apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", program]
+        others = [db.spawn([*how, "--queue", "others", "--cnt", "1", "--pidfile", f"{db.dir}/other{i}"])
+                  for i, how in enumerate(([program], apart, apart)) if recorded.defer(1, ms=4000, queue="others")]
+        wait_for(lambda: len(recorded.starts()) == 3)
+        leases = "select id, receipt, attempt, worker from deferred.__deferred_hot where queue = 'others' order by id"
+        before = db.sql(leases)
+        long_one, = recorded.defer(1, ms=60000)
+        for n in range(10):
+            restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "0s"])
+            wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
+            if n % 3 == 2:
+                restarted.kill()
+            assert set(db.sql(leases)) <= set(before), "no lease of another instance is touched"
+        assert [o.wait(30) for o in others] == [0, 0, 0]
+        assert [db.log(r[0]) for r in before] == [[(1, "ok")]] * 3
+        restarted.signal(signal.SIGTERM)
+        restarted.wait(20)
+        assert db.run(["deferred", "cancel", long_one]).returncode == 0
+        ledger(db)
+
+
 @pytest.mark.parametrize("text", [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
                          ids=["init", "minus one", "zero", "shell", "sentinel", "several", "1 MB", "NUL", "empty"])
 def test_p6_p7_the_text_of_a_pidfile_is_never_used_for_a_signal(db, text):
@@ -193,6 +219,37 @@ if ROOT:
         assert db.pidfile in check(db, code=77, timeout=10).stderr or kind.startswith("folder")
         assert db.log() == []
         ledger(db)
+
+    def claimed_by(db, run):
+        return db.sql("select 1 from deferred.__deferred_hot h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s", run.pid)
+
+    def reused_pids(db, rounds):
+        """Each start finds the file of a copy that was killed, whose number somebody else has by now."""
+        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(BUILD, "tests", "harness", "at_pid")
+        sentinels, run = [], db.spawn(["check_deferred", "--grace", "100ms"])
+        wait_for(lambda: claimed_by(db, run), 20)
+        while len(sentinels) < rounds:
+            run.kill()
+            with open(db.pidfile) as f:
+                assert f.read() == f"{run.pid}\n"
+            sentinel = db.spawn([at_pid, run.pid, "sleep", "1000"])
+            wait_for(sentinel.output, 20)
+            if sentinel.output() == f"{run.pid}\n":  # else somebody was quicker
+                sentinels.append(sentinel)
+            run = db.spawn(["check_deferred", "--grace", "100ms"])
+            wait_for(lambda: claimed_by(db, run), 20)
+        assert [s.alive() for s in sentinels] == [True] * rounds
+        assert db.run(["deferred", "cancel", job]).returncode == 0
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        ledger(db)
+
+    def test_p6_who_has_the_number_of_a_killed_copy_is_spared(db):
+        reused_pids(db, 10)
+
+    @pytest.mark.long
+    def test_p6_a_hundred_numbers_given_again(db):
+        reused_pids(db, 100)
 
     def test_p10_a_holder_of_another_pid_namespace_is_waited_for_and_then_left_alone(db):
         db.defer("noop")
@@ -268,6 +325,39 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         ledger(db)
 
 
+    def peak_kb(pid):
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_p15_the_parent_does_not_grow_with_what_its_functions_take(db, isolate):
+        db.plugins("unruly")
+        db.config('memory_limit = "256m"\ninterval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--runners", "2", f"--isolate={isolate}"])
+        warm = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 20)
+        before = peak_kb(run.pid)
+        bombs = [db.defer("eat_memory", max_attempts=1) for _ in range(6)]
+        good = [db.defer("noop") for _ in range(20)]
+        wait_for(lambda: db.hot() == 0, 60)
+        grown = peak_kb(run.pid) - before
+        db.defer("sleep", '{"ms": 60000}')
+        wait_for(lambda: claimed(db))
+        # Where the machine as a whole runs short, the kernel is to choose a runner.
+        for pid, score in [(run.pid, "0"), *((p, "500") for p in db.orphans())]:
+            with open(f"/proc/{pid}/oom_score_adj") as f:
+                assert f.read().strip() == score
+        db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert grown < 1024, f"{grown} KiB"
+        assert db.one("select max(max_rss_kb) from deferred.__deferred_log") < 300_000
+        for job in bombs:
+            assert db.sql("select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')", job) == [(1,)]
+        assert all(db.log(j) == [(1, "ok")] for j in warm + good)
+        ledger(db)
+
+
 def test_p13_a_limit_longer_than_any_clock_runs_is_none(db):
     job = db.defer("sleep", '{"ms": 700}', timeout="18446744074s")
     check(db)
@@ -340,6 +430,53 @@ def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     ledger(db)
 
 
+if ROOT:
+    def processes_of(uid):
+        found = 0
+        for entry in os.listdir("/proc"):
+            with contextlib.suppress(OSError):
+                found += entry.isdigit() and os.stat("/proc/" + entry).st_uid == uid and pg.running(int(entry))
+        return found
+
+    @pytest.fixture
+    def idle_user():
+        """One who has no processes, and is lent to one test at a time on this machine."""
+        for user in pwd.getpwall():
+            with contextlib.closing(socket.socket(socket.AF_UNIX)) as lent, contextlib.suppress(OSError):
+                lent.bind(f"\0deferred-test-user-{user.pw_uid}")
+                if 0 < user.pw_uid < 100 and not processes_of(user.pw_uid):
+                    yield user
+                    return
+        raise AssertionError("every user of the system has processes")
+
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    @pytest.mark.parametrize("params", ["{}", '{"setsid": true}'], ids=["group", "sessions"])
+    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, idle_user, params, isolate):
+        """The limit binds the user of the functions, not root, who started this."""
+        limit, user = 40, idle_user
+        db.plugins("unruly")
+        os.chmod(db.dir, 0o711)
+        db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
+        run = db.spawn(["check_deferred", "--loop", "--user", user.pw_name, f"--isolate={isolate}"],
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit)))
+        bomb = db.defer("fork_bomb", params, timeout="1s", max_attempts=1)
+        seen = [0]
+
+        def ended():
+            seen.append(processes_of(user.pw_uid))
+            return db.log(bomb)
+        wait_for(ended, 20)
+        wait_for(lambda: processes_of(user.pw_uid) <= 1, 2, "all of it is gone, but perhaps a runner that waits for work")
+        good = db.defer("noop")
+        wait_for(lambda: db.log(good), 20)
+        run.signal(signal.SIGTERM)
+        assert run.wait(20) == 0, run.output()
+        assert limit // 2 < max(seen) <= limit
+        assert db.log(bomb) == [(1, "timeout")] and db.log(good) == [(1, "ok")]
+        assert processes_of(user.pw_uid) == 0
+        ledger(db)
+
+
 def test_children_it_did_not_start_are_spared(db):
     """Those of the shell that became check_deferred by exec: what reads its log, what runs beside it."""
     log, check_deferred = db.dir + "/log", os.path.join(BUILD, "bin", "check_deferred")
@@ -405,6 +542,39 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
     os.rename(os.path.join(folder, ".new"), os.path.join(folder, "sample.so"))
     assert run.wait(60) == 0, run.output()
     assert all(db.log(j) == [(1, "ok")] for j in jobs)
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is_whole(recorded, isolate):
+    """As a copy over a plugin in use does it. What is mapped is gone, and reading there is SIGBUS."""
+    db = recorded.db
+    plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "50ms"\nbackoff_ceiling = "50ms"\n')
+    run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
+    hit, = recorded.defer(1, ms=1000)
+    wait_for(lambda: recorded.starts(hit))
+    shutil.copy(plugin, plugin + ".kept")
+    os.truncate(plugin, 0)
+    missed, other = db.defer("count_fds"), db.defer("noop")
+    wait_for(lambda: db.log(other)[-1:] and db.log(other)[-1][1] == "ok", 20, "functions of other plugins are run")
+    assert db.sql("select outcome, signal, final from deferred.__deferred_log where job_id = %s and attempt = 1", hit) == \
+        [("crashed", signal.SIGBUS, False)]
+    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
+    wait_for(lambda: not claimed(db), 20)
+    before = db.log()
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: run.output().count("plugin 'unruly.so' not loaded") == 2, 20, "it is tried anew after SIGHUP, in vain")
+    wait_for(lambda: not claimed(db), 20)
+    assert db.log() == before, "what cannot be loaded costs no attempt"
+    os.rename(plugin + ".kept", plugin)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: db.hot() == 0, 20)
+    assert run.alive(), run.output()
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    for job in hit, missed, other:
+        assert [o for _, o in db.log(job)][-1] == "ok" and {o for _, o in db.log(job)[:-1]} <= {"crashed"} and len(db.log(job)) <= 3
     ledger(db)
 
 
@@ -508,6 +678,16 @@ def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
     ledger(db)
 
 
+def test_p23_what_a_function_sends_by_itself_is_cut_and_cleaned_too(db):
+    """Not through its host, which cuts it first, but on the socket of the runner, which it finds open."""
+    db.plugins("unruly")
+    job = db.defer("raw_result")
+    check(db)
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select octet_length(result) from deferred.__deferred_log where job_id = %s", job) == 8192
+    ledger(db)
+
+
 def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     db.plugins("unruly")
     db.sql("select deferred.defer('noop') from generate_series(1, 300)")
@@ -537,6 +717,19 @@ def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
             assert b"s3cret" not in f.read()
         sockets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
         assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
+    run.signal(signal.SIGTERM)
+    run.wait(20)
+    ledger(db)
+
+
+def test_runners_inherit_no_descriptor_that_is_not_theirs(db):
+    db.defer("sleep", '{"ms": 60000}')
+    with open(os.path.join(db.dir, "secret"), "w") as secret:
+        run = db.spawn(["check_deferred", "--grace", "100ms"], pass_fds=[secret.fileno()])
+        wait_for(lambda: claimed(db) and db.orphans())
+        opened = {pid: [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] for pid in [run.pid, *db.orphans()]}
+    assert secret.name in opened.pop(run.pid)
+    assert opened and all(secret.name not in names for names in opened.values())
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)
@@ -584,17 +777,18 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-all,+dac_override", "--inh-caps=-all
 
 
 def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db):
-    """Its environment lies there too, and the kernel guards both in the same way."""
+    """Nor of its runner. The environment lies there too, and the kernel guards both in the same way."""
     script = os.path.join(db.dir, "look")
     with open(script, "w") as f:
-        f.write('runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat); tr "\\0" " " < /proc/$(eval echo \\$$1)/environ\n')
-    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("runner", "parent")))
-    jobs = {who: db.defer(who, max_attempts=1) for who in ("runner", "parent")}
+        f.write('sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
+                'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n')
+    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("another", "runner", "parent")))
+    jobs = {who: db.defer(who, max_attempts=1) for who in ("another", "runner", "parent")}
     run = db.spawn([*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"})
     assert run.wait(30) == 0, run.output()
     said = {who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job) for who, job in jobs.items()}
-    assert "DEFERRED_INSTANCE=" in said["runner"], said  # what is tried can be done
-    assert "Permission denied" in said["parent"] and "s3cret" not in said["parent"], said
+    assert "DEFERRED_INSTANCE=" in said["another"], said  # what is tried can be done
+    assert all("Permission denied" in said[who] and "s3cret" not in said[who] for who in ("runner", "parent")), said
     ledger(db)
 
 

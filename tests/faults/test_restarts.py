@@ -128,18 +128,6 @@ def test_a_busy_service_loses_nothing_when_its_server_is_stopped_and_killed(own_
     recorded.assert_all_ok(ids)
 
 
-def standby_of(server, folder):
-    """A streaming, synchronous standby of a running server."""
-    os.mkdir(folder, 0o700)
-    pg.give_to_server(folder)
-    standby = pg.Cluster(folder)
-    pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_basebackup"), "-D", standby.data, "-R", "-c", "fast", "-X", "stream",
-                          "-d", server.conninfo() + " application_name=second"]))
-    with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
-        f.write(f"unix_socket_directories = '{folder}'\n")
-    return standby.start()
-
-
 def defer_until_it_fails(recorded, connection):
     """A thread that defers one job a transaction. Returns the ids whose commit was answered, and the thread."""
     connection.autocommit = True
@@ -159,7 +147,7 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
     db, recorded = own_server, recorded_on(own_server)
     db.config(SETTINGS)
     first = db.cluster
-    standby = standby_of(first, first.folder + "-second")
+    standby = first.standby(first.folder + "-second")
     try:
         db.sql("alter system set synchronous_standby_names = 'second'")
         db.sql("select pg_reload_conf()")
@@ -174,7 +162,7 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
         db.kill()
         producer.join(60)
         ids += acknowledged
-        pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_ctl"), "-D", standby.data, "-w", "-t", "60", "-s", "promote"]))
+        standby.promote()
         db.cluster, db.conninfo = standby, standby.conninfo(db.name)
         drained(db)
         ids += recorded.defer(5)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The string to sign of any request: signed with a key, in each form, it is accepted, and by no other key. */
+/* The string to sign of any request: signed with a key, in each form, it is accepted, and by no other key. A refusal tells of it, in text. */
 #include "fuzz.h"
 
 #include "crypto.h"
+#include "refusal.h"
+#include "text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -22,6 +24,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			crypto_base64_add(&signature, (const char *)mac, sizeof(mac));
 			HOLDS(sign_verify(&r, &keys, lite, signature.p));
 			HOLDS(!sign_verify(&r, &others, lite, signature.p));
+			for (int why = AUTH_FINE; why <= AUTH_POLICY; why++) {
+				struct auth auth = { .why = (enum auth_why)why, .lite = lite, .signature = why % 2 ? signature.p : NULL };
+				const char *said;
+
+				sas_read(&r, &auth.sas);
+				said = refusal_detail(&auth, &r, 1795198532000000);
+				HOLDS(!said || (strlen(said) < 5000 * 2 && text_is_utf8(said, strlen(said)) && !strstr(said, signature.p)));
+			}
 			buf_clear(&text);
 			buf_clear(&signature);
 		}

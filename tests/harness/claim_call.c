@@ -176,7 +176,7 @@ static void read_part(struct asked *asked, char *part)
 static int add_claim(struct store_cycle *cycle, int n, const struct way *way, struct deferred_error *err)
 {
 	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
-				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .unknown = unknown,
+				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .bytes = INT32_MAX, .unknown = unknown,
 				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
 				     .look_ready = !way->front,
 				     .whole = way->whole, .front = way->front, .in_turn = way->in_turn, .turn_ms = lease_ms / 8, .half = way->half };

@@ -38,6 +38,17 @@ case $missing in
 	fi
 	;;
 esac
+# Of nginx the program is needed only: its package is not to serve anything.
+policy=/usr/sbin/policy-rc.d
+case $missing in
+*nginx*)
+	if [ ! -e $policy ]; then
+		printf '#!/bin/sh\nexit 101\n' > $policy
+		chmod 755 $policy
+		trap 'rm -f $policy; systemctl disable nginx > /dev/null 2>&1' EXIT
+	fi
+	;;
+esac
 export DEBIAN_FRONTEND=noninteractive
 # $missing is a list of words.
 apt-get -q -y -o Dpkg::Options::=--force-confold install --no-install-recommends $missing < /dev/null ||

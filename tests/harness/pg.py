@@ -200,6 +200,21 @@ class Cluster:
             with contextlib.suppress(OSError):
                 os.unlink(name)
 
+    def standby(self, folder, conninfo=None):
+        """A streaming standby of this server, started. It calls itself `second`, for synchronous_standby_names. conninfo is another way
+        to this server, which may be cut."""
+        os.mkdir(folder, 0o700)
+        give_to_server(folder)
+        standby = Cluster(folder)
+        call(as_server([os.path.join(bindir(), "pg_basebackup"), "-D", standby.data, "-R", "-c", "fast", "-X", "stream",
+                        "-d", (conninfo or self.conninfo()) + " application_name=second"]))
+        with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
+            f.write(f"unix_socket_directories = '{folder}'\n")
+        return standby.start()
+
+    def promote(self):
+        call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-w", "-t", "60", "-s", "promote"]))
+
     def remove(self):
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -332,7 +347,10 @@ def keep():
     # Its folder must be ours alone, and pid files are kept.
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)
     lines = {**cluster.env("deferred"), "DEFERRED_DB": cluster.conninfo("deferred"),
-             "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"), "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins")}
+             "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"), "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
+             "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin")}
+    if os.geteuid() == 0:
+        lines["DEFERRED_ALLOW_ROOT"] = "1"  # what is tried by hand is the jobs of whoever tries it
     for name, value in lines.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f"server: pid {cluster.pid()}, log {cluster.log}; stop it with `make pg-stop`", file=sys.stderr)

@@ -119,7 +119,7 @@ def test_a_queue_that_an_operator_bound_takes_messages_only_for_what_was_given(c
 
 def test_the_role_of_the_front_does_not_get_around_it_by_sql(db):
     """Who takes over deferred_http has its role, and sends what it likes."""
-    db.sql("insert into deferred.__deferred_account (name, key1, key2) values ('acct', '', '')")
+    db.sql("insert into deferred.__deferred_account (name, key1, key2, functions) values ('acct', '', '', '{echo}')")
     db.sql("select deferred.__queue_set('mail', '{\"fn\": \"send_mail\"}', true)")
     db.sql("select deferred.__queue_set('acct.mail', '{\"fn\": \"send_mail\"}', true)")
     db.sql("create role front_login login in role deferred_http")
@@ -134,6 +134,9 @@ def test_the_role_of_the_front_does_not_get_around_it_by_sql(db):
 
             for queue in ("acct.calls", "calls", "nobody.calls", ".calls", "acct", "mail", "acct.mail"):
                 assert ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"append\"}')", queue) == NOT_GIVEN
+            for queue in ("calls", "nobody.calls", ".calls", "acct"):  # what is given, is given to queues of the account
+                assert ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"echo\"}')", queue) == NOT_GIVEN
+            assert ask("select deferred.__message_queue_create('acct.echo', '{\"deferredfunction\": \"echo\"}')") == OK
             for queue in ("mail", "acct.mail"):
                 assert ask("select deferred.__message_queue_metadata(%s, '{\"deferred_function\": \"append\"}')", queue) == NOT_GIVEN
                 assert ask("select status from deferred.__message_put(array[%s], array['{}'], array[0], array[0])", queue) == NOT_GIVEN
@@ -146,6 +149,6 @@ def test_the_role_of_the_front_does_not_get_around_it_by_sql(db):
             # A function in somebody's search path decides nothing.
             with pytest.raises(psycopg2.Error):
                 ask("create function deferred.__account_may(queue text, fn text) returns boolean language sql as 'select true'")
-        assert db.sql("select fn from deferred.__deferred_queue where fn is not null") == [("send_mail",), ("send_mail",)] and db.hot() == 0
+        assert db.sql("select fn from deferred.__deferred_queue where fn is not null order by 1") == [("echo",), ("send_mail",), ("send_mail",)] and db.hot() == 0
     finally:
         db.sql("drop role front_login")

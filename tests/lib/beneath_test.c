@@ -294,5 +294,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_ticket_removes_the_file_that_was_open_and_no_other, set_up, tear_down),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("beneath", tests, NULL, NULL);
 }

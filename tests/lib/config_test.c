@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ static void write_file(const char *text)
 	assert_non_null(fp);
 	assert_int_equal(fwrite(text, 1, strlen(text), fp), strlen(text));
 	assert_int_equal(fclose(fp), 0);
+	assert_int_equal(chmod(file, 0600), 0);
 }
 
 /* A checkout may belong to somebody else, whose files root does not read. */
@@ -274,6 +276,45 @@ static void root_reads_no_file_that_others_can_write(void **state)
 	config_free(load_file("/dev/null"));
 }
 
+static void a_password_lies_in_no_file_that_others_can_read(void **state)
+{
+	static const char *const with[] = {
+		"database { conninfo = \"dbname=x password=hush\" }", "database { conninfo = \"password = 'hush' dbname=x\" }",
+		"database { conninfo = \"postgresql://me:hush@host/x\" }", "database { conninfo = \"postgres://host/x?user=me&password=hush\" }",
+		"database { conninfo = \"sslkey=a sslpassword=hush\" }", "mail { password = hush }",
+	};
+	static const char *const without[] = {
+		"database { conninfo = \"dbname=password user=x passfile=/a\" }", "database { conninfo = \"postgresql://me@host:5432/x\" }",
+		"database { conninfo = \"postgresql://host/x?application_name=a:b@c\" }", "mail { user = me password_file = \"/a\" }", "",
+	};
+	static const struct { mode_t mode; bool others, root; } modes[] = {
+		{ 0600, true, true }, { 0400, true, true }, { 0640, false, true }, { 0660, false, false }, { 0604, false, false }, { 0644, false, false },
+	};
+	struct deferred_error err;
+	struct config *config;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(with) / sizeof(with[0]); i++)
+		for (size_t m = 0; m < sizeof(modes) / sizeof(modes[0]); m++) {
+			bool good = geteuid() == 0 ? modes[m].root : modes[m].others;
+
+			write_file(with[i]);
+			assert_int_equal(chmod(file, modes[m].mode), 0);
+			memset(&err, 0, sizeof(err));
+			config = NULL;
+			if ((config_load(&config, file, &err) == 0) != good)
+				fail_msg("%s with mode %04o: %s", with[i], (unsigned int)modes[m].mode, err.message);
+			if (!good && modes[m].mode != 0660) /* root refuses that one for another reason */
+				assert_non_null(strstr(err.message, "chmod 600"));
+			config_free(config);
+		}
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+		write_file(without[i]);
+		assert_int_equal(chmod(file, 0644), 0);
+		config_free(load_file(file));
+	}
+}
+
 static void commands_and_free_form_settings_are_handed_out(void **state)
 {
 	struct config *config = load("function \"resize\" {\n\tcommand = {\"/usr/bin/convert\", \"-\", \"out put.png\"}\n"
@@ -433,6 +474,17 @@ static int tear_down(void **state)
 	return rmdir(dir);
 }
 
+/* Where deferred_config was built. */
+static void name_folder(void)
+{
+	const char *build = getenv("DEFERRED_BUILD");
+	char name[PATH_MAX], path[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s/bin", build ? build : "build");
+	if (realpath(name, path))
+		setenv("DEFERRED_LIBEXEC_DIR", path, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +497,7 @@ int main(void)
 		cmocka_unit_test(a_file_that_cannot_be_read_is_an_error_only_if_it_was_named),
 		cmocka_unit_test(a_file_this_user_may_not_read_comes_with_a_remedy),
 		cmocka_unit_test(root_reads_no_file_that_others_can_write),
+		cmocka_unit_test(a_password_lies_in_no_file_that_others_can_read),
 		cmocka_unit_test(commands_and_free_form_settings_are_handed_out),
 		cmocka_unit_test(runners_are_told_everything_but_the_database),
 		cmocka_unit_test(time_spans_are_read_as_in_sql),
@@ -452,6 +505,7 @@ int main(void)
 		cmocka_unit_test(the_sample_is_a_valid_file_with_and_without_its_comment_marks),
 	};
 
+	name_folder();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
 }

@@ -49,6 +49,9 @@ static void control_characters_cannot_forge_or_split_a_line(void **state)
 	assert_non_null(text);
 	assert_string_equal(text, "info: a\\nb\\x0d\\x1b[31m\\x7f\\x09\"\\ h\xc3\xa9\n");
 	assert_string_equal(logged(), "");
+	/* What visible_test.c has more of. */
+	log_line(LOG_L_INFO, "%s", "\xc2\x9b" "31m \xe2\x80\xae" "evil \xff");
+	assert_string_equal(strstr(logged(), "info: "), "info: \\u009b31m \\u202eevil \\xff\n");
 }
 
 static void a_long_line_is_cut_and_still_ends(void **state)

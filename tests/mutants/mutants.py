@@ -137,7 +137,7 @@ class Tree:
         """None if these tests of the program passed, else an Outcome."""
         self.drop("unit")
         pg.migrate(self.cluster.create_db("unit"), os.path.join(self.folder, "build"))
-        env = {**self.env(), "DEFERRED_TEST_DB": self.cluster.conninfo("unit"), "DEFERRED_CONFIG": "/dev/null"}
+        env = {**self.env(), "DEFERRED_TEST_DB": self.cluster.conninfo("unit"), "DEFERRED_CONFIG": "/dev/null", "CMOCKA_MESSAGE_OUTPUT": "TAP"}
         status, said = call([os.path.join("build", program)], self.folder, limit_s, env)
         if status is None or status < 0:
             return Outcome(KILLED, f"{program}: {'signal %d' % -status if status else said}")

@@ -222,8 +222,9 @@ def test_the_proxy_of_the_environment_is_not_asked(send):
 
 def test_login_with_a_password_of_the_settings_or_of_a_file(call, smtpd, tmp_path):
     server = smtpd("--auth", "app:s3cret ü")
-    settings = {"mail.port": server.port, "mail.user": "app"}
+    settings = {"mail.port": server.port, "mail.user": "app", "mail.plain_login": 1}
     (tmp_path / "password").write_text("s3cret ü\nsecond line\n")
+    (tmp_path / "password").chmod(0o600)
     assert call("send_mail", MAIL, settings={**settings, "mail.password": "s3cret ü"}).returned == "ok"
     assert call("send_mail", MAIL, settings={**settings, "mail.password_file": tmp_path / "password"}).returned == "ok"
     assert [e["auth"] for e in server.envelopes()] == ["app", "app"]
@@ -231,12 +232,38 @@ def test_login_with_a_password_of_the_settings_or_of_a_file(call, smtpd, tmp_pat
 
 def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp_path):
     server = smtpd("--auth", "app:right")
-    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong"})
+    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong",
+                                                   "mail.plain_login": 1})
     assert outcome.returned == "dead"
     assert outcome.error == f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
-    missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none"})
+    missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none",
+                                                "mail.plain_login": 1})
     assert missing.returned == "failed" and "mail.password_file" in missing.error
     assert server.envelopes() == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"mail.tls": "none"}, {"mail.plain_login": 0}], ids=short)
+def test_no_password_goes_out_in_clear_text_unless_asked_for(call, smtpd, settings):
+    """Nor over loopback, where whoever gets the port first is the server."""
+    server = smtpd("--auth", "app:right")
+    outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "right", **settings})
+    assert outcome.returned == "failed" and "mail.plain_login = 1" in outcome.error and server.commands() == []
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o640])
+def test_a_password_file_is_for_few_eyes(call, smtpd, tmp_path, mode):
+    server, path = smtpd("--auth", "app:right"), tmp_path / "password"
+    path.write_text("right\n")
+    path.chmod(mode)
+    settings = {"mail.port": server.port, "mail.user": "app", "mail.password_file": path, "mail.plain_login": 1}
+    outcome = call("send_mail", MAIL, settings=settings)
+    if mode == 0o640 and os.geteuid() == 0:
+        assert outcome.returned == "ok"
+        os.chown(path, 65534, -1)
+        outcome = call("send_mail", MAIL, settings=settings)
+    assert outcome.returned == "failed" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
+    path.chmod(0o600)
+    assert call("send_mail", MAIL, settings=settings).returned == "ok"
 
 
 @pytest.mark.parametrize("mode", ["starttls", "tls"])

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* unruly - functions that do what no function should, each in one way. */
+#include "frame.h"
+
 #include <deferred_plugin.h>
 
 #include <dirent.h>
@@ -230,10 +232,19 @@ static int junk_on_fds(const struct deferred_call *call)
 /* Begins a message to the host that never comes to its end, in front of its answer. */
 static int swallow_answer(const struct deferred_call *call)
 {
-	const struct { uint32_t len; uint16_t type, slot; } head = { .len = 1 << 20 };
+	const struct frame_head head = { .len = 1 << 20, .type = FRAME_RESULT };
 
 	call->host->result(call, "the answer", 10);
-	return write(3, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
+	return write(FRAME_SOCKET_FD, &head, sizeof(head)) == (ssize_t)sizeof(head) ? DEFERRED_OK : DEFERRED_DEAD;
+}
+
+/* A result, longer than the host would take it, for the first job of this runner. */
+static int raw_result(const struct deferred_call *call)
+{
+	static const struct { struct frame_head head; char text[100000]; } frame = { { 100000, FRAME_RESULT, 0 }, "result" };
+
+	(void)call;
+	return write(FRAME_SOCKET_FD, &frame, sizeof(frame)) == (ssize_t)sizeof(frame) ? DEFERRED_OK : DEFERRED_DEAD;
 }
 
 /* ---- talks ------------------------------------------------------------------------------------ */
@@ -310,6 +321,22 @@ static int fork_bomb_light(const struct deferred_call *call)
 			for (;;)
 				pause_ms(60000);
 		}
+	return DEFERRED_OK;
+}
+
+/* Every process of it forks for as long as it lives, with {"setsid"} into sessions of their own. */
+static int fork_bomb(const struct deferred_call *call)
+{
+	bool apart = number(call, "setsid", 0);
+
+	for (;;) {
+		pid_t child = fork();
+
+		if (child == 0 && apart)
+			setsid();
+		if (child < 0)
+			pause_ms(1);
+	}
 	return DEFERRED_OK;
 }
 
@@ -422,6 +449,36 @@ static int until_stopped(const struct deferred_call *call)
 	return DEFERRED_FAILED;
 }
 
+/* As many as it may of processes that do not end; the result is how many those were. */
+static int fork_many(const struct deferred_call *call)
+{
+	char said[32];
+	int n = 0;
+	pid_t pid;
+
+	while (n < 200 && (pid = fork()) >= 0) {
+		if (pid == 0)
+			for (;;)
+				pause_ms(1000);
+		n++;
+	}
+	call->host->result(call, said, (size_t)snprintf(said, sizeof(said), "%d", n));
+	return DEFERRED_OK;
+}
+
+/* What a program that a function starts has open, as the result. */
+static int list_fds(const struct deferred_call *call)
+{
+	FILE *f = popen("ls -l /proc/self/fd", "re");
+	char said[4096];
+	size_t n = f ? fread(said, 1, sizeof(said), f) : 0;
+
+	if (f)
+		pclose(f);
+	call->host->result(call, said, n);
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "segv", .run = segv },
 	{ .name = "abort", .run = abort_ },
@@ -441,18 +498,22 @@ static const struct deferred_function functions[] = {
 	{ .name = "close_all_fds", .run = close_all_fds },
 	{ .name = "junk_on_fds", .run = junk_on_fds },
 	{ .name = "swallow_answer", .run = swallow_answer },
+	{ .name = "raw_result", .run = raw_result },
 	{ .name = "print", .run = print },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },
 	{ .name = "chatter", .run = chatter },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
+	{ .name = "fork_bomb", .run = fork_bomb },
 	{ .name = "survivor", .run = survivor },
 	{ .name = "kill_parent", .run = kill_parent },
 	{ .name = "defer_more", .run = defer_more },
 	{ .name = "defer_raw", .run = defer_raw },
 	{ .name = "defer_self", .run = defer_self },
 	{ .name = "record", .run = record },
+	{ .name = "fork_many", .run = fork_many },
+	{ .name = "list_fds", .run = list_fds },
 	{ .name = "until_stopped", .run = until_stopped },
 };
 

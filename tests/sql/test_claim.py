@@ -4,6 +4,7 @@ Every test ends with the ledger check: see the fixture worker.
 """
 
 import collections
+import datetime
 import json
 import os
 import re
@@ -71,13 +72,13 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None, drawn=0):
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None, drawn=0, size=1 << 24):
         """Without a cursor: every queue is read whole. What has lapsed is put right and asked for again."""
         receipt, jobs = next(self.receipts), []
         for _ in range(20):
             rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
-                            list(held) + ids(jobs), seed, *([[]] * 7), 0, place, max(drawn, n - len(jobs)))
-            seen, lapsed, self.limits, self.place = rows[0][16:]
+                            list(held) + ids(jobs), seed, *([[]] * 7), 0, place, max(drawn, n - len(jobs)), size)
+            seen, lapsed, self.limits, self.place, self.left = rows[0][16:]
             self.seen = seen if not jobs else self.seen
             jobs += [Claimed(r, receipt) for r in rows if r[0] is not None]
             if rows[0][0] is None:
@@ -89,6 +90,11 @@ class Worker:
     def finish(self, *jobs, outcome="ok", error=None):
         """Ids accepted."""
         return {r[0] for r in self.ask("job_finish", *attempts(jobs, outcome, error))}
+
+    def done(self, *jobs):
+        """The same of those that ended well and left no text, for which there is a statement of its own."""
+        times = [[datetime.timedelta(0)] * len(jobs)] * 2 + [[0] * len(jobs)] * 5
+        return {r[0] for r in self.ask("job_done", *ids_and_receipts(jobs), *times, "sample")}
 
     def retry(self, *jobs, delay_ms=0, outcome="failed"):
         return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), self.id)}
@@ -251,6 +257,8 @@ def test_higher_priority_always_goes_first(db, worker):
         w.rollback()
         drawn = ids(w.claim(5, window=6, seed=seed))  # the window too is filled from the top
         assert set(drawn) == set(high) and w.seen == 6 + 5
+        w.rollback()
+        assert set(ids(w.claim(5, queues=["default"], seed=seed))) == set(high)
         w.rollback()
 
 
@@ -536,7 +544,7 @@ def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
     def everything():
         return row(db, job), db.log(), db.sql("select id from deferred.__deferred")
     before = everything()
-    for step in (owner.finish, owner.retry, owner.renew, owner.follow, owner.release):
+    for step in (owner.finish, owner.done, owner.retry, owner.renew, owner.follow, owner.release):
         if step == owner.release and how == "lapsed":
             continue  # see below
         assert not step(job), step
@@ -559,6 +567,16 @@ def test_one_receipt_records_one_result(db, worker):
     assert a.finish(*claimed) == set() and a.retry(*claimed) == set()
     a.commit()
     assert db.log(job) == [(1, "ok")]
+
+
+def test_a_success_without_a_text_is_recorded_once(db, worker):
+    jobs = many(db, 2)
+    a = worker()
+    claimed = a.claim()
+    a.commit()
+    assert a.done(*claimed) == set(jobs) and a.done(*claimed) == a.finish(*claimed) == set()
+    a.commit()
+    assert db.hot() == 0 and db.log() == [(job, 1, "ok") for job in jobs]
 
 
 def test_a_batch_is_accepted_one_by_one(db, worker):
@@ -825,10 +843,15 @@ def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
     lapsed = w.claim(1, held=ids(known) + ids(unknown))
     w.commit()
     lapse(db, *lapsed)  # somebody else may have begun with it
-    assert w.ask("worker_orphans", w.id, ids(known)) == [(2,)]
+    claimed = "select array_agg(id order by id) from deferred.__deferred_hot where receipt is not null"
+    before = db.one(claimed)
+    assert w.ask("worker_orphans", w.id, ids(known), "host:/another") == [(False,)]
     w.commit()
-    assert w.ask("worker_orphans", w.id, ids(known)) == [(0,)]
-    w.commit()
+    assert db.one(claimed) == before
+    for _ in range(2):
+        assert w.ask("worker_orphans", w.id, ids(known), "host:/pid") == [(True,)]
+        w.commit()
+        assert db.one(claimed) == sorted(set(before) - set(ids(unknown)))
     assert w.finish(*unknown) == set()
     assert {(j.id, j.attempt) for j in w.claim()} == {(j.id, 1) for j in unknown} | {(lapsed[0].id, 2)}
     assert w.finish(*known) == set(ids(known)) and other.finish(*foreign) == set(ids(foreign))
@@ -923,7 +946,7 @@ def statements(w):
         "run_probe": ((None, "host:/pid", *([[]] * 7), None), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None, 100), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None, 100, 1 << 24), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, [MINUTE] * 3), hot),
@@ -931,7 +954,7 @@ def statements(w):
         "job_follow": ((1, 1, "f", "{}", None), hot),
         "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
-        "worker_orphans": ((w.id, n), hot),
+        "worker_orphans": ((w.id, n, "host:/pid"), hot),
         "worker_recover": (("host:/pid", w.id, "interrupted", 3), {**hot, "__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }
 
@@ -1035,3 +1058,65 @@ def test_a_run_makes_no_multixact(own_server):
     a.close()
     b.close()
     ledger(db)
+
+
+# ---- params
+
+LARGE = 200000
+
+
+def large(db, n, compressible=False, **opts):
+    """Ids of so many jobs with large params."""
+    text = "repeat('a', %s)" if compressible else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, %s / 32) x)"
+    return [r[0] for r in db.sql(f"select deferred.defer('f', to_json({text}), %s) from generate_series(1, %s) i",
+                                 LARGE, json.dumps(opts) if opts else None, n)]
+
+
+@pytest.mark.parametrize("compressible", [False, True])
+def test_a_claim_takes_jobs_up_to_the_bytes_of_their_params(db, worker, compressible):
+    jobs = large(db, 12, compressible)
+    if compressible:
+        assert db.one("select max(pg_column_size(params)) from deferred.__deferred") < LARGE / 20
+    w = worker()
+    taken = w.claim(100, size=5 * LARGE + LARGE // 2)
+    assert sum(len(json.dumps(j.params)) for j in taken) <= 5 * LARGE + LARGE // 2 and w.left and w.seen == 12
+    assert len(taken) == 5 if not compressible else 1 <= len(taken) <= 5
+    assert sorted(w.held()) == sorted(ids(taken))
+    w.commit()
+    # The others are as they were, for anybody to take.
+    rest = worker().claim(100, size=1 << 30)
+    assert sorted(ids(taken) + ids(rest)) == jobs
+    assert all(j.attempt == 1 for j in rest)
+
+
+def test_a_claim_takes_one_job_however_large_its_params_are(db, worker):
+    large(db, 3)
+    w = worker()
+    for left in (True, True, False):
+        assert len(w.claim(100, size=0)) == 1 and w.left is left
+        w.commit()
+
+
+def test_the_most_urgent_jobs_come_first_where_params_let_few_be_taken(db, worker):
+    large(db, 4)
+    urgent = large(db, 2, priority=5)
+    w = worker()
+    assert sorted(ids(w.claim(100, size=2 * LARGE + LARGE // 2))) == urgent
+
+
+def test_a_claim_does_not_read_the_params_it_leaves(db, worker):
+    """Pages of the table that large values are kept in."""
+    large(db, 40)
+    w = worker()
+
+    def read():
+        w.ask_plain("select pg_stat_force_next_flush()")
+        w.commit()
+        db.sql("select pg_stat_force_next_flush()")
+        db.sql("select pg_stat_clear_snapshot()")
+        return db.one("""select heap_blks_hit + heap_blks_read from pg_statio_all_tables
+                         where relid = (select reltoastrelid from pg_class where oid = 'deferred.__deferred_0'::regclass)""")
+    before = read()
+    assert len(w.claim(100, size=1)) == 1
+    one = read() - before
+    assert 0 < one < 4 * LARGE / 8192

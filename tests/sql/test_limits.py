@@ -15,9 +15,9 @@ MINUTE = 60000
 class Limited(Worker):
     """A worker that claims jobs under limits too."""
 
-    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1):
+    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, size=1 << 24):
         receipt = next(self.receipts)
-        rows = self.ask("job_claim_limited", queues, n, rated, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed)
+        rows = self.ask("job_claim_limited", queues, n, rated, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed, size)
         self.seen = rows[0][16] if rows else 0
         self.wait_ms = rows[0][17] if rows else None
         return [Claimed(r, receipt) for r in rows if r[0] is not None]
@@ -255,6 +255,7 @@ def test_a_message_has_no_concurrency_key_and_is_never_a_workers(db, worker):
     w.done(first)
     assert w.take() == []
     db.sql("update deferred.__deferred_hot set concurrency_key = null, limited = false where id = %s", message)
+    db.sql("update deferred.__deferred set concurrency_key = null where id = %s", message)
 
 
 def test_a_key_may_allow_more_than_one(db, worker):
@@ -649,3 +650,17 @@ def test_a_claim_of_unlimited_jobs_locks_and_reads_nothing_of_limited_ones(db, w
     db.defer("f")  # nor does a deferral wait for anything
     db.defer("f", queue="q")
     other.rollback()
+
+
+@pytest.mark.parametrize("compressible", [False, True])
+def test_a_claim_takes_limited_jobs_up_to_the_bytes_of_their_params(db, worker, compressible):
+    setq(db, "large", max_running=100)
+    text = "repeat('a', 200000)" if compressible else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 6250) x)"
+    jobs = [r[0] for r in db.sql(f"select deferred.defer('f', to_json({text}), queue => 'large') from generate_series(1, 8) i")]
+    w, got = worker(), []
+    while taken := w.take(size=700000):
+        assert sum(len(json.dumps(j.params)) for j in taken) <= 700000
+        got.append(ids(taken))
+    assert sorted(sum(got, [])) == jobs and (compressible or [len(g) for g in got] == [3, 3, 2])
+    # What was left is not counted as running.
+    assert db.one("select cardinality(running) from deferred.__deferred_limit where queue = 'large'") == 8

@@ -84,6 +84,78 @@ def test_a_query_cannot_leave_its_role(db, owner, way):
     assert row["way"].endswith("permission denied for table secret"), row
 
 
+@pytest.fixture
+def tenant(db, owner):
+    """Another role, with a rule `hers` whose text nobody else is to see, and a job."""
+    name = f"tenant_{os.getpid()}"
+    db.sql(f"drop role if exists {name}")
+    db.sql(f"create role {name} login in role deferred_producer")
+    add(db, name, "select 1 as id, 'her secret' as note", name="hers")
+    with db.connect() as conn, conn.cursor() as cursor:
+        cursor.execute(f"set local role {name}")
+        cursor.execute("select deferred.defer('noop', queue => 'hers')")
+        db.her_job = cursor.fetchone()[0]
+    conn.close()
+    yield name
+    db.sql("delete from deferred.__deferred_rule; delete from deferred.__deferred_hot; delete from deferred.__deferred")
+    db.sql(f"drop role {name}")
+
+
+# What says to an owner, of things that are not his, as much as it says to who acts.
+ASKS = {
+    "the list of rules": "select string_agg(concat(query, params, last_error), '') from deferred.__rules() where name = 'hers'",
+    "a rule": "select (deferred.__rule_get('hers', false)).query",
+    "a plan": "select plan from deferred.__rule_look('hers', 1) limit 1",
+    "the state of a job": "select deferred.__state({job})",
+    "who acts": "select nullif(current_setting('is_superuser'), 'off')",
+    "the role": "select nullif(current_setting('role'), '{owner}')",
+}
+
+
+@pytest.mark.parametrize("asks", ASKS)
+@pytest.mark.parametrize("way", ["column", "error", "planned"])
+def test_a_query_is_not_told_what_only_who_runs_it_may_know(db, owner, tenant, asks, way):
+    ask = ASKS[asks].format(job=db.her_job, owner=owner)
+    db.sql(f"set role {owner}")
+    # Not raised by what it asks, but with what it was told.
+    db.sql(f"""create function {owner}.tell(fails boolean) returns text language plpgsql {'immutable' if way == 'planned' else 'volatile'} as $$
+        declare told text;
+        begin
+            begin
+                execute $q${ask}$q$ into told;
+            exception when others then told := null;
+            end;
+            if fails and told is not null then raise exception 'told: %', told; end if;
+            return coalesce(told, 'nothing');
+        end $$""")
+    db.sql("reset role")
+    add(db, owner, f"select 1 as id, {owner}.tell({way != 'column'}) as told" + (f" where {owner}.tell(true) <> ''" if way == "planned" else ""))
+    assert db.run(["deferred", "rule", "test", "r"]).returncode == 0
+    result = run(db)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [p["told"] for p in params(db) if "told" in p] == ["nothing"]
+    assert db.one("select last_error from deferred.__deferred_rule where name = 'r'") is None
+
+
+def test_who_ran_a_rule_is_the_login_role(db, owner):
+    add(db, owner, f"select * from {owner}.doc")
+    assert run(db).returncode == 0
+    assert db.one("select last_run_by = session_user from deferred.__deferred_rule")
+    add(db, owner, "select 1/0 as id", name="fails")
+    assert run(db, rule="fails").returncode == 65
+    assert db.one("select last_run_by = session_user from deferred.__deferred_rule where name = 'fails'")
+
+
+def test_an_owner_who_may_not_defer_any_more_has_no_rules_run(db, owner):
+    add(db, owner, f"select * from {owner}.doc")
+    db.sql(f"revoke deferred_producer from {owner}")
+    result = run(db)
+    assert result.returncode == 77 and f"hint: grant deferred_producer to {owner}" in result.stderr, result
+    assert db.hot() == 0
+    db.sql(f"grant deferred_producer to {owner}")
+    assert run(db).returncode == 0
+
+
 def test_text_of_the_query_is_not_even_parsed_with_the_rights_of_who_runs_it(db, owner):
     """A constant of a type that holds a domain is checked while the query is parsed, and the check is a function of the owner's."""
     db.sql(f"set role {owner}")

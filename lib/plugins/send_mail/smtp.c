@@ -5,6 +5,8 @@
  */
 #include "send_mail.h"
 
+#include "secret_file.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +104,7 @@ static bool url_text_ok(const char *text)
 static int read_password(struct sending *s, char *password, size_t size)
 {
 	const char *path = setting(s, "mail.password_file"), *text = setting(s, "mail.password");
+	struct stat st;
 	FILE *f;
 
 	snprintf(password, size, "%s", text ? text : "");
@@ -109,6 +112,10 @@ static int read_password(struct sending *s, char *password, size_t size)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
 		return fail(s, DEFERRED_FAILED, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
+	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
+		fclose(f);
+		return fail(s, DEFERRED_FAILED, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
+	}
 	if (!fgets(password, (int)size, f))
 		password[0] = '\0';
 	fclose(f);
@@ -165,6 +172,10 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
 		return fail(s, DEFERRED_FAILED, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+	/* Neither on loopback: whoever gets the port first would get the password. */
+	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
+		return fail(s, DEFERRED_FAILED, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
+			    "or mail.plain_login = 1");
 	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
 		return rc;
 	snprintf(url, sizeof(url), "%s://%s/%s", implicit ? "smtps" : "smtp", s->where, helo ? helo : "");

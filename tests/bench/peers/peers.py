@@ -328,7 +328,7 @@ class Ours(System):
 
     def program(self, *args):
         done = subprocess.run([os.path.join(PROGRAMS, args[0]), *map(str, args[1:])], capture_output=True, text=True,
-                              env={"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null"})
+                              env={"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1"})
         if done.returncode != 0:
             raise Failed(f"{args[0]}: {done.stderr}")
         return done.stdout
@@ -342,7 +342,7 @@ class Ours(System):
 
     def check_deferred(self, i=0):
         return [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo, "--pidfile", os.path.join(self.run_dir, f"pid{i}"),
-                "--plugin-dir", os.path.join(pg.BUILD, "plugins"), "--config", "/dev/null", "--log-level", "error"]
+                "--plugin-dir", os.path.join(pg.BUILD, "plugins"), "--config", "/dev/null", "--log-level", "error", "--allow-root"]
 
     def commands(self, processes):
         number, runners = int(processes[0]), 2 if "runners" in processes else 1

@@ -1,0 +1,116 @@
+"""Whom functions run as: never as root by mistake, and as somebody whose surroundings are that user's own."""
+
+import json
+import os
+import pwd
+import re
+import shutil
+
+import pytest
+
+import harness
+from harness import ledger
+
+__test__ = os.geteuid() == 0  # only root can switch users
+NOBODY = pwd.getpwnam("nobody")
+REFUSED = {"DEFERRED_ALLOW_ROOT": ""}
+
+
+@pytest.mark.parametrize("env", [{}, {"DEFERRED_USER": "root"}], ids=["no user", "user = root"])
+@pytest.mark.parametrize("due", [False, True])
+def test_functions_do_not_run_as_root_unless_asked_to(db, env, due):
+    """A start says so at once, with nothing due as well, and before it takes the pid file or connects."""
+    job = db.defer("echo") if due else None
+    done = db.run(["check_deferred", "--db", "host=/nowhere"], env={**REFUSED, **env})
+    assert done.returncode == 78 and 'add user = "deferred"' in done.stderr and "allow_root = 1" in done.stderr
+    assert done.stderr.count("\n") == 1 and not os.path.exists(db.pidfile)
+    done = db.run(["check_deferred"], env={**REFUSED, **env})
+    assert done.returncode == 78
+    if due:
+        assert db.log(job) == []
+        for args, more in ((["--allow-root"], {}), ([], {"DEFERRED_ALLOW_ROOT": "1"})):
+            done = db.run(["check_deferred", *args], env={**REFUSED, **env, **more})
+            assert done.returncode == 0 and "functions run as root, as allow_root says" in done.stderr
+            job = db.defer("echo")
+        assert db.hot() == 1
+    ledger(db)
+
+
+def test_a_function_run_by_hand_does_not_run_as_root_either(db):
+    done = db.run(["deferred", "run", "echo", "{}"], env=REFUSED)
+    assert done.returncode == 78 and 'user = "deferred"' in done.stderr and done.stdout == ""
+    assert db.run(["deferred", "run", "echo", "{}"]).stdout == "{}\n"
+
+
+def test_a_service_keeps_its_word_when_settings_are_read_again(db):
+    db.config("allow_root = 1\n")
+    run = db.spawn(["check_deferred", "--loop", "--interval-floor", "10ms", "--interval-ceiling", "10ms"], env=REFUSED)
+    job = db.defer("echo")
+    harness.wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    db.config("allow_root = 0\n")
+    run.signal(1)
+    harness.wait_for(lambda: 'setting "allow_root" has changed: needs a restart' in run.output(), 20)
+    run.signal(15)
+    assert run.wait() == 0
+
+
+# What a function sees of its surroundings: a command tells.
+TELL = ("import os, json; print(json.dumps({'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': os.getcwd(), 'umask': os.umask(0), "
+        "'env': {k: os.environ.get(k) for k in ('HOME', 'USER', 'LOGNAME', 'SHELL')}}))")
+
+
+@pytest.fixture
+def tell(db):
+    """The surroundings of a command under check_deferred, and under `deferred run`; its files are those anybody may read."""
+    for folder in (harness.root(), db.dir):
+        os.chmod(folder, 0o711)
+
+    def tell(env, **kw):
+        db.config(f'function "tell" {{ command = {{"/usr/bin/python3", "-c", "{TELL}"}} }}\n')
+        job = db.defer("tell")
+        done = db.run(["check_deferred"], env=env, **kw)
+        assert done.returncode == 0, done.stderr
+        first, = db.sql("select result, error from deferred.__deferred_log where job_id = %s", job)
+        by_hand = db.run(["deferred", "run", "tell"], env=env, **kw)
+        assert by_hand.returncode == 0, by_hand.stderr
+        assert json.loads(first[0]) == json.loads(by_hand.stdout)
+        return json.loads(by_hand.stdout)
+
+    return tell
+
+
+def test_functions_have_the_surroundings_of_their_user(db, tell):
+    private = os.path.join(db.dir, "private")
+    os.mkdir(private, 0o700)
+    told = tell({**REFUSED, "DEFERRED_USER": "nobody", "HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"},
+                cwd=private, preexec_fn=lambda: os.umask(0o077))
+    home = NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/"
+    assert told == {"uid": NOBODY.pw_uid, "groups": [NOBODY.pw_gid], "cwd": home, "umask": 0o022,
+                    "env": {"HOME": NOBODY.pw_dir, "USER": "nobody", "LOGNAME": "nobody", "SHELL": NOBODY.pw_shell}}
+
+
+def test_without_another_user_they_have_those_of_check_deferred(db, tell):
+    told = tell({"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"}, cwd=db.dir, preexec_fn=lambda: os.umask(0o027))
+    assert told == {"uid": 0, "groups": os.getgroups(), "cwd": db.dir, "umask": 0o027,
+                    "env": {"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"}}
+
+
+def test_a_plugin_has_them_too(db):
+    """The runner itself: its folder, umask and groups as the kernel tells them."""
+    for folder in (harness.root(), db.dir):
+        os.chmod(folder, 0o711)
+    folder = db.plugins()
+    assert os.path.exists(os.path.join(folder, "sample.so"))
+    db.defer("sleep", '{"ms": 60000}')
+    run = db.spawn(["check_deferred", "--grace", "0"], env={**REFUSED, "DEFERRED_USER": "nobody"})
+    harness.wait_for(lambda: db.orphans() and db.sql("select 1 from deferred.__deferred_hot where receipt is not null"), 20)
+    pid, = db.orphans()
+    with open(f"/proc/{pid}/status") as f:
+        status = f.read()
+    assert re.search(r"^Umask:\t0022$", status, re.M)
+    for line in (f"Uid:\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}", f"Groups:\t{NOBODY.pw_gid} ", "CapEff:\t0000000000000000"):
+        assert line in status, status
+    assert os.readlink(f"/proc/{pid}/cwd") == (NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/")
+    run.signal(15)
+    run.wait()
+    shutil.rmtree(folder)
