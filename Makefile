@@ -68,8 +68,9 @@ CC := gcc
 endif
 CFLAGS ?= -O2 -g
 OBJCOPY ?= objcopy
-PKGS := libpq jansson libconfuse
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
+PKGS := libpq jansson
+CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -106,7 +107,7 @@ PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 SQL := $(sort $(wildcard sql/migrations/*.sql) $(wildcard sql/queries/*.sql))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -169,6 +170,10 @@ $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_runner: $(RUNNER_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# It may run out of memory with libconfuse, and so is no part of those that must not.
+$(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/config_table.o
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
 
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
@@ -206,7 +211,7 @@ $(CLOCK_SHIFT): tests/harness/clock_shift.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
 # These use what is public alone, and are linked with that.
-TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call demo/demo)
+TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call harness/oom_call demo/demo)
 $(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
 $(TESTS_OUTSIDE): $(B)/lib/libdeferred.a
 TEST_ARCHIVE := $(B)/obj/internal.a
@@ -375,9 +380,9 @@ PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
 SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
-NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
+NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -387,7 +392,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
 	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0

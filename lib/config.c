@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
+#include "config_reader.h"
 #include "plugin.h"
 #include "secret_file.h"
 
 #include <assert.h>
-#include <confuse.h>
 #include <ctype.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,6 @@
 #define WHERE "config"
 #define FILE_MAX_BYTES (1024 * 1024)
 #define PLACE_SIZE 384
-#define SETTINGS_MAX 128
-#define SECTIONS_MAX 8
 
 struct value {
 	char *text;     /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
@@ -332,149 +329,7 @@ static int set_value(struct config *config, const struct config_setting *s, cons
 	return 0;
 }
 
-/* ---- the file. libconfuse sees text only: it knows grammar and lines, the table knows types */
-
-/* The callbacks of libconfuse carry no pointer of ours. */
-static _Thread_local struct loading {
-	struct config *config;
-	struct deferred_error *err;
-	int rc;
-} *loading;
-
-static int fail(cfg_t *cfg, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(cfg_t *cfg, const char *fmt, ...)
-{
-	char text[PLACE_SIZE];
-	va_list ap;
-
-	if (loading->rc < 0)
-		return -1;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	loading->rc = error_set(loading->err, DEFERRED_ECONFIG, WHERE, "%s:%d: %s", loading->config->path, cfg->line, text);
-	return -1;
-}
-
-static bool is_root(cfg_t *cfg)
-{
-	return strcmp(cfg->name, "root") == 0;
-}
-
-static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
-{
-	char text[PLACE_SIZE];
-
-	if (strncmp(fmt, "no such option", 14) == 0) {
-		const char *name = va_arg(ap, const char *);
-
-		/* Said of every name of a free-form section, which is then taken all the same. */
-		if (cfg->flags & CFGF_KEYSTRVAL)
-			return;
-		if (cfg->title)
-			fail(cfg, "unknown setting \"%.64s\" in %s \"%.64s\"", name, cfg->name, cfg->title);
-		else
-			fail(cfg, "unknown setting \"%s%s%.64s\"", is_root(cfg) ? "" : cfg->name, is_root(cfg) ? "" : ".", name);
-		error_hint(loading->err, "deferred.conf(5) lists the settings");
-	} else if (strncmp(fmt, "found duplicate title", 21) == 0) {
-		fail(cfg, "section \"%.64s\" appears twice", va_arg(ap, const char *));
-	} else {
-		vsnprintf(text, sizeof(text), fmt, ap);
-		fail(cfg, "%s", text);
-	}
-}
-
-static int on_value(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *text = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
-	const struct config_setting *s;
-	char name[64], place[PLACE_SIZE];
-	struct value value;
-
-	/* Members of a function share type and range with the setting of that name. */
-	if (is_root(cfg) || cfg->title)
-		snprintf(name, sizeof(name), "%s", opt->name);
-	else
-		snprintf(name, sizeof(name), "%s.%s", cfg->name, opt->name);
-	snprintf(place, sizeof(place), "%.256s:%d: setting \"%s\"", loading->config->path, cfg->line, name);
-	s = find_setting(name);
-	if (!cfg->title) {
-		loading->rc = set_value(loading->config, s, text, place, loading->err);
-	} else {
-		loading->rc = parse_value(s, text, &value, place, loading->err);
-		free(value.text);
-	}
-	return loading->rc;
-}
-
-static bool is_function_name(const char *name)
-{
-	return (isalpha((unsigned char)name[0]) || name[0] == '_') && strlen(name) <= 127 &&
-	       name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
-}
-
-static int on_function(cfg_t *cfg, cfg_opt_t *opt)
-{
-	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
-	const char *name = cfg_title(sec);
-
-	if (!is_function_name(name))
-		return fail(cfg, "function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
-				 "letter or \"_\"", name);
-	if (cfg_size(sec, "command") == 0)
-		return fail(cfg, "function \"%s\" has no command", name);
-	if (cfg_getnstr(sec, "command", 0)[0] != '/')
-		return fail(cfg, "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
-	return 0;
-}
-
-/* Members of a section stand together in the table; here they become a list of their own, ended by END. */
-static cfg_t *new_grammar(void)
-{
-	static const cfg_opt_t end = CFG_END();
-	cfg_opt_t function[] = {
-		CFG_STR_LIST("command", NULL, CFGF_NODEFAULT), CFG_STR("timeout", NULL, CFGF_NODEFAULT),
-		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
-	};
-	cfg_opt_t free_form[] = { CFG_END() };
-	cfg_opt_t titled[] = {
-		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL), CFG_END()
-	};
-	cfg_opt_t top[SETTINGS_MAX + 3], members[SETTINGS_MAX * 2];
-	size_t tops = 0, n = 0, sections = 0;
-	char names[SECTIONS_MAX][32];
-	cfg_t *cfg;
-
-	function[1].validcb = function[2].validcb = on_value;
-	titled[0].validcb = on_function;
-	for (const struct config_setting *s = config_settings; s->name; s++) {
-		const char *dot = strchr(s->name, '.');
-		size_t len = dot ? (size_t)(dot - s->name) : 0;
-		cfg_opt_t opt = CFG_STR(dot ? dot + 1 : s->name, NULL, CFGF_NODEFAULT);
-
-		assert(s - config_settings < SETTINGS_MAX && sections < SECTIONS_MAX && len < sizeof(names[0]));
-		opt.validcb = on_value;
-		if (!dot) {
-			top[tops++] = opt;
-			continue;
-		}
-		if (s == config_settings || strncmp(s[-1].name, s->name, len + 1) != 0) {
-			cfg_opt_t sec = CFG_SEC(names[sections], members + n, CFGF_NONE);
-
-			snprintf(names[sections++], sizeof(names[0]), "%.*s", (int)len, s->name);
-			top[tops++] = sec;
-		}
-		members[n++] = opt;
-		if (!s[1].name || strncmp(s[1].name, s->name, len + 1) != 0)
-			members[n++] = end;
-	}
-	memcpy(top + tops, titled, sizeof(titled));
-	cfg = cfg_init(top, CFGF_NONE); /* copies it all */
-	if (cfg)
-		cfg_set_error_function(cfg, on_syntax_error);
-	return cfg;
-}
+/* ---- the file: its grammar is known to deferred_config, types and ranges to the table */
 
 static int out_of_memory(struct deferred_error *err)
 {
@@ -495,98 +350,132 @@ static int add_pair(struct config *config, const char *plugin, const char *name,
 	return pair->name && pair->value ? 0 : out_of_memory(err);
 }
 
-static int add_command(struct config *config, cfg_t *sec, struct deferred_error *err)
+static int add_command(struct config *config, const char *name, struct deferred_error *err)
 {
 	struct config_command *commands = realloc(config->commands, (config->commands_len + 1) * sizeof(*commands)), *command;
-	unsigned int argc = cfg_size(sec, "command");
-	struct value value;
-	char **argv;
-	int rc = 0;
 
 	if (!commands)
 		return out_of_memory(err);
 	config->commands = commands;
 	command = &commands[config->commands_len++];
 	memset(command, 0, sizeof(*command));
-	command->name = strdup(cfg_title(sec));
-	command->argv = (const char *const *)(argv = calloc(argc + 1, sizeof(*argv)));
-	if (!command->name || !argv)
+	command->name = strdup(name);
+	command->argv = calloc(1, sizeof(*command->argv));
+	return command->name && command->argv ? 0 : out_of_memory(err);
+}
+
+static int add_word(struct config_command *command, const char *word, struct deferred_error *err)
+{
+	size_t n = 0;
+	char **argv;
+
+	while (command->argv[n])
+		n++;
+	if (!(argv = realloc((void *)command->argv, (n + 2) * sizeof(*argv))))
 		return out_of_memory(err);
-	for (unsigned int i = 0; i < argc; i++)
-		if (!(argv[i] = strdup(cfg_getnstr(sec, "command", i))))
-			return out_of_memory(err);
-	if (cfg_size(sec, "timeout") > 0) {
-		rc = parse_value(find_setting("timeout"), cfg_getstr(sec, "timeout"), &value, "timeout", err);
-		command->timeout_ms = value.number;
-		free(value.text);
-	}
-	if (rc == 0 && cfg_size(sec, "max_attempts") > 0) {
-		rc = parse_value(find_setting("max_attempts"), cfg_getstr(sec, "max_attempts"), &value, "max_attempts", err);
-		command->max_attempts = (int32_t)value.number;
-		free(value.text);
-	}
-	return rc;
+	command->argv = (const char *const *)argv;
+	argv[n + 1] = NULL;
+	return (argv[n] = strdup(word)) ? 0 : out_of_memory(err);
 }
 
-static int take_sections(struct config *config, cfg_t *cfg, struct deferred_error *err)
+/* Of a setting, or of a member of a function, which shares type and range with the setting of that name. */
+static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text, struct deferred_error *err)
 {
-	int rc = 0;
-
-	for (unsigned int i = 0; rc == 0 && i < cfg_size(cfg, "function"); i++)
-		rc = add_command(config, cfg_getnsec(cfg, "function", i), err);
-	for (unsigned int i = 0; rc == 0 && i < cfg_size(cfg, "settings"); i++) {
-		cfg_t *sec = cfg_getnsec(cfg, "settings", i);
-
-		for (unsigned int k = 0; rc == 0 && k < cfg_num(sec); k++) {
-			cfg_opt_t *opt = cfg_getnopt(sec, k);
-
-			rc = add_pair(config, cfg_title(sec), opt->name, cfg_opt_getstr(opt), err);
-		}
-	}
-	return rc;
-}
-
-/* The lexer of libconfuse keeps its state in globals. A fork waits until nobody is in it: a child would find the lock taken
- * by a thread it does not have, and the lexer halfway through a file. */
-static pthread_mutex_t parser = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t parser_once = PTHREAD_ONCE_INIT;
-
-static void parser_take(void)
-{
-	pthread_mutex_lock(&parser);
-}
-
-static void parser_release(void)
-{
-	pthread_mutex_unlock(&parser);
-}
-
-static void parser_setup(void)
-{
-	pthread_atfork(parser_take, parser_release, parser_release);
-}
-
-static int parse_file(struct config *config, const char *text, struct deferred_error *err)
-{
-	struct loading state = { config, err, 0 };
-	cfg_t *cfg = new_grammar();
+	const struct config_setting *s = find_setting(name);
+	struct value value = { 0 };
+	char place[PLACE_SIZE];
 	int rc;
 
-	if (!cfg)
-		return out_of_memory(err);
-	pthread_once(&parser_once, parser_setup);
-	parser_take();
-	loading = &state;
-	rc = cfg_parse_buf(cfg, text);
-	loading = NULL;
-	parser_release();
-	if (state.rc < 0)
-		rc = state.rc;
-	else if (rc != CFG_SUCCESS)
-		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: syntax error", config->path, cfg->line);
+	if (!s)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: unknown setting \"%.64s\"", config->path, line, name);
+	snprintf(place, sizeof(place), "%.256s:%s: setting \"%s\"", config->path, line, name);
+	if (set)
+		return set_value(config, s, text, place, err);
+	rc = parse_value(s, text, &value, place, err);
+	free(value.text);
+	return rc;
+}
+
+/* Of the function that was added last; checked when it was met. */
+static int take_limit(struct config *config, const char *name, const char *text, struct deferred_error *err)
+{
+	struct config_command *command = &config->commands[config->commands_len - 1];
+	struct value value = { 0 };
+	int rc = parse_value(find_setting(name), text, &value, name, err);
+
+	if (strcmp(name, "timeout") == 0)
+		command->timeout_ms = value.number;
 	else
-		rc = take_sections(config, cfg, err);
-	cfg_free(cfg);
+		command->max_attempts = (int32_t)value.number;
+	free(value.text);
+	return rc;
+}
+
+static int take_record(struct config *config, char kind, const char *const t[3], struct deferred_error *err)
+{
+	switch (kind) {
+	case 's':
+	case 'v':
+		return take_value(config, kind == 's', t[0], t[1], t[2], err);
+	case 'f':
+		return add_command(config, t[0], err);
+	case 'p':
+		return add_pair(config, t[0], t[1], t[2], err);
+	case 'e':
+		error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%s: %s", config->path, t[0], t[1]);
+		if (*t[2])
+			error_hint(err, "%s", t[2]);
+		return DEFERRED_ECONFIG;
+	}
+	if (config->commands_len == 0)
+		return out_of_memory(err);
+	if (kind == 'c')
+		return add_word(&config->commands[config->commands_len - 1], t[0], err);
+	return take_limit(config, kind == 't' ? "timeout" : "max_attempts", t[0], err);
+}
+
+/* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
+static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
+{
+	static const char kinds[] = "svfpectm", texts[] = "33133111";
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at + 2 <= len && answer[at + 1] == '\0') {
+		const char *known = answer[at] ? strchr(kinds, answer[at]) : NULL, *t[3] = { "", "", "" };
+		char kind = answer[at];
+		int n = known ? texts[known - kinds] - '0' : 0;
+
+		if (kind == '.' && at + 2 == len)
+			return 0;
+		at += 2;
+		for (int i = 0; i < n; i++) {
+			const char *end = at < len ? memchr(answer + at, '\0', len - at) : NULL;
+
+			if (!end)
+				return out_of_memory(err);
+			t[i] = answer + at;
+			at = (size_t)(end - answer) + 1;
+		}
+		rc = known ? take_record(config, kind, t, err) : out_of_memory(err);
+	}
+	return rc < 0 ? rc : out_of_memory(err);
+}
+
+static int parse_file(struct config *config, const char *text, size_t len, struct deferred_error *err)
+{
+	size_t answer_len;
+	char *answer = NULL;
+	int rc;
+
+	if (text[strspn(text, " \t\r\n")] == '\0')
+		return 0; /* nothing is set in it: no child for that */
+	rc = config_reader_run(text, len, &answer, &answer_len, err);
+	if (rc == 0)
+		rc = take_answer(config, answer, answer_len, err);
+	if (rc == 0)
+		config_reader_keep(text, len, answer, answer_len);
+	free(answer);
 	return rc;
 }
 
@@ -733,7 +622,7 @@ static int read_file(struct config *config, struct deferred_error *err)
 		text[len] = '\0';
 		rc = clean_text(config, text, len, err);
 		if (rc == 0)
-			rc = parse_file(config, text, err);
+			rc = parse_file(config, text, len, err);
 		if (rc == 0)
 			rc = check_readers(config, fp, err);
 	}

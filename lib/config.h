@@ -4,7 +4,7 @@
  *
  * Precedence: command-line option, environment (DEFERRED_ and the name in capitals, "." as "_"),
  * config file, default. A value is checked against type and range wherever it comes from; the error
- * names the place. The only file to include libconfuse.
+ * names the place. The file is read by a child, see config_reader.h.
  *
  * Names are those of the file; a member of a section is "section.member" ("mail.host").
  */

@@ -64,7 +64,7 @@ struct frame_head {
 struct frame_start {
 	uint32_t owner_uid;
 	uint32_t isolate_job;
-	int64_t cpu_ms, memory_bytes, files; /* limits; 0: none */
+	int64_t cpu_ms, memory_bytes, files, processes; /* limits; 0: none */
 };
 
 struct frame_function {

@@ -193,9 +193,9 @@ void orphan_sweep(const pid_t *known, size_t known_len)
 	}
 }
 
-/* Is it in the environment, or in the arguments, which a runner has it in too? Of what keeps others of its user from looking into
- * it only the latter can be read. file: of the two. */
-static bool has_cookie(const char *pid, const char *file, const char *cookie)
+/* Is it in the environment? That of a runner, and of what it forks, only root can read: it stands in their arguments too, behind
+ * their name. file: of the two; first: what it must begin with. */
+static bool has_cookie(const char *pid, const char *file, const char *first, const char *cookie)
 {
 	char path[64], buf[65536];
 	size_t cookie_len = strlen(cookie) + 1;
@@ -208,6 +208,8 @@ static bool has_cookie(const char *pid, const char *file, const char *cookie)
 		return false;
 	n = read(fd, buf, sizeof(buf));
 	close(fd);
+	if (first && (n < (ssize_t)strlen(first) + 1 || memcmp(buf, first, strlen(first) + 1) != 0))
+		return false;
 	for (ssize_t at = 0; n - at >= (ssize_t)cookie_len;) {
 		char *end = memchr(buf + at, '\0', (size_t)(n - at));
 
@@ -236,7 +238,7 @@ void orphan_sweep_instance(const char *instance)
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (fd < 0)
 			continue;
-		if (has_cookie(e->d_name, "environ", cookie) || has_cookie(e->d_name, "cmdline", cookie))
+		if (has_cookie(e->d_name, "environ", NULL, cookie) || has_cookie(e->d_name, "cmdline", "deferred_runner", cookie))
 			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 		close(fd);
 	}

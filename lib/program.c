@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "program.h"
 
+#include "config_reader.h"
 #include "log.h"
 #include "migrate.h"
 #include "secret_file.h"
@@ -91,9 +92,13 @@ void program_free_line(struct program_line *line)
 
 int program_load_config(const struct program_line *line, struct config **config, struct deferred_error *err)
 {
+	int rc;
+
 	*config = NULL;
-	if (config_load(config, line->config_path, err) < 0)
-		return EX_CONFIG;
+	config_reader_beside_program();
+	rc = config_load(config, line->config_path, err);
+	if (rc < 0)
+		return rc == DEFERRED_ENOMEM || rc == DEFERRED_ESYSTEM ? EX_OSERR : EX_CONFIG;
 	for (size_t i = 0; i < line->program->options_len; i++) {
 		const struct program_option *o = &line->program->options[i];
 		char option[32];

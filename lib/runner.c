@@ -131,6 +131,7 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 		.cpu_ms = config_int(config, "cpu_limit"),
 		.memory_bytes = config_int(config, "memory_limit"),
 		.files = config_int(config, "files_limit"),
+		.processes = config_int(config, "processes_limit"),
 	};
 	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
 	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };

@@ -31,7 +31,8 @@ enum message_status {
 	MESSAGE_BAD_METADATA,  /* deferredfunction or deferredmaxdequeue is none */
 	MESSAGE_TOO_LARGE,     /* the text has more bytes than the queue takes */
 	MESSAGE_FORBIDDEN,     /* this role may not do that: deferred.__deferred_grant */
-	MESSAGE_NOT_GIVEN      /* the account was not given the function: store_account_allow() */
+	MESSAGE_NOT_GIVEN,     /* the account was not given the function: store_account_allow() */
+	MESSAGE_QUOTA          /* the account has as many queues as it may: deferred.__deferred_quota */
 };
 
 #define MESSAGE_NEVER INT64_MAX /* expires_us of a message that does not expire */
@@ -114,7 +115,7 @@ struct message_queue {
 };
 void message_queue_clear(struct message_queue *queue);
 
-/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN, NOT_GIVEN. metadata: JSON object of strings, NULL: {}.
+/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN, NOT_GIVEN, QUOTA. metadata: JSON object of strings, NULL: {}.
  * Source: message_queue_create.sql. */
 int store_message_queue_create(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
 			       struct deferred_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "config_reader.h"
 #include "migrate.h"
 #include "secret_file.h"
 #include "store_admin.h"
@@ -154,6 +155,8 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	case DEFERRED_ECONFIG:
 	case DEFERRED_ESCHEMA:
 		return EX_CONFIG;
+	case DEFERRED_ENOMEM:
+		return EX_OSERR;
 	case DEFERRED_EDB:
 		return exit_code_of_refusal(err->sqlstate);
 	default:
@@ -164,10 +167,15 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 int cli_config(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
+	int rc;
 
 	if (cli->config)
 		return 0;
-	return config_load(&cli->config, cli->config_path, &err) < 0 ? cli_fail(cli, &err) : 0;
+	config_reader_beside_program();
+	if (config_load(&cli->config, cli->config_path, &err) == 0)
+		return 0;
+	rc = cli_fail(cli, &err);
+	return err.code == DEFERRED_ESYSTEM ? EX_OSERR : rc;
 }
 
 const char *cli_conninfo(const struct cli *cli)

@@ -68,12 +68,15 @@ static void print_queues(const struct pg_result *res)
 	const char *headers[10 + RARE] = {
 		"QUEUE", "PAUSED", ">RUNNING", ">RATE", ">MAX LENGTH", ">LEASE", ">TTL", ">TRIES", ">WEIGHT", "FUNCTION"
 	};
+	bool shown[RARE];
 	int cols = 10;
 	struct table t;
 
-	for (size_t r = 0; r < RARE; r++)
-		if (is_set(res, rare[r].col))
+	for (size_t r = 0; r < RARE; r++) {
+		shown[r] = is_set(res, rare[r].col);
+		if (shown[r])
 			headers[cols++] = rare[r].header;
+	}
 	table_begin(&t, headers, cols);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
@@ -89,7 +92,7 @@ static void print_queues(const struct pg_result *res)
 		table_cell(&t, "%g", pg_float(res, i, 11));
 		table_cell(&t, "%s", pg_text(res, i, 12, NULL));
 		for (size_t r = 0; r < RARE; r++) {
-			if (!is_set(res, rare[r].col))
+			if (!shown[r])
 				continue;
 			if (rare[r].span)
 				cell_span(&t, res, i, rare[r].col);

@@ -71,6 +71,8 @@ enum fault exchange_fault_of(enum message_status status)
 		return FAULT_AuthorizationFailure;
 	case MESSAGE_NOT_GIVEN:
 		return FAULT_InsufficientAccountPermissions;
+	case MESSAGE_QUOTA:
+		return FAULT_AccountQuotaExceeded;
 	}
 	return FAULT_InternalError;
 }

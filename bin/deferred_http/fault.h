@@ -45,6 +45,9 @@
 	X(InsufficientAccountPermissions, 403,                                                                             \
 	  "The account being accessed does not have sufficient permissions to execute this operation. It was not given "  \
 	  "the function that the queue is to call: who runs the server gives it by \"deferred account allow ACCOUNT FUNCTION\".") \
+	X(AccountQuotaExceeded, 403,                                                                                       \
+	  "The account has as many queues as it may. Delete some, or have who runs the server allow more by a row in "    \
+	  "deferred.__deferred_quota.")                                                                                   \
 	X(CorsPreflightFailure, 403, "CORS not enabled or no matching rule found for this request.")                      \
 	X(QueueNotFound, 404, "The specified queue does not exist.")                                                      \
 	X(MessageNotFound, 404, "The specified message does not exist.")                                                  \

@@ -111,12 +111,15 @@ static void take_command(const char *payload, size_t len)
 	c->argv[n - 1] = NULL;
 }
 
+/* Who started us may have set a tighter one. */
 static void limit(int resource, int64_t value)
 {
-	struct rlimit rl = { (rlim_t)value, (rlim_t)value };
+	struct rlimit rl;
 
-	if (value > 0)
-		setrlimit((__rlimit_resource_t)resource, &rl);
+	if (value <= 0 || getrlimit((__rlimit_resource_t)resource, &rl) < 0)
+		return;
+	rl.rlim_cur = rl.rlim_max = (rlim_t)value < rl.rlim_max ? (rlim_t)value : rl.rlim_max;
+	setrlimit((__rlimit_resource_t)resource, &rl);
 }
 
 /* A core would hold the params of jobs. Processes of the same user, other functions among them, must not read or write our memory,
@@ -139,6 +142,7 @@ static void take_start(const char *payload, size_t len)
 	memcpy(&state.start, payload, sizeof(state.start));
 	dir = frame_text(payload, len, &at);
 	limit(RLIMIT_NOFILE, state.start.files);
+	limit(RLIMIT_NPROC, state.start.processes);
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
 	limit(RLIMIT_AS, state.start.memory_bytes);
 #endif

@@ -70,6 +70,7 @@ create table deferred.__deferred_queue (
     max_dequeue           integer check (max_dequeue between 1 and 1000),
     acl                   json,
     clearing_to           bigint,
+    created_by            text collate "C",
     simple                boolean not null generated always as
                           (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
 );
@@ -97,12 +98,75 @@ comment on column deferred.__deferred_queue.removed_at is 'when it was removed; 
 comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+comment on column deferred.__deferred_queue.created_by is 'role that added it by deferring to it, or account: and the account of the HTTP front that made it; NULL: an administrator, whom no quota binds';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
 -- Read from its beginning: has any queue limited jobs?
 create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
 
+create index __deferred_queue_created_by on deferred.__deferred_queue (created_by) where created_by is not null;
+
 insert into deferred.__deferred_queue (name) values ('default');
+
+create table deferred.__deferred_quota (
+    creator text collate "C" primary key,
+    queues  integer not null check (queues >= 0)
+);
+comment on table  deferred.__deferred_quota is 'how many queues may be there that somebody added';
+comment on column deferred.__deferred_quota.creator is 'role, or account: and an account of the HTTP front; *: each that has no row';
+comment on column deferred.__deferred_quota.queues is 'queues at a time';
+
+insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
+
+-- Those removed count until the quota is reached: then their rows go. Nothing is lost with them: a claim takes a queue without a row as one
+-- without settings. Near its quota a creator waits for its other transactions that have added some; before, each may add a tenth unseen.
+create function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_count constant text := 'select count(*) from (select from deferred.__deferred_queue q where q.created_by = $1 limit $2) x';
+    v_n bigint;
+begin
+    quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*') order by q.creator = '*' limit 1);
+    execute v_count into v_n using $1, quota;
+    if v_n >= quota / 10 then
+        perform pg_advisory_xact_lock(1145390800, hashtext($1));
+        execute v_count into v_n using $1, quota;
+    end if;
+    if v_n >= quota then
+        with gone as (
+            delete from deferred.__deferred_queue q where q.created_by = $1 and q.removed_at is not null and q.clearing_to is null
+            returning q.limited_jobs)
+        update deferred.__deferred_queue q set limited_jobs = true
+        where q.name = 'default' and not q.limited_jobs and exists (select from gone g where g.limited_jobs);
+        execute v_count into v_n using $1, quota;
+    end if;
+    allowed := v_n < quota;
+end
+$$;
+comment on function deferred.__queue_quota is 'may a role or an account add another queue?';
+
+create function deferred.__queue_add(queue text, creator name) returns void
+language plpgsql
+as $$
+declare
+    v_bound boolean := not pg_has_role(creator, 'deferred_owner', 'member');
+    v record;
+begin
+    if v_bound then
+        select * into v from deferred.__queue_quota(creator::text);
+        if not v.allowed then
+            raise exception using errcode = '53400',
+                message = format('queue %L is not there, and role %I has added %s already, as many as it may', queue, creator, v.quota),
+                hint = 'an administrator adds it: deferred queue set NAME --create; or lets the role add more by a row in deferred.__deferred_quota';
+        end if;
+    end if;
+    insert into deferred.__deferred_queue as q (name, created_by) values (queue, case when v_bound then creator end)
+    on conflict (name) do update set removed_at = null, created_by = excluded.created_by where q.removed_at is not null;
+end
+$$;
+comment on function deferred.__queue_add is 'adds a queue, or one that was removed, for a role whose job is the first in it';
 
 -- ---------------------------------------------------------------- who may defer what
 
@@ -348,7 +412,7 @@ comment on function deferred.__actor() is 'role that acts: the one taken by SET 
 create function deferred.__own_key(owner text, key text) returns text
 language sql immutable
 as $$
-    select length($1) || ':' || $1 || ':' || $2
+    select case when $2 is not null then length($1) || ':' || $1 || ':' || $2 end
 $$;
 comment on function deferred.__own_key(text, text) is 'key of a job, or concurrency key, that only jobs deferred by the same role share; NULL: none';
 
@@ -490,7 +554,7 @@ begin
                     message = format('invalid queue name %L', left(v_queue, 200)),
                     hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
             end if;
-            insert into deferred.__deferred_queue (name) values (v_queue) on conflict do nothing;
+            perform deferred.__queue_add(v_queue, v_actor);
             v_max_bytes := 1048576;
         end if;
         if octet_length($2::text) > v_max_bytes then
@@ -505,10 +569,12 @@ begin
         if v_ttl_ms is not null and v_expires is null then
             v_expires := v_now + v_ttl_ms * interval '1 millisecond';
         end if;
+        if v_removed then
+            perform deferred.__queue_add(v_queue, v_actor);
+        end if;
         -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
-        if v_removed or (v_limited and v_marked is not true) then
-            update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-            where q.name = v_queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+        if v_limited and v_marked is not true then
+            update deferred.__deferred_queue q set limited_jobs = true where q.name = v_queue and not q.limited_jobs;
         end if;
         if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
            and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then
@@ -949,6 +1015,7 @@ begin
         exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
         deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
     on conflict on constraint __deferred_hot_pkey do nothing;
+    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
     update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
     from deferred.__deferred_hot x
     where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));

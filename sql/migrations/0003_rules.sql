@@ -429,9 +429,10 @@ begin
         raise exception using errcode = '42501', message = format('the owner of rule %L, or who runs it, may not defer %L to queue %L', r.name, r.fn, r.queue),
             hint = 'an administrator grants it by a row in deferred.__deferred_grant';
     end if;
-    insert into deferred.__deferred_queue (name) values (r.queue) on conflict do nothing;
-    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or v_limited, removed_at = null
-    where q.name = r.queue and (q.removed_at is not null or (v_limited and not q.limited_jobs));
+    if not exists (select from deferred.__deferred_queue q where q.name = r.queue and q.removed_at is null) then
+        perform deferred.__queue_add(r.queue, v_owner);
+    end if;
+    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = r.queue and not q.limited_jobs;
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
     from deferred.__deferred_queue q where q.name = r.queue;
     v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');

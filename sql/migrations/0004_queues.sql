@@ -420,7 +420,7 @@ begin
                 hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
-        update deferred.__deferred_queue q set removed_at = null where q.name = $1 and q.removed_at is not null;
+        update deferred.__deferred_queue q set removed_at = null, created_by = null where q.name = $1 and q.removed_at is not null;
     end if;
     select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
     if not found then

@@ -192,8 +192,10 @@ as $$
 declare
     v_now timestamptz := clock_timestamp();
 begin
-    insert into deferred.__deferred_queue (name)
-    select distinct h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1) order by 1
+    -- They count for who made the queue, and are added beyond the quota too: one for each at most.
+    insert into deferred.__deferred_queue (name, created_by)
+    select distinct h.queue || '-poison', q.created_by
+    from deferred.__deferred_hot h left join deferred.__deferred_queue q on q.name = h.queue where h.id = any ($1) order by 1
     on conflict do nothing;
     update deferred.__deferred_queue q set removed_at = null
     where q.removed_at is not null and q.name in (select h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1));
@@ -701,12 +703,18 @@ declare
     m record;
     q deferred.__deferred_queue;
     v_last bigint;
+    v_creator text := 'account:' || split_part($1, '.', 1);
 begin
     select * into m from deferred.__message_metadata_read($1, $2);
     if not m.ok then return 8; end if;
     if not deferred.__message_may($1, m.fn) then return 10; end if;
     if m.fn is not null and not deferred.__account_may($1, m.fn) then return 11; end if;
-    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata) values ($1, m.fn, m.max_dequeue, m.own) on conflict do nothing;
+    if not exists (select from deferred.__deferred_queue x where x.name = $1 and x.removed_at is null)
+       and not (select c.allowed from deferred.__queue_quota(v_creator) c) then
+        return 12;
+    end if;
+    insert into deferred.__deferred_queue (name, fn, max_dequeue, metadata, created_by)
+    values ($1, m.fn, m.max_dequeue, m.own, v_creator) on conflict do nothing;
     if found then return 0; end if;
     select * into q from deferred.__deferred_queue x where x.name = $1 for update;
     if q.removed_at is null then
@@ -722,7 +730,8 @@ begin
         return 7;
     end if;
     update deferred.__deferred_queue x
-    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), fn = m.fn, max_dequeue = m.max_dequeue, metadata = m.own
+    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), created_by = v_creator, fn = m.fn, max_dequeue = m.max_dequeue,
+        metadata = m.own
     where x.name = $1;
     return 0;
 end

@@ -14,10 +14,13 @@ select q.name, q.paused, r.running, q.max_running, q.rate, q.burst, q.max_length
            'params_max_bytes', q.params_max_bytes, 'created_at', q.created_at)::text,
        q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue, nullif(q.params_max_bytes, 1048576), q.metadata::text
 from deferred.__deferred_queue q
-left join lateral (
-    select count(h.id) as running
-    from deferred.__deferred_limit l cross join lateral unnest(l.running) i
-    join deferred.__deferred_hot h on h.id = i and h.started_at is not null and h.visible_at > clock_timestamp()
-    where l.kind = 'queue' and l.queue = q.name and l.name = '') r on coalesce(q.max_running, q.rate) is not null
+-- Asked only where there is a limit, however many queues have none.
+cross join lateral (
+    select case when coalesce(q.max_running, q.rate) is not null then (
+        select count(h.id)
+        from deferred.__deferred_limit l cross join lateral unnest(l.running) i
+        join deferred.__deferred_hot h on h.id = i and h.started_at is not null and h.visible_at > clock_timestamp()
+        where l.kind = 'queue' and l.queue = q.name and l.name = '') end as running
+    offset 0) r
 where ($1::text is null or q.name = $1) and q.removed_at is null
 order by q.name

@@ -43,6 +43,24 @@ def pidfile_text(db):
         return f.read()
 
 
+if ROOT:  # for a user that has no other processes
+    @pytest.mark.parametrize("isolate", ["child", "job"])
+    def test_a_function_that_forks_without_end_meets_its_limit(db, isolate):
+        """The kernel counts by user, so this is one that nothing else here runs as."""
+        db.plugins("unruly")
+        os.chmod(db.dir, 0o711)
+        db.config("processes_limit = 12\n")
+        job = db.defer("fork_many", max_attempts=1)
+        done = db.run(["check_deferred", "--cnt", "0", "--user", "games", f"--isolate={isolate}"])
+        assert done.returncode == 0, done.stderr
+        (outcome, forked), = db.sql("select outcome, result::int from deferred.__deferred_log where job_id = %s", job)
+        assert outcome == "ok" and 0 < forked < 12
+        after = db.defer("noop")
+        db.run(["check_deferred", "--cnt", "0", "--user", "games", f"--isolate={isolate}"])
+        assert db.log(after) == [(1, "ok")]
+        ledger(db)
+
+
 if ROOT:  # others cannot trace what is kept from being looked into
     def test_a_child_that_gets_sigterm_before_it_is_a_runner_leaves_the_pidfile_alone(db):
         run = service(db)

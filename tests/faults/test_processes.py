@@ -11,6 +11,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -145,6 +146,31 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
     restarted.signal(signal.SIGTERM)
     restarted.wait(20)
     ledger(db)
+
+
+if ROOT:
+    def test_p5_of_four_instances_three_keep_their_leases_while_one_is_restarted_in_a_loop(recorded):
+        """Two of them see no process but their own, and each other's numbers are the same."""
+        db, program = recorded.db, os.path.join(BUILD, "bin", "check_deferred")
+        apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", program]
+        others = [db.spawn([*how, "--queue", "others", "--cnt", "1", "--pidfile", f"{db.dir}/other{i}"])
+                  for i, how in enumerate(([program], apart, apart)) if recorded.defer(1, ms=4000, queue="others")]
+        wait_for(lambda: len(recorded.starts()) == 3)
+        leases = "select id, receipt, attempt, worker from deferred.__deferred_hot where queue = 'others' order by id"
+        before = db.sql(leases)
+        long_one, = recorded.defer(1, ms=60000)
+        for n in range(10):
+            restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "0s"])
+            wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
+            if n % 3 == 2:
+                restarted.kill()
+            assert set(db.sql(leases)) <= set(before), "no lease of another instance is touched"
+        assert [o.wait(30) for o in others] == [0, 0, 0]
+        assert [db.log(r[0]) for r in before] == [[(1, "ok")]] * 3
+        restarted.signal(signal.SIGTERM)
+        restarted.wait(20)
+        assert db.run(["deferred", "cancel", long_one]).returncode == 0
+        ledger(db)
 
 
 @pytest.mark.parametrize("text", [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
@@ -412,12 +438,22 @@ if ROOT:
                 found += entry.isdigit() and os.stat("/proc/" + entry).st_uid == uid and pg.running(int(entry))
         return found
 
+    @pytest.fixture
+    def idle_user():
+        """One who has no processes, and is lent to one test at a time on this machine."""
+        for user in pwd.getpwall():
+            with contextlib.closing(socket.socket(socket.AF_UNIX)) as lent, contextlib.suppress(OSError):
+                lent.bind(f"\0deferred-test-user-{user.pw_uid}")
+                if 0 < user.pw_uid < 100 and not processes_of(user.pw_uid):
+                    yield user
+                    return
+        raise AssertionError("every user of the system has processes")
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     @pytest.mark.parametrize("params", ["{}", '{"setsid": true}'], ids=["group", "sessions"])
-    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, params, isolate):
+    def test_p17_a_fork_bomb_is_bounded_and_ends_with_its_time(db, idle_user, params, isolate):
         """The limit binds the user of the functions, not root, who started this."""
-        limit = 40
-        user = next(u for u in pwd.getpwall() if 0 < u.pw_uid < 100 and not processes_of(u.pw_uid))
+        limit, user = 40, idle_user
         db.plugins("unruly")
         os.chmod(db.dir, 0o711)
         db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
@@ -744,13 +780,14 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
     """Nor of its runner. The environment lies there too, and the kernel guards both in the same way."""
     script = os.path.join(db.dir, "look")
     with open(script, "w") as f:
-        f.write('self=$$; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat); cat /proc/$(eval echo \\$$1)/environ\n')
-    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("self", "runner", "parent")))
-    jobs = {who: db.defer(who, max_attempts=1) for who in ("self", "runner", "parent")}
+        f.write('sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
+                'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n')
+    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("another", "runner", "parent")))
+    jobs = {who: db.defer(who, max_attempts=1) for who in ("another", "runner", "parent")}
     run = db.spawn([*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"})
     assert run.wait(30) == 0, run.output()
     said = {who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job) for who, job in jobs.items()}
-    assert "DEFERRED_INSTANCE=" in said["self"], said  # what is tried can be done
+    assert "DEFERRED_INSTANCE=" in said["another"], said  # what is tried can be done
     assert all("Permission denied" in said[who] and "s3cret" not in said[who] for who in ("runner", "parent")), said
     ledger(db)
 

@@ -36,6 +36,7 @@ def root():
 def base_env():
     """What every program under test gets: little, and nothing of the user's own settings."""
     return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": root(), "TMPDIR": root(), "LANG": "C.UTF-8", "DEFERRED_TEST_ROOT": root(),
+            "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),  # for applications: programs find it beside them
             "DEFERRED_ALLOW_ROOT": "1",  # tests run as root, and what they defer is their own
             **(sanitizer_env(False) if SAN else {})}
 

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -473,6 +474,17 @@ static int tear_down(void **state)
 	return rmdir(dir);
 }
 
+/* Where deferred_config was built. */
+static void name_folder(void)
+{
+	const char *build = getenv("DEFERRED_BUILD");
+	char name[PATH_MAX], path[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s/bin", build ? build : "build");
+	if (realpath(name, path))
+		setenv("DEFERRED_LIBEXEC_DIR", path, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -493,6 +505,7 @@ int main(void)
 		cmocka_unit_test(the_sample_is_a_valid_file_with_and_without_its_comment_marks),
 	};
 
+	name_folder();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
 }

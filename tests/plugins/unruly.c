@@ -449,6 +449,23 @@ static int until_stopped(const struct deferred_call *call)
 	return DEFERRED_FAILED;
 }
 
+/* As many as it may of processes that do not end; the result is how many those were. */
+static int fork_many(const struct deferred_call *call)
+{
+	char said[32];
+	int n = 0;
+	pid_t pid;
+
+	while (n < 200 && (pid = fork()) >= 0) {
+		if (pid == 0)
+			for (;;)
+				pause_ms(1000);
+		n++;
+	}
+	call->host->result(call, said, (size_t)snprintf(said, sizeof(said), "%d", n));
+	return DEFERRED_OK;
+}
+
 /* What a program that a function starts has open, as the result. */
 static int list_fds(const struct deferred_call *call)
 {
@@ -495,6 +512,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "defer_raw", .run = defer_raw },
 	{ .name = "defer_self", .run = defer_self },
 	{ .name = "record", .run = record },
+	{ .name = "fork_many", .run = fork_many },
 	{ .name = "list_fds", .run = list_fds },
 	{ .name = "until_stopped", .run = until_stopped },
 };

@@ -1,11 +1,12 @@
 """What a claim and a run cost does not depend on queues without jobs. Counted in pages read, not in time."""
 
 import os
+import subprocess
 
 import pytest
 
 import pg
-from harness import ledger, wait_for
+from harness import command, ledger, wait_for
 
 QUERIES = os.path.join(pg.TOP, "sql", "queries")
 FEW, MANY = 10, 5000
@@ -125,3 +126,17 @@ def test_queues_with_a_job_each_are_all_served(db):
     assert db.run(["check_deferred", "--cnt", "0", "--batch", "50"]).returncode == 0
     assert db.hot() == 0
     ledger(db)
+
+
+@pytest.mark.parametrize("args", [["status"], ["queue", "ls"], ["queue", "ls", "--json"]], ids=" ".join)
+def test_what_people_ask_for_grows_no_faster_than_the_queues(db, args):
+    """Ten times as many cost ten times as much, not a hundred times: processor time of the program."""
+    used = []
+    for n in (2000, 20000):
+        add_queues(db, n)
+        program = subprocess.Popen(command(["deferred", *args]), env=db.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = status
+        assert status == 0
+        used.append(usage.ru_utime + usage.ru_stime)
+    assert used[1] < 40 * max(used[0], 0.01), used

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deferred_config - read a config file from standard input and say what is in it: the child of lib/config_reader.c, whose header has
+ * the form of the answer. Memory may end here, with the process, at any moment: only an answer with a last record counts.
+ *
+ * libconfuse sees text only: it knows grammar and lines, the table knows types.
+ */
+#include "config.h"
+#include "config_reader.h"
+
+#include <assert.h>
+#include <confuse.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#define FILE_MAX_BYTES (1024 * 1024)
+#define SETTINGS_MAX 128
+#define SECTIONS_MAX 8
+
+/* ---- the answer ------------------------------------------------------------------------------- */
+
+static void put(const char *text)
+{
+	fwrite(text, 1, strlen(text) + 1, stdout);
+}
+
+static void put_record(const char *kind, const char *a, const char *b, const char *c)
+{
+	const char *texts[] = { kind, a, b, c };
+
+	for (size_t i = 0; i < 4 && texts[i]; i++)
+		put(texts[i]);
+}
+
+static const char *line_of(const cfg_t *cfg)
+{
+	static char line[16];
+
+	snprintf(line, sizeof(line), "%d", cfg->line);
+	return line;
+}
+
+/* Only the first is said. Returns -1. */
+static bool failed;
+
+static int fail(const cfg_t *cfg, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail(const cfg_t *cfg, const char *hint, const char *fmt, ...)
+{
+	char text[384];
+	va_list ap;
+
+	if (failed)
+		return -1;
+	failed = true;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	put_record("e", line_of(cfg), text, hint);
+	return -1;
+}
+
+/* ---- what libconfuse calls -------------------------------------------------------------------- */
+
+static bool is_root(const cfg_t *cfg)
+{
+	return strcmp(cfg->name, "root") == 0;
+}
+
+static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
+{
+	static const char list[] = "deferred.conf(5) lists the settings";
+	char text[384];
+
+	if (strncmp(fmt, "no such option", 14) == 0) {
+		const char *name = va_arg(ap, const char *);
+
+		/* Said of every name of a free-form section, which is then taken all the same. */
+		if (cfg->flags & CFGF_KEYSTRVAL)
+			return;
+		if (cfg->title)
+			fail(cfg, list, "unknown setting \"%.64s\" in %s \"%.64s\"", name, cfg->name, cfg->title);
+		else
+			fail(cfg, list, "unknown setting \"%s%s%.64s\"", is_root(cfg) ? "" : cfg->name, is_root(cfg) ? "" : ".", name);
+	} else if (strncmp(fmt, "found duplicate title", 21) == 0) {
+		fail(cfg, "", "section \"%.64s\" appears twice", va_arg(ap, const char *));
+	} else {
+		vsnprintf(text, sizeof(text), fmt, ap);
+		fail(cfg, "", "%s", text);
+	}
+}
+
+static int on_value(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *text = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+	char name[64];
+
+	if (is_root(cfg) || cfg->title)
+		snprintf(name, sizeof(name), "%s", opt->name);
+	else
+		snprintf(name, sizeof(name), "%s.%s", cfg->name, opt->name);
+	put_record(cfg->title ? "v" : "s", line_of(cfg), name, text ? text : "");
+	return 0;
+}
+
+static bool is_function_name(const char *name)
+{
+	return (isalpha((unsigned char)name[0]) || name[0] == '_') && strlen(name) <= 127 &&
+	       name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
+}
+
+static int on_function(cfg_t *cfg, cfg_opt_t *opt)
+{
+	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+	const char *name = cfg_title(sec);
+
+	if (!is_function_name(name))
+		return fail(cfg, "", "function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
+				     "letter or \"_\"", name);
+	if (cfg_size(sec, "command") == 0)
+		return fail(cfg, "", "function \"%s\" has no command", name);
+	if (cfg_getnstr(sec, "command", 0)[0] != '/')
+		return fail(cfg, "", "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
+	return 0;
+}
+
+/* Members of a section stand together in the table; here they become a list of their own, ended by END. */
+static cfg_t *new_grammar(void)
+{
+	static const cfg_opt_t end = CFG_END();
+	cfg_opt_t function[] = {
+		CFG_STR_LIST("command", NULL, CFGF_NODEFAULT), CFG_STR("timeout", NULL, CFGF_NODEFAULT),
+		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
+	};
+	cfg_opt_t free_form[] = { CFG_END() };
+	cfg_opt_t titled[] = {
+		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL), CFG_END()
+	};
+	cfg_opt_t top[SETTINGS_MAX + 3], members[SETTINGS_MAX * 2];
+	size_t tops = 0, n = 0, sections = 0;
+	char names[SECTIONS_MAX][32];
+	cfg_t *cfg;
+
+	function[1].validcb = function[2].validcb = on_value;
+	titled[0].validcb = on_function;
+	for (const struct config_setting *s = config_settings; s->name; s++) {
+		const char *dot = strchr(s->name, '.');
+		size_t len = dot ? (size_t)(dot - s->name) : 0;
+		cfg_opt_t opt = CFG_STR(dot ? dot + 1 : s->name, NULL, CFGF_NODEFAULT);
+
+		assert(s - config_settings < SETTINGS_MAX && sections < SECTIONS_MAX && len < sizeof(names[0]));
+		opt.validcb = on_value;
+		if (!dot) {
+			top[tops++] = opt;
+			continue;
+		}
+		if (s == config_settings || strncmp(s[-1].name, s->name, len + 1) != 0) {
+			cfg_opt_t sec = CFG_SEC(names[sections], members + n, CFGF_NONE);
+
+			snprintf(names[sections++], sizeof(names[0]), "%.*s", (int)len, s->name);
+			top[tops++] = sec;
+		}
+		members[n++] = opt;
+		if (!s[1].name || strncmp(s[1].name, s->name, len + 1) != 0)
+			members[n++] = end;
+	}
+	memcpy(top + tops, titled, sizeof(titled));
+	cfg = cfg_init(top, CFGF_NONE); /* copies it all */
+	if (cfg)
+		cfg_set_error_function(cfg, on_syntax_error);
+	return cfg;
+}
+
+/* ---- the sections that are lists, once all of it was read ------------------------------------- */
+
+static void put_functions(cfg_t *cfg)
+{
+	for (unsigned int i = 0; i < cfg_size(cfg, "function"); i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "function", i);
+
+		put_record("f", cfg_title(sec), NULL, NULL);
+		for (unsigned int k = 0; k < cfg_size(sec, "command"); k++)
+			put_record("c", cfg_getnstr(sec, "command", k), NULL, NULL);
+		if (cfg_size(sec, "timeout") > 0)
+			put_record("t", cfg_getstr(sec, "timeout"), NULL, NULL);
+		if (cfg_size(sec, "max_attempts") > 0)
+			put_record("m", cfg_getstr(sec, "max_attempts"), NULL, NULL);
+	}
+}
+
+static void put_pairs(cfg_t *cfg)
+{
+	for (unsigned int i = 0; i < cfg_size(cfg, "settings"); i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "settings", i);
+
+		for (unsigned int k = 0; k < cfg_num(sec); k++) {
+			cfg_opt_t *opt = cfg_getnopt(sec, k);
+			const char *value = cfg_opt_getstr(opt);
+
+			put_record("p", cfg_title(sec), opt->name, value ? value : "");
+		}
+	}
+}
+
+int main(void)
+{
+	static char text[FILE_MAX_BYTES + 1];
+	cfg_t *cfg = new_grammar();
+
+	if (!cfg)
+		return EX_OSERR;
+	text[fread(text, 1, FILE_MAX_BYTES, stdin)] = '\0';
+	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS) {
+		fail(cfg, "", "syntax error");
+	} else {
+		put_functions(cfg);
+		put_pairs(cfg);
+		put(".");
+	}
+	return fflush(stdout) == 0 ? 0 : EX_IOERR;
+}
