@@ -174,6 +174,25 @@ def test_migrate_refuses_a_newer_database(db):
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
 
 
+def test_the_jobs_of_an_unreleased_schema_are_taken_along_as_the_manual_says(db, run):
+    db.defer("noop", '{"a":\n [null]}', label="one", key="k", priority=3, delay="1h", max_attempts=5, timeout="10s", queue="q")
+    db.defer("noop", '"two"', expires="1h", concurrency_key="c")
+    db.sql("select deferred.defer(null, '\"text\"', '{\"queue\": \"m\"}')")
+    columns = """queue, fn, params::text, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, concurrency_key"""
+    before = db.sql(f"select {columns} from deferred.__deferred order by id")
+    db.sql("update deferred.__deferred_migration set name = 'initial'")
+    fails(db.run(["deferred", "migrate"]), CONFIG, "never released", "UNRELEASED SCHEMAS")
+    with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1")) as f:
+        page = f.read().split(".Sh UNRELEASED SCHEMAS")[1].split(".Sh ")[0]
+    commands = re.search(r"\.Bd -literal -offset indent\n(.*?)\.Ed", page, re.S)[1].replace("\\e", "\\")
+    env = {"PG" + {"dbname": "database"}.get(k, k).upper(): v for k, v in (pair.split("=") for pair in db.conninfo.split())}
+    done = run(["bash", "-ec", re.sub(r"(?m)^[$>] ", "", commands)], cwd=db.dir,
+               env={**env, "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    after = db.sql(f"select {columns} from deferred.__deferred order by id")
+    assert [(q, f, json.loads(p), *rest) for q, f, p, *rest in after] == [(q, f, json.loads(p), *rest) for q, f, p, *rest in before]
+
+
 # ---- add
 
 def test_add_prints_the_id_and_nothing_else(db):
