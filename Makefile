@@ -87,7 +87,7 @@ COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
 # The runner holds no database connection and so is made of the files that need no libpq.
-RUNNER_LIB := error log visible job params plugin frame beneath
+RUNNER_LIB := error log visible utf8 job params plugin frame beneath
 # What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
 CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
 CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
@@ -235,7 +235,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 FUZZ_PARTS := arena auth cors crypto fault json queue_metadata refusal reply request route sas service_xml sign text wire xml_in xml_out
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/obj/lib/visible.o $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/obj/lib/visible.o $(B)/obj/lib/utf8.o $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
 
@@ -318,7 +318,7 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c lib/visible.c $(wildcard bin/deferred_http/*.h)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c lib/visible.c lib/utf8.c $(wildcard bin/deferred_http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "attempt.h"
 
-#include "params.h"
+#include "utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static char *clean_text(const char *text, size_t len, size_t *out_len)
 	if (!copy)
 		return NULL;
 	memcpy(copy, text, len);
-	while ((at += params_utf8_prefix(copy + at, len - at)) < len)
+	while ((at += utf8_prefix(copy + at, len - at)) < len)
 		copy[at] = '?';
 	copy[len] = '\0';
 	*out_len = len;

@@ -18,13 +18,14 @@
 #ifndef BOARD_H
 #define BOARD_H
 
+#include "progress.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define BOARD_SLOTS 256
-#define BOARD_PROGRESS_MAX 200
 
 enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 
@@ -48,7 +49,7 @@ struct board_progress {
 	int64_t done, total;     /* below 0: not told */
 	uint64_t reported_ns;    /* clock_ns() */
 	uint32_t text_len;
-	char text[BOARD_PROGRESS_MAX];
+	char text[PROGRESS_TEXT_MAX];
 };
 
 struct board {
@@ -76,7 +77,7 @@ static inline void board_report(struct board_progress *p, uint32_t slot, int64_t
 	p->done = done;
 	p->total = total;
 	p->reported_ns = now;
-	p->text_len = (uint32_t)(len < BOARD_PROGRESS_MAX ? len : BOARD_PROGRESS_MAX);
+	p->text_len = (uint32_t)(len < PROGRESS_TEXT_MAX ? len : PROGRESS_TEXT_MAX);
 	if (p->text_len > 0)
 		memcpy(p->text, text, p->text_len);
 	/* Never 0, which stands for none. */
@@ -93,8 +94,8 @@ static inline bool board_read_progress(const struct board_progress *p, struct bo
 	memcpy(copy, p, sizeof(*copy));
 	atomic_thread_fence(memory_order_acquire);
 	copy->seq = seq;
-	if (copy->text_len > BOARD_PROGRESS_MAX)
-		copy->text_len = BOARD_PROGRESS_MAX;
+	if (copy->text_len > PROGRESS_TEXT_MAX)
+		copy->text_len = PROGRESS_TEXT_MAX;
 	return atomic_load_explicit(&p->seq, memory_order_relaxed) == seq;
 }
 

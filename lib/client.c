@@ -14,6 +14,7 @@
 #include "params.h"
 #include "pg.h"
 #include "store_client.h"
+#include "utf8.h"
 
 #include <limits.h>
 #include <math.h>
@@ -95,7 +96,7 @@ static int text_check(const char *name, const char *s, size_t max_chars, struct 
 {
 	if (!s)
 		return 0;
-	if (params_utf8_prefix(s, strlen(s)) != strlen(s))
+	if (utf8_prefix(s, strlen(s)) != strlen(s))
 		return error_set(err, DEFERRED_EINVAL, "opts", "option %s is no valid UTF-8", name);
 	if (max_chars && utf8_chars(s) > max_chars)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option %s has %zu characters, more than %zu", name, utf8_chars(s), max_chars);
@@ -587,7 +588,7 @@ int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, cons
 	if (rc == 0 && result && strlen(result) > JOB_TEXT_MAX)
 		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld has %zu bytes, at most %d are kept", (long long)id,
 			       strlen(result), JOB_TEXT_MAX);
-	if (rc == 0 && result && params_utf8_prefix(result, strlen(result)) != strlen(result))
+	if (rc == 0 && result && utf8_prefix(result, strlen(result)) != strlen(result))
 		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld is not valid UTF-8", (long long)id);
 	return rc < 0 ? rc : on_connection(conn, finish_own, &own, err);
 }

@@ -8,6 +8,7 @@
 #include "config.h"
 #include "params.h"
 #include "plugin.h"
+#include "utf8.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -164,7 +165,7 @@ static void keep(char *to, size_t size, const char *text, size_t len)
 	if (len >= size)
 		len = size - 1;
 	memcpy(to, text, len);
-	to[params_utf8_prefix(to, len)] = '\0';
+	to[utf8_prefix(to, len)] = '\0';
 }
 
 static void on_result(const struct deferred_call *call, const char *text, size_t len)
@@ -409,7 +410,7 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 		size_t len = strnlen(mail->subject, LABEL_MAX);
 
 		memcpy(label, mail->subject, len);
-		label[params_utf8_prefix(label, len)] = '\0';
+		label[utf8_prefix(label, len)] = '\0';
 		all.label = label;
 	}
 	rc = put_mail(&text, mail, err);

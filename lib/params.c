@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "params.h"
 
+#include "utf8.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,7 +49,7 @@ static void quote_end(char buf[64], const char *text, size_t at)
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)buf[i] < 0x20)
 			buf[i] = ' ';
-	for (size_t i = 0; (i += params_utf8_prefix(buf + i, n - i)) < n; i++)
+	for (size_t i = 0; (i += utf8_prefix(buf + i, n - i)) < n; i++)
 		buf[i] = '?';
 }
 
@@ -117,49 +119,6 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 	return 0;
 }
 
-/* Bytes of the UTF-8 character at p (RFC 3629: no surrogates, nothing overlong), 0 if there is none. */
-static size_t utf8_char(const unsigned char *p, size_t len)
-{
-	unsigned char lo = 0x80, hi = 0xbf;
-	size_t n;
-
-	if (p[0] == 0)
-		return 0;
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] >= 0xc2 && p[0] <= 0xdf)
-		n = 2;
-	else if (p[0] >= 0xe0 && p[0] <= 0xef)
-		n = 3;
-	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (p[0] == 0xe0)
-		lo = 0xa0;
-	else if (p[0] == 0xed)
-		hi = 0x9f;
-	else if (p[0] == 0xf0)
-		lo = 0x90;
-	else if (p[0] == 0xf4)
-		hi = 0x8f;
-	if (len < n || p[1] < lo || p[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if (p[i] < 0x80 || p[i] > 0xbf)
-			return 0;
-	return n;
-}
-
-size_t params_utf8_prefix(const char *text, size_t len)
-{
-	size_t i = 0, n;
-
-	while (i < len && (n = utf8_char((const unsigned char *)text + i, len - i)) > 0)
-		i += n;
-	return i;
-}
-
 static void put(struct params_text *t, const char *p, size_t len)
 {
 	if (t->len + len + 1 > t->cap) {
@@ -218,7 +177,7 @@ void params_close(struct params_text *t, char bracket)
 
 void params_string(struct params_text *t, const char *key, const char *value)
 {
-	if (params_utf8_prefix(value, strlen(value)) != strlen(value) && !t->invalid[0])
+	if (utf8_prefix(value, strlen(value)) != strlen(value) && !t->invalid[0])
 		snprintf(t->invalid, sizeof(t->invalid), "%s", key ? key : "element");
 	put_key(t, key);
 	put_quoted(t, value);

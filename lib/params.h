@@ -19,9 +19,6 @@
  * overflow a double pass: the server stores them as they stand. Returns 0 or DEFERRED_EINVAL. */
 int params_check(const char *text, size_t len, struct deferred_error *err);
 
-/* Length of the longest valid UTF-8 prefix without NUL. */
-size_t params_utf8_prefix(const char *text, size_t len);
-
 /*
  * Writes a JSON text, member by member. key: NULL for an element of an array. What goes wrong on the
  * way is remembered, and told by params_take().

@@ -882,9 +882,9 @@ void pool_end_gone(struct pool *pool, uint64_t now)
 	}
 }
 
-void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct runner_progress *progress), void *data)
+void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct job_progress *progress), void *data)
 {
-	struct runner_progress progress;
+	struct job_progress progress;
 
 	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner && runner_progress(pool->member[i].runner, &progress))

@@ -122,7 +122,7 @@ void pool_end_gone(struct pool *pool, uint64_t now);
 void pool_each_running(const struct pool *pool, void (*f)(void *data, const struct job *job), void *data);
 
 /* For each job that is being run and whose function has said how far it is. */
-void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct runner_progress *progress), void *data);
+void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct job_progress *progress), void *data);
 
 /* Have a file removed by a runner, under its user. False: there is none to do it. */
 bool pool_remove_file(struct pool *pool, const char *path);

@@ -1033,7 +1033,7 @@ void runner_ask_cancelled(struct runner *r)
 	ring(r);
 }
 
-bool runner_progress(const struct runner *r, struct runner_progress *progress)
+bool runner_progress(const struct runner *r, struct job_progress *progress)
 {
 	struct board_progress copy;
 	char *text = NULL;

@@ -20,6 +20,7 @@
 #include "board.h"
 #include "config.h"
 #include "error.h"
+#include "progress.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -110,15 +111,8 @@ void runner_ask_stop(struct runner *runner);
 /* The current job was cancelled: the function is asked to end, a command gets SIGTERM. */
 void runner_ask_cancelled(struct runner *runner);
 
-/* What the function that runs last said of its progress; text points into the caller's `text`, fit for a text column. */
-struct runner_progress {
-	struct job *job;
-	uint32_t number;          /* of the report, never 0; another one for each */
-	int64_t done, total;      /* below 0: not told */
-	uint64_t reported_ns;     /* within the life of the claim */
-	char text[BOARD_PROGRESS_MAX + 1];
-};
-bool runner_progress(const struct runner *runner, struct runner_progress *progress); /* false: nothing */
+/* What the function that runs said last of its progress. */
+bool runner_progress(const struct runner *runner, struct job_progress *progress); /* false: nothing */
 
 /* Signal its whole process group. why: what the attempt that runs now is to be recorded as. */
 void runner_kill(struct runner *runner, int sig, enum job_outcome why, const char *text);

@@ -2,7 +2,7 @@
 #include "store_client.h"
 
 #include "columns.h"
-#include "params.h"
+#include "utf8.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -609,7 +609,7 @@ static void copy_text(char *to, size_t size, const char *from)
 	size_t len = strlen(from);
 
 	if (len >= size)
-		len = params_utf8_prefix(from, size - 1);
+		len = utf8_prefix(from, size - 1);
 	memcpy(to, from, len);
 	to[len] = '\0';
 }

@@ -241,7 +241,7 @@ int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attem
 	return rc;
 }
 
-int store_cycle_progress(struct store_cycle *cycle, const struct runner_progress *p, size_t n, struct deferred_error *err)
+int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *p, size_t n, struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;

@@ -14,7 +14,7 @@
 #include "error.h"
 #include "job.h"
 #include "pg.h"
-#include "runner.h"
+#include "progress.h"
 #include "store_ids.h"
 #include "store_worker.h"
 
@@ -111,7 +111,7 @@ const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, con
 /* What does the log say of attempts whose recording was refused? */
 int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
 /* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
-int store_cycle_progress(struct store_cycle *cycle, const struct runner_progress *progress, size_t n, struct deferred_error *err);
+int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n, struct deferred_error *err);
 int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
 /* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
 int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);

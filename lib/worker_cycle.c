@@ -112,11 +112,11 @@ static int add_records(struct worker *w, bool final, struct deferred_error *err)
 /* ---- progress ------------------------------------------------------------------------------------ */
 
 struct collect_progress {
-	struct runner_progress *p;
+	struct job_progress *p;
 	size_t n, max;
 };
 
-static void add_progress(void *data, const struct runner_progress *p)
+static void add_progress(void *data, const struct job_progress *p)
 {
 	struct collect_progress *c = data;
 
@@ -124,7 +124,7 @@ static void add_progress(void *data, const struct runner_progress *p)
 		c->p[c->n++] = *p;
 }
 
-static void count_progress(void *data, const struct runner_progress *p)
+static void count_progress(void *data, const struct job_progress *p)
 {
 	*(size_t *)data += !p->job->gone && p->number != p->job->progress;
 }
