@@ -2,20 +2,20 @@
 /*
  * check_deferred - what cron starts: take the pidfile, ask whether there is work, and if so do it.
  *
- * The way through the code: main -> worker_run (lib/worker.c) -> store_cycle_claim (lib/store_worker.c,
- * sql/queries/job_claim.sql) -> pool_dispatch (lib/pool.c) -> runner_send (lib/runner.c) -> call_run
+ * The way through the code: main -> worker_run (lib/engine/worker.c) -> store_cycle_claim (lib/store/worker.c,
+ * sql/queries/job_claim.sql) -> pool_dispatch (lib/run/pool.c) -> runner_send (lib/run/runner.c) -> call_run
  * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/job_finish.sql).
  */
-#include "config.h"
-#include "log.h"
-#include "notify.h"
-#include "orphan.h"
-#include "pg.h"
+#include "port/config.h"
+#include "base/log.h"
+#include "program/notify.h"
+#include "run/orphan.h"
+#include "port/pg.h"
 #include "pidfile.h"
-#include "plugin.h"
-#include "program.h"
-#include "runner_user.h"
-#include "worker.h"
+#include "port/plugin.h"
+#include "program/program.h"
+#include "run/user.h"
+#include "engine/worker.h"
 
 #include <errno.h>
 #include <limits.h>

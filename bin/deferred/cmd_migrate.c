@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "migrate.h"
-#include "store_admin.h"
+#include "store/migrate.h"
+#include "store/admin.h"
 
 #include <stdio.h>
 #include <string.h>

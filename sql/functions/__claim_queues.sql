@@ -1,5 +1,5 @@
 -- Which queues have jobs, one step through the index for each of them: those without cost nothing, however many there are. What is dead
--- is walked over only in queues that the cursor does not know (lib/cursor.h).
+-- is walked over only in queues that the cursor does not know (lib/base/cursor.h).
 create or replace function deferred.__claim_queues(queues text[], cursor_queues text[]) returns table (name text, known boolean)
 language plpgsql stable rows 10
 as $$

@@ -1,4 +1,4 @@
--- Statuses are those of enum message_status in lib/store_message.h.
+-- Statuses are those of enum message_status in lib/store/message.h.
 create or replace function deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[])
 returns table (item integer, status integer, id bigint, receipt bigint, inserted_at timestamptz, expires_at timestamptz, visible_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp

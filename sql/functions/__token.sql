@@ -1,4 +1,4 @@
--- As lib/token.c computes it: the first 64 bits of SHA-256 of both numbers, each as eight bytes, the highest first.
+-- As lib/run/token.c computes it: the first 64 bits of SHA-256 of both numbers, each as eight bytes, the highest first.
 create or replace function deferred.__token(id bigint, receipt bigint, worker bigint) returns bigint
 language sql immutable
 as $$

@@ -1,7 +1,7 @@
 -- 0001 tables: roles, tables, who may read and write them. What is done with them stands in sql/functions.
 --
 -- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in deferred.3 and drawn as a state machine in
--- lib/job.h.
+-- lib/base/job.h.
 
 -- Roles are global to the cluster: another database may have made them already.
 do $roles$
@@ -512,7 +512,7 @@ create table deferred.__deferred_account (
 comment on table  deferred.__deferred_account is 'accounts of the HTTP front; the queues of an account are those whose names begin with its name and a dot';
 comment on column deferred.__deferred_account.name is 'name of the account, 3 to 24 lower-case letters and digits';
 comment on column deferred.__deferred_account.enabled is 'false: every request is refused';
-comment on column deferred.__deferred_account.key1 is 'first key, encrypted: lib/account_key.h';
+comment on column deferred.__deferred_account.key1 is 'first key, encrypted: lib/program/account_key.h';
 comment on column deferred.__deferred_account.key2 is 'second key, encrypted';
 comment on column deferred.__deferred_account.properties is 'service properties, as they were set';
 comment on column deferred.__deferred_account.functions is 'functions that its messages may become calls of, each by its name or, as PREFIX.*, by how it begins';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a function says of its progress is read whole or not at all, and a plugin finds out which members there are. */
-#include "board.h"
+#include "run/board.h"
 
 #include "deferred_plugin.h"
 

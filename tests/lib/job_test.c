@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The words for states and outcomes are the same in C and SQL; a job owns its texts. */
-#include "job.h"
+#include "base/job.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Migrations, on databases of the test's own beside the one DEFERRED_TEST_DB names. */
-#include "migrate.h"
+#include "store/migrate.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What people see of text from others. */
-#include "visible.h"
+#include "base/visible.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

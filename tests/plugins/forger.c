@@ -2,8 +2,8 @@
 /* forger - functions that lie to the parent: they write into the board of their runner and into its socket, each in one way. */
 #include <deferred_plugin.h>
 
-#include "board.h"
-#include "frame.h"
+#include "run/board.h"
+#include "run/frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
