@@ -41,7 +41,7 @@ def test_each_option_of_check_deferred_is_in_its_man_page_and_help():
 
 
 def test_each_option_of_check_deferred_is_a_setting():
-    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "config_table.c"))) | {"database.conninfo"}
+    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))) | {"database.conninfo"}
     for option in man_options():
         name = {"db": "database.conninfo"}.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
@@ -50,7 +50,7 @@ def test_each_option_of_check_deferred_is_a_setting():
 def test_each_option_of_deferred_http_is_in_its_man_page_and_help_and_a_setting():
     offered = set(re.findall(r"--([a-z-]+)", run(["deferred_http", "--help"]).stdout))
     assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", "deferred_http", "deferred_http.8"), re.M)) | {"version"}
-    table = read("lib", "config_table.c")
+    table = read("lib", "port", "config_table.c")
     for option in offered - {"config", "help", "version", "db", "log-level"}:
         assert f'("http.{option.replace("-", "_")}"' in table, option
 
