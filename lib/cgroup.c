@@ -17,12 +17,13 @@
 #include <unistd.h>
 
 #define DIE_MS 100 /* so long what was killed may take to die */
-#define OWN 0      /* number of the group that this process moves into */
+#define BASE (-1)  /* number of the group we were started in */
+#define OWN 0      /* of the one below it that this process may move into; those of runners follow */
 
 static const char *const controllers[] = { "pids", "memory" };
 #define CONTROLLERS (sizeof(controllers) / sizeof(controllers[0]))
 
-static char base[PATH_MAX - 256]; /* the group we were started in; "": no groups are made */
+static char base[PATH_MAX - 256]; /* folder of BASE; "": no groups are made */
 static char prefix[100];    /* of the names of ours */
 static int last;            /* number of the one made last */
 static bool moved;          /* we are in OWN */
@@ -32,14 +33,21 @@ static bool enabled[CONTROLLERS]; /* by us */
 
 static void path_of(char path[static PATH_MAX], int group, const char *file)
 {
-	snprintf(path, PATH_MAX, "%s/%s%d%s%s", base, prefix, group, *file ? "/" : "", file);
+	if (group == BASE)
+		snprintf(path, PATH_MAX, "%s/%s", base, file);
+	else
+		snprintf(path, PATH_MAX, "%s/%s%d%s%s", base, prefix, group, *file ? "/" : "", file);
 }
 
-static int put(const char *path, const char *text)
+/* Returns 0, or -1 with errno. */
+static int put(int group, const char *file, const char *text)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC), saved;
+	char path[PATH_MAX];
+	int fd, saved;
 	ssize_t n;
 
+	path_of(path, group, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	n = write(fd, text, strlen(text));
@@ -49,36 +57,28 @@ static int put(const char *path, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
-static int put_group(int group, const char *file, const char *text)
+/* Is the word, or any with NULL, in this file? */
+static bool has(int group, const char *file, const char *word)
+{
+	char path[PATH_MAX], found[64];
+	bool is_there = false;
+	FILE *f;
+
+	path_of(path, group, file);
+	f = fopen(path, "re");
+	while (f && !is_there && fscanf(f, "%63s", found) == 1)
+		is_there = !word || strcmp(found, word) == 0;
+	if (f)
+		fclose(f);
+	return is_there;
+}
+
+static bool may(int group, const char *file, int mode)
 {
 	char path[PATH_MAX];
 
 	path_of(path, group, file);
-	return put(path, text);
-}
-
-static int put_base(const char *file, const char *text)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/%s", base, file);
-	return put(path, text);
-}
-
-/* Is the word in this file of the group we were started in? */
-static bool base_has(const char *file, const char *word)
-{
-	char path[PATH_MAX], found[64];
-	bool has = false;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", base, file);
-	f = fopen(path, "re");
-	while (f && !has && fscanf(f, "%63s", found) == 1)
-		has = strcmp(found, word) == 0;
-	if (f)
-		fclose(f);
-	return has;
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
 /* ---- where we are ----------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ void cgroup_end(int group)
 		return;
 	path_of(path, group, "");
 	for (int ms = 0; rmdir(path) < 0 && errno == EBUSY && ms < DIE_MS; ms++) {
-		if (ms == 0 && put_group(group, "cgroup.kill", "1") < 0)
+		if (ms == 0 && put(group, "cgroup.kill", "1") < 0)
 			log_line(LOG_L_WARNING, "control group '%s' cannot be killed: %s", path, strerror(errno));
 		else
 			poll(NULL, 0, 1);
@@ -175,7 +175,7 @@ static void end_all(void)
 
 static void move_in(void)
 {
-	moved = put_group(OWN, "cgroup.procs", "0") == 0;
+	moved = put(OWN, "cgroup.procs", "0") == 0;
 }
 
 /* To where we were started: there must be no controllers handed on from there again. */
@@ -185,26 +185,43 @@ static void move_out(void)
 
 	for (size_t i = 0; i < CONTROLLERS; i++) {
 		snprintf(text, sizeof(text), "-%s", controllers[i]);
-		if (enabled[i] && put_base("cgroup.subtree_control", text) == 0)
+		if (enabled[i] && put(BASE, "cgroup.subtree_control", text) == 0)
 			enabled[i] = false;
 	}
-	moved = put_base("cgroup.procs", "0") < 0;
+	moved = put(BASE, "cgroup.procs", "0") < 0;
 }
 
-static void enable(size_t i)
+static bool can_enable(size_t i)
 {
-	char text[16];
+	return has(BASE, "cgroup.controllers", controllers[i]) && !has(BASE, "cgroup.subtree_control", controllers[i]);
+}
 
-	if (!base_has("cgroup.controllers", controllers[i]) || base_has("cgroup.subtree_control", controllers[i]))
-		return;
-	snprintf(text, sizeof(text), "+%s", controllers[i]);
-	enabled[i] = put_base("cgroup.subtree_control", text) == 0;
-	if (enabled[i] || errno != EBUSY || moved)
-		return;
+/* A group that hands on controllers must have no processes of its own: where it has any, nothing could enter those below. Only the root
+ * of all, which is of no type, may have both. */
+static bool make_room(void)
+{
+	if (!may(BASE, "cgroup.type", F_OK))
+		return true;
 	move_in();
-	enabled[i] = put_base("cgroup.subtree_control", text) == 0;
-	if (moved && !enabled[i])
+	if (moved && has(BASE, "cgroup.procs", NULL))
 		move_out(); /* others are there too */
+	return moved;
+}
+
+static void enable_all(void)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < CONTROLLERS; i++)
+		any |= can_enable(i);
+	if (!any || !make_room())
+		return;
+	for (size_t i = 0; i < CONTROLLERS; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "+%s", controllers[i]);
+		enabled[i] = can_enable(i) && put(BASE, "cgroup.subtree_control", text) == 0;
+	}
 }
 
 /* Can groups be made, entered and killed here? Leaves OWN behind. */
@@ -212,14 +229,11 @@ static bool try_own(void)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/cgroup.procs", base);
-	if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0)
-		return false;
 	path_of(path, OWN, "");
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+	if (!may(BASE, "cgroup.procs", W_OK) || (mkdir(path, 0755) < 0 && errno != EEXIST) || !may(OWN, "cgroup.kill", W_OK))
 		return false;
-	path_of(path, OWN, "cgroup.kill");
-	return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+	errno = EOPNOTSUPP;
+	return !has(OWN, "cgroup.type", "invalid");
 }
 
 static void remove_own(void)
@@ -244,12 +258,11 @@ void cgroup_init(const char *name)
 		return;
 	}
 	end_all();
-	for (size_t i = 0; i < CONTROLLERS; i++)
-		enable(i);
+	enable_all();
 	if (!moved)
 		remove_own();
 	log_line(LOG_L_DEBUG, "control groups for runners are made in '%s'; limits: processes %s, memory %s", base,
-		 base_has("cgroup.subtree_control", "pids") ? "yes" : "no", base_has("cgroup.subtree_control", "memory") ? "yes" : "no");
+		 has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no", has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
 }
 
 void cgroup_leave(void)
@@ -272,7 +285,7 @@ static int put_limit(int group, const char *file, int64_t limit)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%lld", (long long)limit);
-	return limit == 0 || put_group(group, file, text) == 0 || errno == ENOENT ? 0 : -1;
+	return limit == 0 || put(group, file, text) == 0 || errno == ENOENT ? 0 : -1;
 }
 
 int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *err)
@@ -297,5 +310,5 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 
 int cgroup_enter(int group)
 {
-	return *base && group > OWN ? put_group(group, "cgroup.procs", "0") : 0;
+	return *base && group > OWN ? put(group, "cgroup.procs", "0") : 0;
 }

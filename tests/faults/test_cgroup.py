@@ -181,6 +181,33 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         assert groups(group) == []
         ledger(db)
 
+    def test_root_too_has_no_more_processes_than_its_share(db, group):
+        """Where the controller is there: without it this asserts that what is not there is not in the way."""
+        db.plugins("unruly")
+        settings(db, ON, "processes_limit = 12")
+        db.defer("fork_many", max_attempts=1)
+        done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
+        (outcome, forked), = db.sql("select outcome, result::int from deferred.__deferred_log")
+        assert outcome == "ok" and forked == (11 if "pids" in read(group, "cgroup.controllers").split() else 200), done.stderr
+        assert groups(group) == []
+        ledger(db)
+
+    def test_who_else_is_in_the_group_stays_there(db, group):
+        """Then controllers cannot be handed on, and nobody but ourselves would have been moved for it."""
+        settings(db, ON)
+        with subprocess.Popen(["sleep", "1000"]) as other:
+            try:
+                write(str(other.pid), group, "cgroup.procs")
+                job = db.defer("noop")
+                done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
+                assert done.returncode == 0 and db.log(job) == [(1, "ok")], done.stderr
+                assert "limits: processes no, memory no" in done.stderr
+                assert read(group, "cgroup.procs").split() == [str(other.pid)]
+                assert groups(group) == [] and read(group, "cgroup.subtree_control") == ""
+            finally:
+                other.kill()
+        ledger(db)
+
     def test_groups_are_made_only_where_that_is_asked_for(db, recorded, group):
         settings(db)
         recorded.defer(1, ms=60000)
