@@ -209,8 +209,8 @@ static void put_pairs(cfg_t *cfg)
 
 int main(void)
 {
-	char *text = malloc(FILE_MAX_BYTES + 1);
-	cfg_t *cfg = text ? new_grammar() : NULL;
+	static char text[FILE_MAX_BYTES + 1];
+	cfg_t *cfg = new_grammar();
 
 	if (!cfg)
 		return EX_OSERR;

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 /* Pool of a connection: its headers, and the buffers it reads and writes by. */
-#define CONNECTION_BYTES (WIRE_HEAD_MAX + 10 * 1024)
+#define CONNECTION_BYTES (WIRE_HEAD_MAX + 6 * 1024)
 /* The rest of a body that is too large is read, up to this, so that the client comes to see the answer. */
 #define DRAIN_MAX (8 * 1024 * 1024)
-#define HEAD_LARGE (32 * 1024)
+#define HEAD_LARGE (16 * 1024)
 #define NO_DEADLINE UINT64_MAX
 
 /* One socket. The time is judged by server_tick(), in another thread. */

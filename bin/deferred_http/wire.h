@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_HEAD_MAX (46 * 1024)  /* what the headers of a request cost libmicrohttpd */
+#define WIRE_HEAD_MAX (42 * 1024)  /* what the headers of a request cost libmicrohttpd */
 #define WIRE_FIELD_BYTES 64        /* of it for a header or parameter, beside its text */
 #define WIRE_LATER_BYTES 128
 

@@ -137,5 +137,6 @@ int main(void)
 		cmocka_unit_test(a_head_that_is_too_large_is_ended_within_its_limit),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
