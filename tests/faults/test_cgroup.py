@@ -174,10 +174,12 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         for controller in read(group, "cgroup.subtree_control").split():
             write("-" + controller, group, "cgroup.subtree_control")  # or nothing could be started in there
         after = db.defer("noop")
-        done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
-        assert db.log(after) == [(1, "ok")], done.stderr
+        run = db.spawn(["check_deferred", "--loop"], **inside(group))
+        wait_for(lambda: db.log(after) == [(1, "ok")], 20, "the next one works")
+        assert not alive(stray), "it was ended before there was work"
         assert db.log(lost) == [(1, "interrupted")]
-        assert not alive(stray)
+        run.signal(signal.SIGTERM)
+        assert run.wait() == 0, run.output()
         assert groups(group) == []
         ledger(db)
 
