@@ -183,6 +183,16 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         assert groups(group) == []
         ledger(db)
 
+    def test_a_function_of_another_user_cannot_leave_its_group(db, group):
+        settings(db, ON, 'function "leave" { command = {"/bin/sh", "-c", "echo 0 >' + group + '/cgroup.procs"} }')
+        os.chmod(db.dir, 0o711)
+        db.defer("leave", max_attempts=1)
+        done = db.run(["check_deferred", "--cnt", "0", "--user", "games"], **inside(group))
+        (outcome, error), = db.sql("select outcome, error from deferred.__deferred_log")
+        assert outcome == "failed" and "Permission denied" in error, done.stderr
+        assert groups(group) == []
+        ledger(db)
+
     def test_root_too_has_no_more_processes_than_its_share(db, group):
         """Where the controller is there: without it this asserts that what is not there is not in the way."""
         db.plugins("unruly")
