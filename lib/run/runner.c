@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "run/runner.h"
 
+#include "run/cgroup.h"
 #include "base/clock.h"
 #include "deferred_plugin.h"
 #include "run/frame.h"
@@ -61,6 +62,7 @@ struct call_state {
 struct runner {
 	pid_t pid;
 	int socket, output, stop; /* stop: see FRAME_STOP_FD */
+	int cgroup; /* 0: none */
 	bool ready, broken, reaped;
 	struct board *board;
 	struct frame_buf in, out;
@@ -184,8 +186,8 @@ static char **environment(const struct runner_setup *setup, char instance[static
 }
 
 /* In the child, before exec. Only calls that are safe after fork. Ends in exec or _exit. */
-static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int sock, int board, int output,
-			  int stop)
+static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int cgroup, int sock, int board,
+			  int output, int stop)
 {
 	char ppid[16], build[64];
 	/* The instance stands in the arguments as well: those of a process that nobody may look into can still be read. */
@@ -199,6 +201,10 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setpgid(0, 0);
+	if (cgroup_enter(cgroup) < 0) { /* while we may: then nothing it will start is elsewhere */
+		dprintf(output, "cannot enter its control group: %s\n", strerror(errno));
+		_exit(126);
+	}
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
 		_exit(126);
@@ -231,6 +237,14 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	execve(setup->program, argv, env);
 	dprintf(2, "cannot execute '%s': %s\n", setup->program, strerror(errno));
 	_exit(127);
+}
+
+/* Its share of what all of them have: none takes from the others what they need to go on. */
+static int make_group(const struct config *config, struct deferred_error *err)
+{
+	int64_t processes = config_int(config, "processes_limit"), share = processes / config_int(config, "runners");
+
+	return cgroup_make(processes > 0 && share == 0 ? 1 : share, config_int(config, "memory_limit"), err);
 }
 
 const char *runner_program(char path[PATH_MAX])
@@ -275,11 +289,16 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 		rc = error_set(err, DEFERRED_ENOMEM, "runner", "out of memory");
 		goto done;
 	}
+	r->cgroup = make_group(setup->config, err);
+	if (r->cgroup < 0) {
+		rc = r->cgroup;
+		goto done;
+	}
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &mask);
 	r->pid = fork();
 	if (r->pid == 0)
-		become_runner(setup, env, instance, parent, sock[1], board, output[1], r->stop);
+		become_runner(setup, env, instance, parent, r->cgroup, sock[1], board, output[1], r->stop);
 	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner") : 0;
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (rc < 0)
@@ -323,6 +342,7 @@ void runner_free(struct runner *r)
 
 	if (!r)
 		return;
+	cgroup_end(r->cgroup);
 	job_list_free(runner_recall(r));
 	while ((a = runner_take(r)))
 		attempt_free(a);
