@@ -22,7 +22,8 @@ def silent():
         yield f"127.0.0.1 port={listener.getsockname()[1]}", listener
 
 
-FORMS = ["host={} user=me password=hunter2", "password = 'hunter2' host={}", "postgresql://me:hunter2@{}/x", "postgresql://{}/x?password=hunter2"]
+FORMS = ["host={} user=me password=hunter2", "password = 'hunter2' host={}", "postgresql://me:hunter2@{}/x", "postgresql://me:hunter2?@{}/x",
+         "postgresql://{}/x?password=hunter2"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -66,3 +67,13 @@ def test_what_holds_no_password_stays_as_it_is(db, silent):
 def test_the_connection_is_made_with_the_password_all_the_same(db):
     assert db.run(["deferred", "ls", "--db", db.conninfo + " password=hunter2"]).returncode == 0
     assert db.run(["check_deferred", "--db", db.conninfo + " password=hunter2"]).returncode == 0
+
+
+@pytest.mark.parametrize("conninfo", ["postgresql://me:hunter2@[::1/x", "postgresql://me:%zzhunter2@h/x", "host=h password=correct hunter2"])
+def test_a_refusal_does_not_repeat_the_password(db, conninfo):
+    for args in (["check_deferred"], ["deferred", "ls"]):
+        done = db.run([*args, "--db", conninfo])
+        assert done.returncode != 0 and "invalid connection string: it cannot be read, and has a password" in done.stderr
+        assert "hunter2" not in done.stdout + done.stderr
+    done = db.run(["check_deferred", "--db", "hots=h"])
+    assert done.returncode == 78 and 'invalid connection option "hots"' in done.stderr
