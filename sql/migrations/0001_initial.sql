@@ -118,6 +118,12 @@ comment on column deferred.__deferred_quota.queues is 'queues at a time';
 
 insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
 
+create table deferred.__deferred_creator (
+    name text collate "C" primary key
+);
+comment on table  deferred.__deferred_creator is 'who has added queues, up to a tenth of the quota at least; a row is locked to add more';
+comment on column deferred.__deferred_creator.name is 'as creator of __deferred_quota';
+
 -- Those removed count until the quota is reached: then their rows go. Nothing is lost with them: a claim takes a queue without a row as one
 -- without settings. Near its quota a creator waits for its other transactions that have added some; before, each may add a tenth unseen.
 create function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
@@ -131,7 +137,8 @@ begin
     quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*') order by q.creator = '*' limit 1);
     execute v_count into v_n using $1, quota;
     if v_n >= quota / 10 then
-        perform pg_advisory_xact_lock(1145390800, hashtext($1));
+        insert into deferred.__deferred_creator (name) values ($1) on conflict do nothing;
+        perform from deferred.__deferred_creator c where c.name = $1 for update;
         execute v_count into v_n using $1, quota;
     end if;
     if v_n >= quota then

@@ -97,6 +97,22 @@ def test_transactions_at_the_same_time_do_not_add_much_more_than_the_quota(db, r
     assert len(added) == 6 and 30 <= n <= 50 + 6 * 5
 
 
+def test_nobody_without_rights_holds_up_who_adds_a_queue(db, role):
+    """By an advisory lock, that is: anybody may take any of these."""
+    quota(db, f"app_{db.name}", 5)
+    app, stranger = role(), db.connect()
+    defer(app, "first")
+    locks = ask(app, "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted")
+    app.commit()
+    for classid, objid, objsubid in locks:
+        number = (classid, objid) if objsubid == 2 else (classid << 32 | objid,)
+        ask(stranger, f"select pg_advisory_lock({', '.join(str(n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n) for n in number)})")
+    ask(app, "select set_config('lock_timeout', '10s', false)")
+    assert defer(app, "second")
+    app.commit()
+    stranger.close()
+
+
 def test_queues_that_were_removed_make_room(db, role):
     quota(db, "*", 5)
     app = role()
