@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 
 #define FILE_MAX_BYTES (1024 * 1024)
@@ -210,9 +212,13 @@ static void put_pairs(cfg_t *cfg)
 int main(void)
 {
 	static char text[FILE_MAX_BYTES + 1];
-	cfg_t *cfg = new_grammar();
+	const struct rlimit none = { 0, 0 };
+	cfg_t *cfg;
 
-	if (!cfg)
+	/* libconfuse may crash, and a core would have the passwords of the file in it. */
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0);
+	if (!(cfg = new_grammar()))
 		return EX_OSERR;
 	text[fread(text, 1, FILE_MAX_BYTES, stdin)] = '\0';
 	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS) {

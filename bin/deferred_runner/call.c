@@ -167,14 +167,17 @@ static int host_remove_beneath(const struct deferred_call *call, const char *dir
 {
 	char *ticket = beneath_ticket(dir, path, fd);
 	struct frame_part part;
+	int rc;
 
 	(void)call;
 	if (!ticket)
 		return -1;
 	part = (struct frame_part){ ticket, strlen(ticket) + 1 };
-	send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
+	rc = may_ask(part.len) ? 0 : -1;
+	if (rc == 0)
+		send_frame(FRAME_REMOVE_AFTER, current.slot, &part, 1);
 	free(ticket);
-	return 0;
+	return rc;
 }
 
 static const struct deferred_host host = {

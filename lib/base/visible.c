@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Not U+200C and U+200D, which words and emoji are written with. */
 static bool misleads(uint32_t c)
 {
-	return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+	return (c >= 0x80 && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x200b || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
 size_t visible_char(const char *text, char out[VISIBLE_MAX])
@@ -24,7 +26,7 @@ size_t visible_char(const char *text, char out[VISIBLE_MAX])
 		snprintf(out, VISIBLE_MAX, "\\x%02x", (unsigned char)text[0]);
 		return 1;
 	} else if (misleads(c)) {
-		snprintf(out, VISIBLE_MAX, "\\u%04x", (unsigned int)c & 0xffff);
+		snprintf(out, VISIBLE_MAX, "\\u%04x", (unsigned int)(uint16_t)c);
 	} else {
 		memcpy(out, text, len);
 		out[len] = '\0';

@@ -3,7 +3,7 @@
  * visible - text from others as people get to see it, on a terminal or in a log: one home for what is escaped.
  *
  * Escaped are what acts on a terminal (control characters of C0 and C1, DEL), what makes a line look like two or like another one
- * (line ends, marks of direction), and bytes that are no UTF-8. What is left is valid UTF-8, on one line.
+ * (line ends, marks of direction, characters without width), and bytes that are no UTF-8. What is left is valid UTF-8, on one line.
  */
 #ifndef VISIBLE_H
 #define VISIBLE_H

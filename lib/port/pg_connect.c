@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "port/pg.h"
+#include "port/secret_file.h"
 
 #include <libpq-fe.h>
 #include <poll.h>
@@ -36,6 +37,16 @@ static bool given(const PQconninfoOption *opts, const char *key)
 	return false;
 }
 
+/* libpq says which word it does not understand, and of a URI the whole: where there is a password that could be what it says. */
+static int refuse_conninfo(const char *conninfo, char *why, struct deferred_error *err)
+{
+	const char *said = !why ? "out of memory" : secret_in_conninfo(conninfo) ? "it cannot be read, and has a password, so it is not shown" : why;
+
+	error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", (int)strcspn(said, "\n"), said);
+	PQfreemem(why);
+	return DEFERRED_ECONNECT;
+}
+
 /* The caller's words win; ours stand where it is silent. But all text here is UTF-8, and in another encoding would be stored as
  * something else, without a word. */
 static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const char *conninfo, const char *program, struct deferred_error *err)
@@ -50,11 +61,8 @@ static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const c
 	*opts = NULL;
 	if (conninfo && *conninfo) {
 		*opts = PQconninfoParse(conninfo, &why);
-		if (!*opts) {
-			error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", why ? (int)strcspn(why, "\n") : 0, why ? why : "");
-			PQfreemem(why);
-			return DEFERRED_ECONNECT;
-		}
+		if (!*opts)
+			return refuse_conninfo(conninfo, why, err);
 	}
 	for (const PQconninfoOption *o = *opts; o && o->keyword; o++)
 		if (o->val && strcmp(o->keyword, "client_encoding") != 0)

@@ -8,10 +8,10 @@ bool secret_file_ok(const struct stat *st)
 	return (st->st_mode & (st->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) == 0;
 }
 
-/* SCHEME://USER:PASSWORD@HOST */
+/* SCHEME://USER:PASSWORD@HOST; libpq takes a "?" in front of the "@" for a part of the password. */
 static bool in_uri(const char *text)
 {
-	const char *begin = strstr(text, "://"), *end = begin ? begin + 3 + strcspn(begin + 3, "/?@") : NULL;
+	const char *begin = strstr(text, "://"), *end = begin ? begin + 3 + strcspn(begin + 3, "/@") : NULL;
 
 	return end && *end == '@' && memchr(begin + 3, ':', (size_t)(end - begin - 3));
 }

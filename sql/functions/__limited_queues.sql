@@ -8,7 +8,8 @@ begin
     if not deferred.__limited_jobs(queues) then return; end if;
     if queues is not null then
         return query select distinct n from unnest(queues) n
-        cross join lateral (select from deferred.__deferred_queue q where q.name = n and not q.paused and q.limited_jobs limit 1) q;
+        left join lateral (select x.paused, x.limited_jobs from deferred.__deferred_queue x where x.name = n limit 1) q on true
+        where q.paused is not true and q.limited_jobs is not false;
         return;
     end if;
     loop

@@ -11,7 +11,8 @@ begin
     quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*') order by q.creator = '*' limit 1);
     execute v_count into v_n using $1, quota;
     if v_n >= quota / 10 then
-        perform pg_advisory_xact_lock(1145390800, hashtext($1));
+        insert into deferred.__deferred_creator (name) values ($1) on conflict do nothing;
+        perform from deferred.__deferred_creator c where c.name = $1 for update;
         execute v_count into v_n using $1, quota;
     end if;
     if v_n >= quota then

@@ -130,6 +130,12 @@ comment on column deferred.__deferred_quota.queues is 'queues at a time';
 
 insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
 
+create table deferred.__deferred_creator (
+    name text collate "C" primary key
+);
+comment on table  deferred.__deferred_creator is 'who has added queues, up to a tenth of the quota at least; a row is locked to add more';
+comment on column deferred.__deferred_creator.name is 'as creator of __deferred_quota';
+
 -- ---------------------------------------------------------------- who may defer what
 
 create table deferred.__deferred_grant (

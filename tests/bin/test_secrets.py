@@ -1,8 +1,10 @@
-"""What must not be seen: a password on the command line."""
+"""What must not be seen: a password on the command line, in a message, in a core."""
 
 import contextlib
 import os
+import re
 import socket
+import subprocess
 
 import pytest
 
@@ -22,7 +24,8 @@ def silent():
         yield f"127.0.0.1 port={listener.getsockname()[1]}", listener
 
 
-FORMS = ["host={} user=me password=hunter2", "password = 'hunter2' host={}", "postgresql://me:hunter2@{}/x", "postgresql://{}/x?password=hunter2"]
+FORMS = ["host={} user=me password=hunter2", "password = 'hunter2' host={}", "postgresql://me:hunter2@{}/x", "postgresql://me:hunter2?@{}/x",
+         "postgresql://{}/x?password=hunter2"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -66,3 +69,29 @@ def test_what_holds_no_password_stays_as_it_is(db, silent):
 def test_the_connection_is_made_with_the_password_all_the_same(db):
     assert db.run(["deferred", "ls", "--db", db.conninfo + " password=hunter2"]).returncode == 0
     assert db.run(["check_deferred", "--db", db.conninfo + " password=hunter2"]).returncode == 0
+
+
+@pytest.mark.parametrize("conninfo", ["postgresql://me:hunter2@[::1/x", "postgresql://me:%zzhunter2@h/x", "host=h password=correct hunter2"])
+def test_a_refusal_does_not_repeat_the_password(db, conninfo):
+    for args in (["check_deferred"], ["deferred", "ls"]):
+        done = db.run([*args, "--db", conninfo])
+        assert done.returncode != 0 and "invalid connection string: it cannot be read, and has a password" in done.stderr
+        assert "hunter2" not in done.stdout + done.stderr
+    done = db.run(["check_deferred", "--db", "hots=h"])
+    assert done.returncode == 78 and 'invalid connection option "hots"' in done.stderr
+
+
+def test_who_reads_the_config_file_leaves_no_core_and_cannot_be_looked_into(db):
+    """What belongs to root below /proc, though the process does not, is what the kernel keeps from others of its user."""
+    user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    reader = subprocess.Popen([harness.program("deferred_config")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=harness.base_env(), **user)
+
+    def closed():
+        with open(f"/proc/{reader.pid}/limits") as limits, open(f"/proc/{reader.pid}/comm") as name:
+            return (name.read() == "deferred_config\n" and os.stat(f"/proc/{reader.pid}/environ").st_uid == 0 and
+                    re.search(r"Max core file size +0 +0 ", limits.read()))
+    try:
+        harness.wait_for(closed, 5)
+    finally:
+        said, _ = reader.communicate(b"cnt = 3\n")
+    assert reader.returncode == 0 and b"cnt\0003\0" in said and said.endswith(b".\0")

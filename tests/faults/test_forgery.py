@@ -162,7 +162,7 @@ def ledger_later(db, run):
     ledger(db)
 
 
-@pytest.mark.parametrize("params", [{}, {"paths": 1}, {"bytes": 900_000}], ids=["calls", "paths", "large calls"])
+@pytest.mark.parametrize("params", [{}, {"paths": 1}, {"paths": 2}, {"bytes": 900_000}], ids=["calls", "paths", "files", "large calls"])
 def test_a_function_that_asks_for_too_much_is_refused_and_fails(db, params):
     with service(db) as run:
         jobs = defer_many(db, "ask", 4, params=params, max_attempts=1, timeout="60s")

@@ -35,10 +35,11 @@ static void what_acts_on_a_terminal_is_escaped(void **state)
 	assert_string_equal(shown("\xc2\x80 \xc2\x85 \xc2\x9b \xc2\x9f"), "\\u0080 \\u0085 \\u009b \\u009f");
 }
 
-static void marks_that_change_the_order_of_what_is_read_are_escaped(void **state)
+static void what_changes_the_order_of_what_is_read_or_cannot_be_seen_is_escaped(void **state)
 {
-	static const uint32_t marks[] = { 0x61c, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069 };
-	static const uint32_t others[] = { 0x61b, 0x61d, 0x200d, 0x2010, 0x2027, 0x202f, 0x2065, 0x206a };
+	static const uint32_t marks[] = { 0xad, 0x61c, 0x200b, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2063,
+					  0x2066, 0x2067, 0x2068, 0x2069, 0x206f, 0xfeff };
+	static const uint32_t others[] = { 0xa0, 0xac, 0xae, 0x61b, 0x61d, 0x200a, 0x200c, 0x200d, 0x2010, 0x2027, 0x202f, 0x205f, 0x2070, 0xfefe };
 	char text[4] = "", want[8];
 
 	(void)state;
@@ -71,7 +72,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_stays_as_it_is),
 		cmocka_unit_test(what_acts_on_a_terminal_is_escaped),
-		cmocka_unit_test(marks_that_change_the_order_of_what_is_read_are_escaped),
+		cmocka_unit_test(what_changes_the_order_of_what_is_read_or_cannot_be_seen_is_escaped),
 		cmocka_unit_test(bytes_that_are_no_utf_8_are_escaped_one_by_one),
 	};
 

@@ -272,6 +272,18 @@ static int flood(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+static int ask_once(const struct deferred_call *call, const char *params)
+{
+	switch (number(call, "paths", 0)) {
+	case 0:
+		return call->host->defer(call, "noop", params, NULL);
+	case 1:
+		return call->host->remove_after(call, "/nowhere/at/all");
+	default:
+		return call->host->remove_beneath(call, "/nowhere", "at/all", 0);
+	}
+}
+
 /* As much as the host lets it: calls, or paths. The result is how many it took, and then that it takes no more. */
 static int ask(const struct deferred_call *call)
 {
@@ -280,7 +292,7 @@ static int ask(const struct deferred_call *call)
 	int64_t most = number(call, "n", 1000000), n = 0;
 
 	snprintf(params, len + 16, "{\"k\":\"%0*d\"}", (int)len, 0);
-	while (n < most && (number(call, "paths", 0) ? call->host->remove_after(call, "/nowhere/at/all") : call->host->defer(call, "noop", params, NULL)) == 0)
+	while (n < most && ask_once(call, params) == 0)
 		n++;
 	free(params);
 	call->host->result(call, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)n));

@@ -97,6 +97,22 @@ def test_transactions_at_the_same_time_do_not_add_much_more_than_the_quota(db, r
     assert len(added) == 6 and 30 <= n <= 50 + 6 * 5
 
 
+def test_nobody_without_rights_holds_up_who_adds_a_queue(db, role):
+    """By an advisory lock, that is: anybody may take any of these."""
+    quota(db, f"app_{db.name}", 5)
+    app, stranger = role(), db.connect()
+    defer(app, "first")
+    locks = ask(app, "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted")
+    app.commit()
+    for classid, objid, objsubid in locks:
+        number = (classid, objid) if objsubid == 2 else (classid << 32 | objid,)
+        ask(stranger, f"select pg_advisory_lock({', '.join(str(n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n) for n in number)})")
+    ask(app, "select set_config('lock_timeout', '10s', false)")
+    assert defer(app, "second")
+    app.commit()
+    stranger.close()
+
+
 def test_queues_that_were_removed_make_room(db, role):
     quota(db, "*", 5)
     app = role()
@@ -113,12 +129,13 @@ def test_queues_that_were_removed_make_room(db, role):
     assert db.one("select created_by from deferred.__deferred_queue where name = 'q19'") == f"other_{db.name}"
 
 
-def test_a_job_in_a_queue_whose_row_is_gone_is_run(db):
+@pytest.mark.parametrize("served", [[], ["--queue", "gone"]], ids=["all queues", "this queue"])
+def test_a_job_in_a_queue_whose_row_is_gone_is_run(db, served):
     """As one may be that was deferred in the moment the queue was removed."""
     jobs = [db.defer("noop", queue="gone"), db.defer("noop", queue="gone", concurrency_key="k")]
     db.sql("delete from deferred.__deferred_queue where name = 'gone'")
     db.sql("update deferred.__deferred_queue set limited_jobs = true where name = 'default'")
-    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.run(["check_deferred", "--cnt", "0", *served]).returncode == 0
     assert db.log(jobs[0]) == db.log(jobs[1]) == [(1, "ok")]
 
 
