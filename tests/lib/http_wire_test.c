@@ -128,6 +128,30 @@ static void a_head_that_is_too_large_is_ended_within_its_limit(void **state)
 	assert_true(n < WIRE_HEAD_MAX + 100 && memcmp(out + n - 4, "\r\n\r\n", 4) == 0);
 }
 
+/* A thread that reads goes on until it has something to pass on. */
+static void what_is_dropped_has_an_end(void **state)
+{
+	static const struct { const char *begin; char more; int status; } ways[] = {
+		{ "GET / HTTP/1.1\r\nContent-Length:", ' ', 431 },
+		{ "GET / HTTP/1.1\r\nTransfer-Encoding:", '\t', 431 },
+		{ "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;", 'a', 400 },
+	};
+	static char in[2 * WIRE_HEAD_MAX];
+	struct wire w;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		memset(in, ways[i].more, sizeof(in));
+		memcpy(in, ways[i].begin, strlen(ways[i].begin));
+		pass(&w, in, sizeof(in), 1000);
+		assert_int_equal(w.status, ways[i].status);
+	}
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = "\r\n"[i % 2];
+	pass(&w, in, sizeof(in), 1000);
+	assert_int_equal(w.status, 400);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +159,7 @@ int main(void)
 		cmocka_unit_test(chunks_pass_without_extensions_and_trailers),
 		cmocka_unit_test(what_can_be_read_in_two_ways_ends_the_request),
 		cmocka_unit_test(a_head_that_is_too_large_is_ended_within_its_limit),
+		cmocka_unit_test(what_is_dropped_has_an_end),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
