@@ -64,6 +64,7 @@ static void good_requests_pass_as_they_are(void **state)
 		{ "PUT / HTTP/1.1\r\nContent-Length:  3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n\r\n", "PUT / HTTP/1.1\r\nContent-Length:3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n\r\n", 2, 0 },
 		{ "\r\n\r\nGET / HTTP/1.1\r\n" H "\r\n\r\nGET /", "GET / HTTP/1.1\r\n" H "\r\nGET /", 2, 0 },
 		{ "PUT / HTTP/1.1\r\nContent-Length: 0\r\n\r\nGET ", "PUT / HTTP/1.1\r\nContent-Length:0\r\n\r\nGET ", 2, 0 },
+		{ "GET / HTTP/1.1\r\nCookie: a=\"\r\nCookies: b\r\n\r\n", "GET / HTTP/1.1\r\nCookie:\r\nCookies: b\r\n\r\n", 1, 0 },
 		{ "GET / HTTP/1.7\r\nA: b\tc \r\n\r\n", "GET / HTTP/1.1\r\nA: b\tc \r\n\r\n", 1, 0 },
 	};
 
