@@ -105,7 +105,8 @@ RUNNER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_runner/*.c)) $
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
-SQL := $(sort $(wildcard sql/migrations/*.sql) $(wildcard sql/queries/*.sql))
+# Views come after the functions they call.
+SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
 PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
@@ -404,12 +405,11 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(INSTALL_DATA) $(filter sql/migrations/%,$(SQL)) $(DESTDIR)$(datadir)/sql/migrations
-	$(INSTALL_DATA) $(filter sql/queries/%,$(SQL)) $(DESTDIR)$(datadir)/sql/queries
+	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
-	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(datadir)/sql/migrations $(datadir)/sql/queries \
+	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
 		$(docdir)/examples) 2>/dev/null || :

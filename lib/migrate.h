@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * migrate - brings a database up to the newest migration of sql/migrations, which is embedded in the program.
+ * migrate - brings a database up to sql/migrations, sql/functions and sql/views, which are embedded in the program.
  *
- * Each step is a transaction of its own that also adds the row of deferred.__deferred_migration, under an
- * advisory lock: of two that migrate at once the second finds the work done. Migrations go forward only; a
- * database newer than the program is left alone.
+ * A step is applied once, and noted in deferred.__deferred_migration. A function or view is applied again when its text is
+ * another one than deferred.__deferred_source says; one without a file is dropped. All of it is one transaction, under an advisory
+ * lock: of two that migrate at once the second finds the work done. Steps go forward only; a database newer than the
+ * program is left alone.
  */
 #ifndef MIGRATE_H
 #define MIGRATE_H
@@ -12,14 +13,14 @@
 #include "pg.h"
 
 /* Schema versions that the statements of this program work with. MAX is the newest embedded migration. */
-#define MIGRATE_VERSION_MIN 7
+#define MIGRATE_VERSION_MIN 1
 
-#define MIGRATE_VERSION_MAX 7
+#define MIGRATE_VERSION_MAX 1
 
 /* The oldest PostgreSQL that the schema can be made in, as server_version_num. */
 #define MIGRATE_SERVER_MIN 150000
 
-/* Both as text: "7", or "6 to 7" where they differ. */
+/* Both as text: "1", or "1 to 2" where they differ. */
 const char *migrate_versions(void);
 
 /*
@@ -43,20 +44,31 @@ int migrate_accepts_server(int version, struct deferred_error *err);
  */
 int migrate_check(struct pg *pg, struct deferred_error *err);
 
-/* Called when a step was committed, or in the place of it. */
-typedef void migrate_step_fn(void *data, const struct sql_migration *step);
+/* What the functions and views are applied between: they call each other, whatever order they come in, and look after partitions. */
+#define MIGRATE_SOURCES_BEGIN "set local role deferred_owner; set local check_function_bodies = off"
+#define MIGRATE_SOURCES_END "select deferred.maintain(); reset role"
 
-/* migrate_plan - call `step` for what migrate_run() would apply; changes nothing. */
-int migrate_plan(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err);
+struct migrate_item {
+	int version;          /* of a step; 0: a function or view */
+	const char *name;     /* "tables"; "functions/defer" */
+	const char *text;
+	const char *checksum; /* of a function or view, as __deferred_source has it */
+};
+
+/* Called for what was committed, or in the place of it. */
+typedef void migrate_fn(void *data, const struct migrate_item *item);
+
+/* migrate_plan - call `item` for what migrate_run() would apply; changes nothing. Errors as of migrate_run(). */
+int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_error *err);
 
 /*
- * migrate_run - apply what is missing.
+ * migrate_run - apply what is missing, all of it or nothing.
  *
- * step  may be NULL.
+ * done  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, or the server too old; or an error of
- * pg_exec(), the steps before the failed one having been committed.
+ * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never released, or the
+ * server too old; or an error of pg_exec(), and then nothing has changed.
  */
-int migrate_run(struct pg *pg, migrate_step_fn *step, void *data, struct deferred_error *err);
+int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err);
 
 #endif

@@ -226,7 +226,7 @@ static int queues_of(const struct deferred_call_spec *calls, size_t n, struct qu
 	return 0;
 }
 
-/* After the rows are stored: see migration 0005. */
+/* After the rows are stored: see sql/functions/__waits.sql. */
 static int queues_wake(struct pg *pg, const struct queue *queues, size_t len, struct deferred_error *err)
 {
 	const char **names = malloc((len + 1) * sizeof(*names));

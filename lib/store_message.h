@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * store_message - messages: jobs without function, put and taken by consumers that hold no connection. What the HTTP front
- * calls; all of it also works from SQL (deferred.claim() and the others in the migration "messages").
+ * calls; all of it also works from SQL (deferred.claim() and others in sql/functions).
  *
  * The functions that take items run all of them as one statement in one transaction: what returned 0 is committed. Each
  * item receives a status; a client's mistake is a status and leaves the other items alone. An error that is returned

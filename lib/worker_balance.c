@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Workers of a group kept level: the rule of deferred_coordinator.h between processes and hosts. The invariants stand
- * in front of deferred.__track_move() (sql/migrations). This side of them:
+ * in front of deferred.__track_move() (sql/functions). This side of them:
  *
  * - Jobs claimed in the round under way, less those given back, never exceed its steps: `left` bounds each claim.
  *   The round was granted as a whole, so no claim has to ask; one statement a round does, in the cycle that is

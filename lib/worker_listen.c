@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Being woken by NOTIFY (setting "listen"). The worker is armed while it holds the locks that make who defers a job
- * notify it: see migration 0005 for the locks, and for why no wake-up is lost.
+ * notify it: see sql/functions/__waits.sql for the locks, and for why no wake-up is lost.
  *
  * It arms itself in the cycle with the claim that may be the last before it sleeps, stays armed while jobs come one
  * by one, and disarms when it has enough to do, so that a busy system pays no NOTIFY.
