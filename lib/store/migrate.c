@@ -50,7 +50,7 @@ static int refuse(int version, struct deferred_error *err)
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
 			  "schema of the database has version %d, this program works with %s", version,
 			  migrate_versions());
-	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one"
+	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one; was it never released, `deferred migrate` says what to do"
 						      : "run: deferred migrate");
 	return DEFERRED_ESCHEMA;
 }
