@@ -43,6 +43,13 @@ comment on column deferred.__deferred_limit.tokens is 'attempts that might have 
 comment on column deferred.__deferred_limit.tokens_at is 'when tokens was counted (database clock)';
 comment on column deferred.__deferred_limit.used_at is 'last claim, or last look by deferred.maintain(), which removes rows of keys no hot job has';
 
+create table deferred.__deferred_limit_guard (
+    n integer primary key
+);
+comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
+comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added';
+insert into deferred.__deferred_limit_guard select generate_series(0, 1023);
+
 -- ---------------------------------------------------------------- deferring
 
 create function deferred.__concurrency_ok(key text, n integer) returns boolean
@@ -211,14 +218,16 @@ begin
     from (select 'queue' as kind, q as queue, '' as name from unnest(v_queues) q
           union all select 'function', '', f from unnest(v_fns) f
           union all (select distinct 'key', k.queue, k.hash from unnest(v_key_queue, v_key_hash) k(queue, hash))) w;
-    insert into deferred.__deferred_limit (kind, queue, name)
-    select w.kind, w.queue, w.name
-    from (select w.* from unnest(v_kind, v_of, v_name) w(kind, queue, name)
-          where not exists (select from deferred.__deferred_limit l
-                            where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")
-          offset 0) w
     -- Else an insert would wait for another claim that is adding the same row.
-    where pg_try_advisory_xact_lock(hashtextextended('deferred.limit ' || w.kind || ' ' || w.queue || ' ' || w.name, 0))
+    with missing as materialized (
+        select w.kind, w.queue, w.name, (hashtextextended(w.kind || ' ' || w.queue || ' ' || w.name, 0) & 1023)::integer as n
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        where not exists (select from deferred.__deferred_limit l
+                          where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")),
+    guard as materialized (
+        select g.n from deferred.__deferred_limit_guard g where g.n = any (array(select m.n from missing m)) for update skip locked)
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select m.kind, m.queue, m.name from missing m where m.n = any (array(select g.n from guard g))
     on conflict do nothing;
     with ours as materialized (
         select l.kind, l.queue, l.name
@@ -594,6 +603,7 @@ grant execute on function deferred.__claim_limited, deferred.__limited_queues, d
 grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
 grant update (limited_jobs) on deferred.__deferred_queue to deferred_worker;  -- a claim that meets an unmarked job
 grant select, insert, update on deferred.__deferred_limit to deferred_worker;
+grant select, update on deferred.__deferred_limit_guard to deferred_worker;
 grant select on deferred.__deferred_limit to deferred_viewer;
 grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 
