@@ -86,26 +86,26 @@ OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
-# The runner holds no database connection and so is made of the files that need no libpq.
-RUNNER_LIB := error log visible job params plugin frame beneath
-# What needs OpenSSL, by itself or by what it calls, is in the static archive only, for the programs that use it.
-CRYPTO_SRC := lib/account_key.c lib/token.c $(wildcard lib/runner*.c lib/pool*.c lib/worker*.c)
-CRYPTO_OBJ := $(CRYPTO_SRC:%.c=$(B)/obj/%.o)
-LIB_SRC := $(filter-out $(CRYPTO_SRC),$(wildcard lib/*.c))
-LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/gen/sql.o
-# What threads share, and so is tested under ThreadSanitizer, needs no more of the library than this.
-THREADS_LIB := coordinator error
+# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py).
+FLOORS := base port store run engine api program
+objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
+LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
+LIB_OBJ := $(call objects,$(FLOORS:%=lib/%)) $(B)/obj/gen/sql.o
+API_OBJ := $(call objects,lib/api) $(B)/obj/lib/base/backoff.o # public too, and used below
 ifeq ($(SANITIZE),thread)
-LIB_OBJ := $(THREADS_LIB:%=$(B)/obj/lib/%.o)
+LIB_OBJ := $(B)/obj/lib/api/coordinator.o $(B)/obj/lib/base/error.o
 endif
-CHECK_DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/check_deferred/*.c))
-DEFERRED_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred/*.c))
-HTTP_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_http/*.c))
-RUNNER_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard bin/deferred_runner/*.c)) $(RUNNER_LIB:%=$(B)/obj/lib/%.o)
+CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
+DEFERRED_OBJ := $(call objects,bin/deferred)
+HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
+HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/server bin/deferred_http/front) $(HTTP_PURE_OBJ)
+$(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+RUNNER_OBJ := $(call objects,bin/deferred_runner)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
-SQL := $(sort $(wildcard sql/migrations/*.sql) $(wildcard sql/queries/*.sql))
+# Views come after the functions they call.
+SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
 PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
@@ -144,18 +144,20 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 	$(call say,CC)$(COMPILE) -c $< -o $@
 
 # What our own programs are linked with: all of the library, private parts and all.
-$(B)/obj/internal.a: $(LIB_OBJ) $(CRYPTO_OBJ)
+# Two floors may have files of one name: added, none replaces the other.
+$(B)/obj/internal.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
-	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
-# What others are linked with is one object that shows the public names alone, so that theirs cannot collide with ours.
-$(B)/lib/libdeferred.a: $(LIB_OBJ)
+	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+# What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
+# names alone, so that theirs cannot collide with ours.
+$(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $(LIB_OBJ) && $(OBJCOPY) --localize-hidden $(B)/obj/libdeferred.o && \
+	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $^ && $(OBJCOPY) --localize-hidden $(B)/obj/libdeferred.o && \
 		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
-$(B)/lib/libdeferred.so: $(LIB_OBJ) lib/libdeferred.map
+$(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -shared -Wl,-soname,libdeferred.so.0 -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
-		-o $@ $(LIB_OBJ) $(PKG_LIBS) -ldl -lpthread
+		-o $@ $(API_OBJ) $(B)/obj/internal.a $(PKG_LIBS) -ldl -lpthread
 	@ln -sf libdeferred.so $@.0
 
 $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
@@ -167,19 +169,20 @@ $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
-$(B)/bin/deferred_runner: $(RUNNER_OBJ)
+# It holds no database connection, and nothing of libpq.
+$(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
 # It may run out of memory with libconfuse, and so is no part of those that must not.
-$(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/config_table.o
+$(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
 
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
-$(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/beneath.o
-$(B)/plugins/send_mail.so: $(B)/obj/lib/secret_file.o
+$(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/port/beneath.o
+$(B)/plugins/send_mail.so: $(B)/obj/lib/port/secret_file.o
 $(foreach name,$(PLUGIN_NAMES),$(eval \
 	$(B)/plugins/$(name).so: $(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:
@@ -231,12 +234,11 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
-FUZZ_PARTS := arena auth cors crypto fault json queue_metadata refusal reply request route sas service_xml sign text wire xml_in xml_out
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(FUZZ_PARTS:%=$(B)/obj/bin/deferred_http/%.o) $(B)/obj/lib/log.o $(B)/obj/lib/visible.o $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(FUZZ_LIBS)
+	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
 .PHONY: tests
 tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
@@ -283,13 +285,14 @@ check-lint: deps-lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h
-	@for file in $(LIB_SRC) $(CRYPTO_SRC) $(wildcard bin/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -O2 -c -o /dev/null $$file || exit; \
+	$(PYTHON) tests/harness/floors.py
+	@for file in $(LIB_SRC) $(wildcard bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
-		--suppress=invalidFunctionArgBool:lib/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -I$(B)/gen lib bin
+		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
+		-Ilib/include -Ilib -Ibin/deferred_http -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
@@ -317,7 +320,7 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_PARTS:%=bin/deferred_http/%.c) lib/log.c lib/visible.c $(wildcard bin/deferred_http/*.h)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
@@ -404,12 +407,11 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(INSTALL_DATA) $(filter sql/migrations/%,$(SQL)) $(DESTDIR)$(datadir)/sql/migrations
-	$(INSTALL_DATA) $(filter sql/queries/%,$(SQL)) $(DESTDIR)$(datadir)/sql/queries
+	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
-	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(datadir)/sql/migrations $(datadir)/sql/queries \
+	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
 		$(docdir)/examples) 2>/dev/null || :

@@ -1,14 +1,15 @@
-# Turns the files of sql/queries and sql/migrations into C: a header of declarations (-v mode=h) or the
-# definitions (-v mode=c). A query NAME.sql becomes `const struct sql_statement sql_NAME`; migration
-# NNNN_what.sql becomes an element of sql_migrations[].
+# Turns the files of sql/queries, sql/migrations, sql/functions and sql/views into C: a header of declarations (-v mode=h) or the
+# definitions (-v mode=c). A query NAME.sql becomes `const struct sql_statement sql_NAME`; migration NNNN_what.sql becomes
+# an element of sql_migrations[], and a function or view one of sql_sources[].
 function flush_file() {
 	if (file == "") return
 	if (mode == "c") {
-		if (is_migration) migrations = migrations "\t{ " (num + 0) ", \"" what "\", sql_text_" base " },\n"
 		print ";"
-		if (!is_migration) print "const struct sql_statement sql_" base " = { \"" base "\", sql_text_" base " };"
+		if (kind == "migrations") migrations = migrations "\t{ " (num + 0) ", \"" what "\", " text " },\n"
+		else if (kind == "queries") print "const struct sql_statement sql_" base " = { \"" base "\", " text " };"
+		else sources = sources "\t{ \"" kind "/" base "\", " text " },\n"
 	}
-	else if (!is_migration) print "extern const struct sql_statement sql_" base ";"
+	else if (kind == "queries") print "extern const struct sql_statement sql_" base ";"
 }
 BEGIN {
 	print "/* made by sql/embed.awk */"
@@ -16,18 +17,20 @@ BEGIN {
 		print "#ifndef SQL_H\n#define SQL_H\n"
 		print "struct sql_statement { const char *name, *text; };"
 		print "struct sql_migration { int version; const char *name, *text; };"
-		print "extern const struct sql_migration sql_migrations[]; /* ends with version 0 */\n"
-	} else print "#include \"sql.h\"\n"
+		print "extern const struct sql_migration sql_migrations[]; /* ends with version 0 */"
+		print "extern const struct sql_statement sql_sources[]; /* functions, then views; ends with name NULL */\n"
+	} else print "#include \"sql.h\"\n\n#include <stddef.h>\n"
 }
 FNR == 1 {
 	flush_file()
 	file = FILENAME
 	base = file; sub(/.*\//, "", base); sub(/\.sql$/, "", base)
-	is_migration = file ~ /migrations\//
+	kind = file; sub(/\/[^\/]*$/, "", kind); sub(/.*\//, "", kind)
 	num = base; sub(/_.*/, "", num)
 	what = base; sub(/^[0-9]*_/, "", what)
-	started = is_migration
-	if (mode == "c") print "static const char sql_text_" base "[] ="
+	text = "sql_text_" kind "_" base
+	started = kind != "queries"
+	if (mode == "c") print "static const char " text "[] ="
 }
 mode == "c" {
 	# The opening comment of a query is for readers, not for the server.
@@ -40,6 +43,9 @@ mode == "c" {
 }
 END {
 	flush_file()
-	if (mode == "c") print "\nconst struct sql_migration sql_migrations[] = {\n" migrations "\t{ 0, 0, 0 }\n};"
+	if (mode == "c") {
+		print "\nconst struct sql_migration sql_migrations[] = {\n" migrations "\t{ 0, 0, 0 }\n};"
+		print "\nconst struct sql_statement sql_sources[] = {\n" sources "\t{ NULL, NULL }\n};"
+	}
 	else print "\n#endif"
 }

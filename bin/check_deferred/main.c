@@ -2,20 +2,21 @@
 /*
  * check_deferred - what cron starts: take the pidfile, ask whether there is work, and if so do it.
  *
- * The way through the code: main -> worker_run (lib/worker.c) -> store_cycle_claim (lib/store_worker.c,
- * sql/queries/job_claim.sql) -> pool_dispatch (lib/pool.c) -> runner_send (lib/runner.c) -> call_run
+ * The way through the code: main -> worker_run (lib/engine/worker.c) -> store_cycle_claim (lib/store/worker.c,
+ * sql/queries/job_claim.sql) -> pool_dispatch (lib/run/pool.c) -> runner_send (lib/run/runner.c) -> call_run
  * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/job_finish.sql).
  */
-#include "config.h"
-#include "log.h"
-#include "notify.h"
-#include "orphan.h"
-#include "pg.h"
+#include "port/config.h"
+#include "base/log.h"
+#include "program/notify.h"
+#include "run/cgroup.h"
+#include "run/orphan.h"
+#include "port/pg.h"
 #include "pidfile.h"
-#include "plugin.h"
-#include "program.h"
-#include "runner_user.h"
-#include "worker.h"
+#include "port/plugin.h"
+#include "program/program.h"
+#include "run/user.h"
+#include "engine/worker.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -241,7 +242,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* ---- what a service does besides ---------------------------------------------------------------- */
 
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
-static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop" };
+static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop", "cgroup" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
@@ -310,6 +311,15 @@ static void tell_manager(void *data, enum worker_event event)
 	}
 }
 
+/* The names are those of the lock, see name_instance(). */
+static void use_cgroups(void)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "%llx.%llx", (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode);
+	cgroup_init(name);
+}
+
 /* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
 static int before_work(void *data, struct deferred_error *err)
 {
@@ -328,6 +338,8 @@ static int before_work(void *data, struct deferred_error *err)
 	runner_init_process();
 	if (run.pidfile.unclean || run.pidfile.replaced)
 		orphan_sweep_instance(run.instance);
+	if (config_flag(run.settings->config, "cgroup"))
+		use_cgroups();
 	run.began = true;
 	return 0;
 }
@@ -420,6 +432,7 @@ static int run_with_pidfile(void)
 		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = notify_watchdog_ms() / 2, .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
+	cgroup_leave();
 	summarize(&summary);
 	if (rc < 0) {
 		if (find_refusal(&err))

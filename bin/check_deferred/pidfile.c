@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "pidfile.h"
 
-#include "clock.h"
-#include "log.h"
-#include "worker.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 #ifndef PIDFILE_H
 #define PIDFILE_H
 
-#include "error.h"
+#include "base/error.h"
 
 #include <stdbool.h>
 #include <stdint.h>

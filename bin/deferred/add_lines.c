@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "add_lines.h"
 
-#include "error.h"
-#include "params.h"
-#include "store_admin.h"
+#include "base/error.h"
+#include "port/params.h"
+#include "store/admin.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "config_reader.h"
-#include "migrate.h"
-#include "secret_file.h"
-#include "store_admin.h"
+#include "port/config_reader.h"
+#include "store/migrate.h"
+#include "port/secret_file.h"
+#include "store/admin.h"
 #include "table.h"
 
 #include <errno.h>

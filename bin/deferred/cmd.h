@@ -7,8 +7,8 @@
 #ifndef CMD_H
 #define CMD_H
 
-#include "config.h"
-#include "pg.h"
+#include "port/config.h"
+#include "port/pg.h"
 
 #include <getopt.h>
 #include <stdbool.h>

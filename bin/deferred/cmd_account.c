@@ -2,8 +2,8 @@
 /* Accounts of the HTTP front. Keys are shown when they are made, and never again. */
 #include "cmd.h"
 
-#include "account_key.h"
-#include "store_account.h"
+#include "program/account_key.h"
+#include "store/account.h"
 #include "table.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "store_admin.h"
-#include "store_client.h"
+#include "store/admin.h"
+#include "store/client.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
 #include "cmd.h"
 
 #include "settings.h"
-#include "store_admin.h"
+#include "store/admin.h"
 #include "table.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "job.h"
-#include "store_admin.h"
+#include "base/job.h"
+#include "store/admin.h"
 #include "table.h"
 
 #include <inttypes.h>

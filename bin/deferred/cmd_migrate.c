@@ -1,29 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "migrate.h"
-#include "store_admin.h"
+#include "store/migrate.h"
+#include "store/admin.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct progress {
 	bool json, dry_run;
-	int steps;
+	int items, sources;
 };
 
-static void on_step(void *data, const struct sql_migration *step)
+static void print_json(const struct migrate_item *item, bool first)
+{
+	fputs(first ? "" : ", ", stdout);
+	if (item->version)
+		printf("{\"version\": %d, \"name\": \"%s\"}", item->version, item->name);
+	else
+		printf("{\"name\": \"%s\"}", item->name);
+}
+
+/* Does in psql what a run does. */
+static void print_sql(const struct migrate_item *item, bool first, bool first_source)
+{
+	if (first)
+		puts("begin;");
+	if (first_source)
+		puts(MIGRATE_SOURCES_BEGIN ";");
+	printf("-- %s\n%s", item->name, item->text);
+	if (item->version)
+		printf("insert into deferred.__deferred_migration (version, name) values (%d, '%s');\n", item->version, item->name);
+	else
+		printf("insert into deferred.__deferred_source (name, checksum) values ('%s', '%s')"
+		       " on conflict (name) do update set checksum = excluded.checksum, applied_at = excluded.applied_at;\n", item->name, item->checksum);
+}
+
+static void on_item(void *data, const struct migrate_item *item)
 {
 	struct progress *progress = data;
+	bool first = progress->items++ == 0, first_source = !item->version && progress->sources++ == 0;
 
-	progress->steps++;
 	if (progress->json)
-		printf("%s{\"version\": %d, \"name\": \"%s\"}", progress->steps > 1 ? ", " : "", step->version, step->name);
+		print_json(item, first);
 	else if (progress->dry_run)
-		printf("-- migration %d: %s\nbegin;\n%s\n"
-		       "insert into deferred.__deferred_migration (version, name) values (%d, '%s');\ncommit;\n", step->version, step->name, step->text, step->version, step->name);
-	else
-		printf("migration %d: %s\n", step->version, step->name);
+		print_sql(item, first, first_source);
+	else if (item->version)
+		printf("migration %d: %s\n", item->version, item->name);
+}
+
+static void print_end(const struct progress *progress, int version)
+{
+	if (progress->json)
+		printf("], \"version\": %d}\n", version);
+	else if (progress->dry_run)
+		fputs(progress->sources ? MIGRATE_SOURCES_END ";\ncommit;\n" : "", stdout);
+	else if (progress->sources)
+		printf("%d functions and views\n", progress->sources);
+	else if (progress->items == 0)
+		printf("nothing to do: the schema has version %d\n", version);
 }
 
 static void hint_rights(struct pg *pg, struct deferred_error *err)
@@ -44,6 +79,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
 	int version = 0, c, rc;
+	bool known;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c != 'n')
@@ -57,17 +93,16 @@ static int run(struct cli *cli, int argc, char **argv)
 	progress.json = cli->json;
 	if (cli->json)
 		printf("{\"%s\": [", progress.dry_run ? "pending" : "applied");
-	rc = progress.dry_run ? migrate_plan(cli->pg, on_step, &progress, &err) : migrate_run(cli->pg, on_step, &progress, &err);
-	if (migrate_version(cli->pg, &version, rc == 0 ? &err : NULL) == 0 && cli->json)
-		printf("], \"version\": %d}\n", version);
-	else if (cli->json)
+	rc = progress.dry_run ? migrate_plan(cli->pg, on_item, &progress, &err) : migrate_run(cli->pg, on_item, &progress, &err);
+	known = migrate_version(cli->pg, &version, rc == 0 ? &err : NULL) == 0;
+	if (!known && cli->json)
 		puts("], \"version\": null}");
+	else if (known && (rc == 0 || cli->json))
+		print_end(&progress, version);
 	if (err.code) {
 		hint_rights(cli->pg, &err);
 		return cli_fail(cli, &err);
 	}
-	if (!cli->json && !progress.dry_run && progress.steps == 0)
-		printf("nothing to do: the schema has version %d\n", version);
 	return EX_OK;
 }
 

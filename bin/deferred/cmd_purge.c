@@ -5,7 +5,7 @@
  */
 #include "cmd.h"
 
-#include "store_admin.h"
+#include "store/admin.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "store_admin.h"
+#include "store/admin.h"
 
 static int run(struct cli *cli, int argc, char **argv)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd_rule.h"
 
-#include "params.h"
-#include "store_rule.h"
+#include "port/params.h"
+#include "store/rule.h"
 #include "table.h"
 
 #include <errno.h>

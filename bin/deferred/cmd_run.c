@@ -2,11 +2,11 @@
 /* run: a function here and now, in a runner as under check_deferred, without a database. */
 #include "cmd.h"
 
-#include "clock.h"
-#include "log.h"
-#include "params.h"
-#include "pool.h"
-#include "runner_user.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "port/params.h"
+#include "run/pool.h"
+#include "run/user.h"
 #include "table.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* rule run: all rows of a rule become jobs, on the server. */
-#include "clock.h"
+#include "base/clock.h"
 #include "cmd_rule.h"
-#include "params.h"
-#include "store_rule.h"
+#include "port/params.h"
+#include "store/rule.h"
 #include "table.h"
 
 #include <inttypes.h>

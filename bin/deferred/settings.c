@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "settings.h"
 
-#include "params.h"
+#include "port/params.h"
 
 #include <ctype.h>
 #include <inttypes.h>

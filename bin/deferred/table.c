@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "table.h"
 
-#include "pg.h"
-#include "visible.h"
+#include "port/pg.h"
+#include "base/visible.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_config - read a config file from standard input and say what is in it: the child of lib/config_reader.c, whose header has
+ * deferred_config - read a config file from standard input and say what is in it: the child of lib/port/config_reader.c, whose header has
  * the form of the answer. Memory may end here, with the process, at any moment: only an answer with a last record counts.
  *
  * libconfuse sees text only: it knows grammar and lines, the table knows types.
  */
-#include "config.h"
-#include "config_reader.h"
+#include "port/config.h"
+#include "port/config_reader.h"
 
 #include <assert.h>
 #include <confuse.h>

@@ -4,18 +4,18 @@
  *
  * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
  * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
- * fold_submit (fold.c) -> store_message_put (lib/store_message.c, sql/queries/message_put.sql) -> answer (server.c).
+ * fold_submit (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
-#include "access_log.h"
-#include "budget.h"
-#include "clock.h"
-#include "config.h"
-#include "listen.h"
-#include "log.h"
-#include "notify.h"
-#include "program.h"
-#include "server.h"
-#include "tls.h"
+#include "server/access_log.h"
+#include "front/budget.h"
+#include "base/clock.h"
+#include "port/config.h"
+#include "server/listen.h"
+#include "base/log.h"
+#include "program/notify.h"
+#include "program/program.h"
+#include "server/server.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <malloc.h>

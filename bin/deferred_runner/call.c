@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
-#include "beneath.h"
-#include "clock.h"
-#include "job.h"
-#include "params.h"
+#include "port/beneath.h"
+#include "base/clock.h"
+#include "base/job.h"
+#include "port/params.h"
 
 #include <errno.h>
 #include <fcntl.h>

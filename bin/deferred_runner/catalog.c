@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
-#include "error.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

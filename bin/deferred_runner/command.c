@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
-#include "job.h"
+#include "base/job.h"
 
 #include <ctype.h>
 #include <errno.h>

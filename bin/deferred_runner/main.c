@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
-#include "beneath.h"
-#include "clock.h"
+#include "port/beneath.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,9 +13,9 @@
 #ifndef DEFERRED_RUNNER_H
 #define DEFERRED_RUNNER_H
 
-#include "board.h"
-#include "frame.h"
-#include "plugin.h"
+#include "run/board.h"
+#include "run/frame.h"
+#include "port/plugin.h"
 
 #include <signal.h>
 

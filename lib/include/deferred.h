@@ -125,7 +125,7 @@ struct deferred;
  *
  * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_EDB (sqlstate 42501: the role lacks the rights of
  * deferred_producer), DEFERRED_ECONFIG, DEFERRED_ENOMEM.
- * Source: lib/client.c.
+ * Source: lib/api/client.c.
  */
 DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err);
 
@@ -299,7 +299,7 @@ struct deferred_backoff {
 
 /*
  * deferred_backoff_check - are the settings usable? Returns 0, or DEFERRED_EINVAL for a floor below 1 ms, a
- * ceiling below the floor, an exponent that is below 1 or no finite number. Source: lib/backoff.c.
+ * ceiling below the floor, an exponent that is below 1 or no finite number. Source: lib/base/backoff.c.
  */
 DEFERRED_API int deferred_backoff_check(const struct deferred_backoff *b, struct deferred_error *err);
 
@@ -352,7 +352,7 @@ struct deferred_mail {
  * send_mail; otherwise the plugin send_mail is loaded and sends it now. Addresses, names and the
  * subject must not contain control characters: DEFERRED_EINVAL. Returns 0, any code of
  * deferred_defer(), DEFERRED_EPLUGIN, or DEFERRED_EFAILED with the server's answer in err->message.
- * Source: lib/mail.c.
+ * Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail,
 				    const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);

@@ -12,7 +12,7 @@
  */
 #include <deferred_plugin.h>
 
-#include "beneath.h"
+#include "port/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>

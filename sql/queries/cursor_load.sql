@@ -1,4 +1,4 @@
--- cursor_load: where the ready jobs begin, as an earlier run has saved it (lib/cursor.h). What a server said that has been started
+-- cursor_load: where the ready jobs begin, as an earlier run has saved it (lib/base/cursor.h). What a server said that has been started
 -- again since is of no use, nor what is old; which lanes there are still is. The lane of priority 0 is
 -- taken to be one of each queue, of the oldest ones where there are many.
 -- $1 queues served, text[]; NULL: all   $2 lanes, at most, int4   $3 milliseconds after which it is old, int8

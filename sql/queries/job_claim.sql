@@ -5,7 +5,7 @@
 -- $6 lease in milliseconds, int8           $7 functions unknown to this worker, text[]
 -- $8 ids still held from earlier claims, int8[]
 -- $9 seed of the random choice, int8
--- $10..$16 the parts of the index to be read, in their order (lib/cursor.h), arrays in step: queue text[], highest
+-- $10..$16 the parts of the index to be read, in their order (lib/base/cursor.h), arrays in step: queue text[], highest
 --   priority int4[], lowest priority int4[], first transaction xid8[] (NULL: a gap), first id in it int8[], transaction
 --   to stop before xid8[], transaction that must have ended xid8[] (NULL: none). A queue not named is read whole. A claim that must
 --   not miss any ready job has them begin at what is live

@@ -1,5 +1,5 @@
 -- job_look: where do the live rows of each part of the index of ready jobs begin, and the ready ones, and which transactions does
--- this statement not see? From that the next claims know where to start (lib/cursor.h). Sent behind job_claim in
+-- this statement not see? From that the next claims know where to start (lib/base/cursor.h). Sent behind job_claim in
 -- the same transaction; what it finds is only believed once that is committed.
 -- $1..$7 the parts, as $10..$16 of job_claim.sql
 -- $8, $9 where the ready rows are looked for in each: first transaction xid8[], first id in it int8[]   $10 0: nowhere, int4

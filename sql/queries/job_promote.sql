@@ -1,7 +1,7 @@
 -- job_promote: delayed jobs that are due become ready, at the tail of their lane.
 -- $1 at most so many, int4
 -- $2 those due from then on, timestamptz. What died before it, and stays for as long as a snapshot needs it, is not walked
---   over (lib/worker_delayed.c)
+--   over (lib/engine/delayed.c)
 -- returns one row: number of jobs (int8)
 -- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
 with due as materialized (

@@ -1,7 +1,7 @@
 -- message_put: put messages.
 -- Arrays in step: $1 queue text[], $2 text text[], $3 seconds it is hidden at first int8[], $4 time to live in seconds int8[]; -1:
 -- never expires, 0: as the queue says, else 7 days
--- returns one row an element: its number from 1 (int4), status (int4, lib/store_message.h), id (int8), receipt (int8), inserted,
+-- returns one row an element: its number from 1 (int4), status (int4, lib/store/message.h), id (int8), receipt (int8), inserted,
 --   expires (NULL: never), visible (timestamptz); id NULL unless the status is 0
 -- locks: none but of what it adds
 -- Index: primary key of __deferred_queue, __deferred_hot_bounded for queues with a max_length

@@ -135,7 +135,7 @@ def test_migrate_brings_an_empty_database_up_once(db):
     plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
     assert "create schema deferred" in plan
     assert db.one("select to_regnamespace('deferred')") is None
-    assert "migration 1: initial\n" in ok(db.run(["deferred", "migrate"]))
+    assert re.fullmatch(r"migration 1: tables\n\d+ functions and views\n", ok(db.run(["deferred", "migrate"])))
     version = db.one("select max(version) from deferred.__deferred_migration")
     assert ok(db.run(["deferred", "migrate"])) == f"nothing to do: the schema has version {version}\n"
     assert json.loads(ok(db.run(["deferred", "migrate", "--json"]))) == {"applied": [], "version": version}
@@ -151,20 +151,20 @@ def test_what_dry_run_prints_does_the_same_in_psql(db, run):
     ok(db.run(["deferred", "add", "noop"]))
 
 
-def test_migrate_tells_only_of_steps_that_were_committed(db):
+def test_migrate_tells_only_of_what_was_committed(db):
     name, env = login(db)
     dbname = db.one("select current_database()")
     try:
         db.sql("drop schema deferred cascade")
         result = db.run(["deferred", "migrate"], env=env)
-        assert (result.returncode, result.stdout) == (NOPERM, "") and 'migration 1 "initial": ' in result.stderr
+        assert (result.returncode, result.stdout) == (NOPERM, "") and 'migration 1 "tables": ' in result.stderr
         say = re.search(r"^hint: migrate as a superuser, or have one say: (.*)$", result.stderr, re.M).group(1)
         assert say == f"grant deferred_owner to {name} with admin option; grant create on database {dbname} to {name}"
         result = db.run(["deferred", "migrate", "--json"], env=env)
         assert (result.returncode, json.loads(result.stdout)) == (NOPERM, {"applied": [], "version": 0})
         db.sql(say)
         result = db.run(["deferred", "migrate"], env=env)  # what was said is enough
-        assert result.returncode == OK and result.stdout.startswith("migration 1: initial\nmigration 2: ")
+        assert result.returncode == OK and result.stdout.startswith("migration 1: tables\n")
     finally:
         db.sql(f"drop owned by {name}; drop role {name}")
 
@@ -172,6 +172,25 @@ def test_migrate_tells_only_of_steps_that_were_committed(db):
 def test_migrate_refuses_a_newer_database(db):
     db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
+
+
+def test_the_jobs_of_an_unreleased_schema_are_taken_along_as_the_manual_says(db, run):
+    db.defer("noop", '{"a":\n [null]}', label="one", key="k", priority=3, delay="1h", max_attempts=5, timeout="10s", queue="q")
+    db.defer("noop", '"two"', expires="1h", concurrency_key="c")
+    db.sql("select deferred.defer(null, '\"text\"', '{\"queue\": \"m\"}')")
+    columns = """queue, fn, params::text, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, concurrency_key"""
+    before = db.sql(f"select {columns} from deferred.__deferred order by id")
+    db.sql("update deferred.__deferred_migration set name = 'initial'")
+    fails(db.run(["deferred", "migrate"]), CONFIG, "never released", "UNRELEASED SCHEMAS")
+    with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1")) as f:
+        page = f.read().split(".Sh UNRELEASED SCHEMAS")[1].split(".Sh ")[0]
+    commands = re.search(r"\.Bd -literal -offset indent\n(.*?)\.Ed", page, re.S)[1].replace("\\e", "\\")
+    env = {"PG" + {"dbname": "database"}.get(k, k).upper(): v for k, v in (pair.split("=") for pair in db.conninfo.split())}
+    done = run(["bash", "-ec", re.sub(r"(?m)^[$>] ", "", commands)], cwd=db.dir,
+               env={**env, "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    after = db.sql(f"select {columns} from deferred.__deferred order by id")
+    assert [(q, f, json.loads(p), *rest) for q, f, p, *rest in after] == [(q, f, json.loads(p), *rest) for q, f, p, *rest in before]
 
 
 # ---- add

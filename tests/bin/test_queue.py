@@ -544,21 +544,3 @@ def test_workers_and_viewers_have_the_rights_they_need(db):
             name = env["DEFERRED_DB"].rpartition("=")[2]
             db.sql(f"drop owned by {name}; drop role {name}")
     ledger(db)
-
-
-def test_jobs_of_an_older_schema_live_on(db):
-    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    db.sql("drop schema deferred cascade")
-    for name in sorted(os.listdir(os.path.join(top, "sql", "migrations")))[:4]:
-        with open(os.path.join(top, "sql", "migrations", name)) as f:
-            db.sql(f.read())
-        db.sql("insert into deferred.__deferred_migration (version, name) values (%s, %s)", int(name[:4]), name[5:-4])
-    # As the first form of defer() did: the functions for waking come later.
-    db.sql("create function deferred.__unawaited(queue text) returns boolean language sql as 'select true'")
-    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"old\"}') from generate_series(1, 20)")
-    db.sql("drop function deferred.__unawaited(text)")
-    fails(db.run(["deferred", "ls"]), 78, "deferred migrate")
-    assert "migration 5: listen" in ok(db.run(["deferred", "migrate"]))
-    queue(db, "set", "old", "--max-running", "1")
-    drain(db, 2, "--runners", "2")
-    assert most_at_once(attempts(db)) == 1 and len(attempts(db)) == 20

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import floors
 import pg
 from harness import run
 
@@ -40,7 +41,7 @@ def test_each_option_of_check_deferred_is_in_its_man_page_and_help():
 
 
 def test_each_option_of_check_deferred_is_a_setting():
-    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "config_table.c"))) | {"database.conninfo"}
+    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))) | {"database.conninfo"}
     for option in man_options():
         name = {"db": "database.conninfo"}.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
@@ -49,7 +50,7 @@ def test_each_option_of_check_deferred_is_a_setting():
 def test_each_option_of_deferred_http_is_in_its_man_page_and_help_and_a_setting():
     offered = set(re.findall(r"--([a-z-]+)", run(["deferred_http", "--help"]).stdout))
     assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", "deferred_http", "deferred_http.8"), re.M)) | {"version"}
-    table = read("lib", "config_table.c")
+    table = read("lib", "port", "config_table.c")
     for option in offered - {"config", "help", "version", "db", "log-level"}:
         assert f'("http.{option.replace("-", "_")}"' in table, option
 
@@ -106,8 +107,8 @@ def test_no_file_is_unfinished_or_names_the_machine_it_was_made_on():
 
 
 def test_each_c_file_has_its_licence_line():
-    for d in ("lib", "lib/include", "lib/plugins", "lib/plugins/*", "bin/*", "tests/*"):
-        for path in glob.glob(os.path.join(pg.TOP, d, "*.[ch]")):
+    for d in ("lib", "bin", "tests"):
+        for path in glob.glob(os.path.join(pg.TOP, d, "**", "*.[ch]"), recursive=True):
             with open(path) as f:
                 assert f.readline() == "/* SPDX-License-Identifier: MIT */\n", path
 
@@ -121,14 +122,18 @@ def test_the_changelog_begins_with_the_version_of_the_programs():
 
 def test_one_door_per_dependency():
     """Of the library, and of each program that has one of its own."""
-    doors = {"libpq-fe.h": {"lib/pg.c", "lib/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/plugin.c"}, "microhttpd.h": {"bin/deferred_http/server.c"},
-             "expat.h": {"bin/deferred_http/xml_in.c"}, "gnutls/": {"bin/deferred_http/tls.c", "bin/deferred_http/gate.c"},
-             "openssl/": {"lib/account_key.c", "lib/token.c", "bin/deferred_http/crypto.c"}, "jansson.h": {"lib/params.c", "bin/deferred_http/json.c"}}
-    for d in ("lib", "bin/*"):
-        for path in glob.glob(os.path.join(pg.TOP, d, "*.[ch]")):
+    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "microhttpd.h": {"bin/deferred_http/server/server.c"},
+             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"bin/deferred_http/server/tls.c", "bin/deferred_http/server/gate.c"},
+             "openssl/": {"lib/program/account_key.c", "lib/run/token.c", "bin/deferred_http/protocol/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
+    for d in ("lib", "bin"):
+        for path in glob.glob(os.path.join(pg.TOP, d, "**", "*.[ch]"), recursive=True):
             name = os.path.relpath(path, pg.TOP)
             with open(path) as f:
                 included = re.findall(r"^\s*#\s*include\s+<([\w./-]+)>", f.read(), re.M)
             for header, files in doors.items():
-                if header != "jansson.h" or not name.startswith("bin/deferred_runner/"):
+                if header != "jansson.h" or not name.startswith(("bin/deferred_runner/", "lib/plugins/")):
                     assert name in files or not [i for i in included if i.startswith(header)], (name, header)
+
+
+def test_no_include_goes_up():
+    assert floors.main() == 0

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "random.h"
+#include "base/random.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "auth.h"
+#include "protocol/auth.h"
 
 #include <stddef.h>
 #include <stdint.h>

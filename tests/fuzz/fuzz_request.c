@@ -2,9 +2,9 @@
 /* Request line and headers: what they address, which operation that is, the metadata they carry. */
 #include "fuzz.h"
 
-#include "queue_metadata.h"
-#include "route.h"
-#include "text.h"
+#include "protocol/queue_metadata.h"
+#include "protocol/route.h"
+#include "protocol/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

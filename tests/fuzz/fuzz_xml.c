@@ -2,10 +2,10 @@
 /* XML bodies: what was read, written and read again is the same. */
 #include "fuzz.h"
 
-#include "service_xml.h"
-#include "text.h"
-#include "xml_in.h"
-#include "xml_out.h"
+#include "protocol/service_xml.h"
+#include "protocol/text.h"
+#include "protocol/xml_in.h"
+#include "protocol/xml_out.h"
 
 static void write_node(const struct xml_node *node, struct buf *out)
 {

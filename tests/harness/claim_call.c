@@ -19,12 +19,12 @@
  * "locked": [ID, ...], "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
-#include "store_cursor.h"
-#include "store_cycle.h"
-#include "store_worker.h"
+#include "store/cursor.h"
+#include "store/cycle.h"
+#include "store/worker.h"
 
-#include "clock.h"
-#include "random.h"
+#include "base/clock.h"
+#include "base/random.h"
 
 #include <jansson.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mail_call - call deferred_send_mail() with a mail given as JSON, for tests of lib/mail.c.
+ * mail_call - call deferred_send_mail() with a mail given as JSON, for tests of lib/api/mail.c.
  *
  *     mail_call [-d CONNINFO] [-k KEY] [-f FILE] MAIL...
  *

@@ -8,8 +8,8 @@
  * "error": TEXT, "retry_after_ms": N, "deferred": [[FN, PARAMS, OPTS], ...], "removed": [PATH, ...], "log": [...]}.
  * Exit: 0, 1 where the folder or function is refused, 2 usage.
  */
-#include "beneath.h"
-#include "plugin.h"
+#include "port/beneath.h"
+#include "port/plugin.h"
 
 #include <jansson.h>
 #include <stdio.h>

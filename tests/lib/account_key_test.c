@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys of accounts: what was encrypted comes back, anything else is refused; the key file is kept from others. */
-#include "account_key.h"
+#include "program/account_key.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

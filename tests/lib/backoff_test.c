@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How long a polling loop sleeps: sequences, one row each. */
-#include "backoff.h"
+#include "base/backoff.h"
 
 #include <math.h>
 #include <setjmp.h>

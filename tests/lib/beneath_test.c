@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "beneath.h"
+#include "port/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a function says of its progress is read whole or not at all, and a plugin finds out which members there are. */
-#include "board.h"
+#include "run/board.h"
 
 #include "deferred_plugin.h"
 
@@ -55,16 +55,16 @@ static void each_report_has_another_number_that_is_even_and_not_zero(void **stat
 
 static void a_long_text_is_cut_and_a_wild_length_believed_no_further(void **state)
 {
-	char text[BOARD_PROGRESS_MAX + 50];
+	char text[PROGRESS_TEXT_MAX + 50];
 
 	(void)state;
 	memset(text, 'x', sizeof(text));
 	board_report(&progress, 0, 1, 2, text, sizeof(text), 1);
 	assert_true(board_read_progress(&progress, &copy));
-	assert_int_equal(copy.text_len, BOARD_PROGRESS_MAX);
+	assert_int_equal(copy.text_len, PROGRESS_TEXT_MAX);
 	progress.text_len = 1u << 30; /* the memory is the plugin's too */
 	assert_true(board_read_progress(&progress, &copy));
-	assert_int_equal(copy.text_len, BOARD_PROGRESS_MAX);
+	assert_int_equal(copy.text_len, PROGRESS_TEXT_MAX);
 }
 
 static void a_report_whose_writer_died_is_not_read_and_the_next_one_is(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Settings: precedence, types, ranges, and every kind of wrong file with the message it must give. */
-#include "config.h"
+#include "port/config.h"
 
 #include <dirent.h>
 #include <fcntl.h>

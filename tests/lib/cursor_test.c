@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where claims start to look: what is read, what is learnt, and that no row that is visible lies outside it. */
-#include "cursor.h"
+#include "base/cursor.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

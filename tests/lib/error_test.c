@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors keep their first cause, take context in front, and are classed by sqlstate alone. */
-#include "error.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <setjmp.h>

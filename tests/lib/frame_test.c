@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames arrive whole whatever the socket does to the bytes; what a runner may send at most is kept to. */
-#include "frame.h"
+#include "run/frame.h"
 
 #include <errno.h>
 #include <setjmp.h>

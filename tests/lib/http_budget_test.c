@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may hold how much, and that all of it is given back. */
-#include "budget.h"
+#include "front/budget.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

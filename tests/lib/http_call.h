@@ -3,7 +3,7 @@
 #ifndef HTTP_CALL_H
 #define HTTP_CALL_H
 
-#include "request.h"
+#include "protocol/request.h"
 
 #include <string.h>
 

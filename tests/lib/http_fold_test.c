@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests become statements: what waits together runs together, against the server that DEFERRED_TEST_DB names. */
-#include "fold.h"
+#include "front/fold.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a request addresses, which operation that is, and what is refused before anybody is asked for a signature. */
-#include "request.h"
-#include "route.h"
-#include "text.h"
+#include "protocol/request.h"
+#include "protocol/route.h"
+#include "protocol/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What passes on to libmicrohttpd, whole or byte by byte: the same. */
-#include "wire.h"
+#include "protocol/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A log line is one line and one write, whatever is in its text. Standard error is a pipe here. */
-#include "log.h"
+#include "base/log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What message writes it reads, and nothing else. */
-#include "message.h"
+#include "base/receipt.h"
 
-#include "random.h"
+#include "base/random.h"
 
 #include <ctype.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Migrations, on databases of the test's own beside the one DEFERRED_TEST_DB names. */
-#include "migrate.h"
+#include "store/migrate.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -78,10 +78,19 @@ static int newest(void)
 	return version;
 }
 
-static void count_step(void *data, const struct sql_migration *step)
+struct count {
+	int steps, sources;
+};
+
+static void count_item(void *data, const struct migrate_item *item)
 {
-	assert_true(step->version > 0 && step->text[0]);
-	++*(int *)data;
+	struct count *count = data;
+
+	assert_true(item->name[0] && item->text[0]);
+	if (item->version)
+		count->steps++;
+	else
+		count->sources++;
 }
 
 static int version_of(struct pg *pg)
@@ -117,33 +126,98 @@ static void a_database_without_schema_is_refused_with_the_remedy(void **state)
 
 static void a_plan_changes_nothing(void **state)
 {
-	int steps = 0;
+	struct count n = { 0 };
 
-	assert_int_equal(migrate_plan(*state, count_step, &steps, NULL), 0);
-	assert_int_equal(steps, newest());
+	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), 0);
+	assert_int_equal(n.steps, newest());
+	assert_true(n.sources > 50);
 	assert_int_equal(version_of(*state), 0);
 }
 
-static void a_run_applies_every_step_once(void **state)
+static void a_run_applies_everything_once(void **state)
 {
 	struct deferred_error err = { 0 };
-	int steps = 0;
+	struct count n = { 0 };
 
-	if (migrate_run(*state, count_step, &steps, &err) < 0)
+	if (migrate_run(*state, count_item, &n, &err) < 0)
 		fail_msg("%s", err.message);
-	assert_int_equal(steps, newest());
+	assert_int_equal(n.steps, newest());
+	assert_true(n.sources > 50);
 	assert_int_equal(version_of(*state), newest());
 	assert_int_equal(migrate_check(*state, NULL), 0);
-	steps = 0;
-	assert_int_equal(migrate_run(*state, count_step, &steps, NULL), 0);
-	assert_int_equal(migrate_plan(*state, count_step, &steps, NULL), 0);
-	assert_int_equal(steps, 0);
+	n = (struct count){ 0 };
+	assert_int_equal(migrate_run(*state, count_item, &n, NULL), 0);
+	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), 0);
+	assert_int_equal(n.steps + n.sources, 0);
 	assert_false(pg_in_transaction(*state));
+}
+
+static int64_t ask(struct pg *pg, const char *sql)
+{
+	const struct sql_statement stmt = { "ask", sql };
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+	struct pg_args args;
+	int64_t n;
+
+	pg_set_unnamed(pg); /* each is another one */
+	pg_args_init(&args);
+	if (pg_exec(pg, &stmt, &args, PG_BINARY, &res, &err) < 0)
+		fail_msg("%s", err.message);
+	n = pg_int(res, 0, 0);
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return n;
+}
+
+static void a_function_is_applied_again_when_its_text_has_changed(void **state)
+{
+	struct count n = { 0 };
+
+	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
+	command(*state, "create or replace function deferred.state(outcome text) returns text language sql as $$select 'older'$$;"
+			"update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'");
+	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), 0);
+	assert_int_equal(n.steps, 0);
+	assert_int_equal(n.sources, 1);
+	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
+	assert_int_equal(ask(*state, "select (deferred.state('ok') = 'done')::int4"), 1);
+	assert_int_equal(ask(*state, "select has_function_privilege('deferred_viewer', 'deferred.state(text)', 'execute')::int4"), 1);
+	assert_int_equal(ask(*state, "select has_function_privilege('public', 'deferred.state(text)', 'execute')::int4"), 0);
+}
+
+static void what_no_file_has_any_more_is_dropped(void **state)
+{
+	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
+	command(*state, "create function deferred.gone() returns int4 language sql as 'select 1';"
+			"create function deferred.state(outcome text, older int4) returns text language sql as 'select 1';"
+			"create view deferred.gone as select 1 as n;"
+			"insert into deferred.__deferred_source values ('functions/gone', 'x');"
+			"update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'");
+	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
+	assert_int_equal(ask(*state, "select count(*) from pg_proc where pronamespace = 'deferred'::regnamespace and proname in ('gone', 'state')"), 1);
+	assert_int_equal(ask(*state, "select count(*) from pg_class where relnamespace = 'deferred'::regnamespace and relname = 'gone'"), 0);
+	assert_int_equal(ask(*state, "select count(*) from deferred.__deferred_source where name = 'functions/gone'"), 0);
+}
+
+static void a_schema_that_was_never_released_is_refused(void **state)
+{
+	struct deferred_error err = { 0 };
+	struct count n = { 0 };
+
+	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
+	command(*state, "update deferred.__deferred_migration set name = 'initial'; drop table deferred.__deferred_source");
+	assert_int_equal(migrate_run(*state, count_item, &n, &err), DEFERRED_ESCHEMA);
+	assert_non_null(strstr(err.message, "was never released: its step 1 is \"initial\""));
+	assert_non_null(strstr(err.hint, "deferred(1)"));
+	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), DEFERRED_ESCHEMA);
+	assert_int_equal(n.steps + n.sources, 0);
 }
 
 struct racer {
 	struct pg *pg;
-	int rc, steps;
+	int rc;
+	struct count n;
 	struct deferred_error err;
 };
 
@@ -151,7 +225,7 @@ static void *race(void *data)
 {
 	struct racer *racer = data;
 
-	racer->rc = migrate_run(racer->pg, count_step, &racer->steps, &racer->err);
+	racer->rc = migrate_run(racer->pg, count_item, &racer->n, &racer->err);
 	return NULL;
 }
 
@@ -167,22 +241,22 @@ static void of_two_at_once_one_does_the_work(void **state)
 	for (int i = 0; i < 2; i++)
 		if (racers[i].rc < 0)
 			fail_msg("%s", racers[i].err.message);
-	assert_int_equal(racers[0].steps + racers[1].steps, newest());
+	assert_int_equal(racers[0].n.steps + racers[1].n.steps, newest());
 	pg_close(racers[1].pg);
 }
 
 static void a_newer_database_is_left_alone(void **state)
 {
 	struct deferred_error err = { 0 };
-	int steps = 0;
+	struct count n = { 0 };
 
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
 	command(*state, "insert into deferred.__deferred_migration (version, name) values (999, 'future')");
 	assert_int_equal(migrate_check(*state, &err), DEFERRED_ESCHEMA);
 	assert_non_null(strstr(err.message, "version 999, this program works with"));
-	assert_int_equal(migrate_run(*state, count_step, &steps, NULL), DEFERRED_ESCHEMA);
-	assert_int_equal(migrate_plan(*state, count_step, &steps, NULL), DEFERRED_ESCHEMA);
-	assert_int_equal(steps, 0);
+	assert_int_equal(migrate_run(*state, count_item, &n, NULL), DEFERRED_ESCHEMA);
+	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), DEFERRED_ESCHEMA);
+	assert_int_equal(n.steps + n.sources, 0);
 	assert_false(pg_in_transaction(*state));
 }
 
@@ -190,12 +264,12 @@ static void a_failed_step_leaves_nothing_and_names_itself(void **state)
 {
 	struct deferred_error err = { 0 };
 
-	int steps = 0;
+	struct count n = { 0 };
 
 	command(*state, "create schema deferred");
-	assert_int_equal(migrate_run(*state, count_step, &steps, &err), DEFERRED_EDB);
-	assert_int_equal(steps, 0);
-	assert_non_null(strstr(err.message, "migration 1 \"initial\": schema \"deferred\" already exists"));
+	assert_int_equal(migrate_run(*state, count_item, &n, &err), DEFERRED_EDB);
+	assert_int_equal(n.steps + n.sources, 0);
+	assert_non_null(strstr(err.message, "migration 1 \"tables\": schema \"deferred\" already exists"));
 	assert_string_equal(err.sqlstate, "42P06");
 	assert_false(pg_in_transaction(*state));
 	assert_int_equal(version_of(*state), 0);
@@ -226,7 +300,10 @@ int main(void)
 		cmocka_unit_test(a_server_that_is_too_old_is_refused_by_name),
 		cmocka_unit_test_setup_teardown(a_database_without_schema_is_refused_with_the_remedy, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_plan_changes_nothing, create_database, drop_database),
-		cmocka_unit_test_setup_teardown(a_run_applies_every_step_once, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_run_applies_everything_once, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_function_is_applied_again_when_its_text_has_changed, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(what_no_file_has_any_more_is_dropped, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_schema_that_was_never_released_is_refused, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(of_two_at_once_one_does_the_work, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_newer_database_is_left_alone, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_failed_step_leaves_nothing_and_names_itself, create_database, drop_database),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON is checked before it is sent, and UTF-8 is found out to the byte. */
-#include "params.h"
+#include "port/params.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +81,7 @@ static void what_was_read_is_quoted(void **state)
 		struct deferred_error err = { 0 };
 
 		params_check(told[i].text, strlen(told[i].text), &err);
-		if (!strstr(err.message, told[i].told) || params_utf8_prefix(err.message, 999) != strlen(err.message))
+		if (!strstr(err.message, told[i].told) || utf8_prefix(err.message, 999) != strlen(err.message))
 			fail_msg("case %zu: %s", i, err.message);
 		assert_string_equal(err.hint, "pass one JSON value, such as {\"id\": 17}");
 	}
@@ -119,21 +120,6 @@ static void nesting_is_limited_before_anything_recurses(void **state)
 	assert_int_equal(check_nested(1000000, "[", "]"), DEFERRED_EINVAL);
 }
 
-static void the_valid_prefix_ends_before_the_first_wrong_byte(void **state)
-{
-	static const struct { const char *text; size_t len, prefix; } cases[] = {
-		{ "", 0, 0 }, { "abc", 3, 3 }, { "a\0b", 3, 1 }, { "h\xc3\xa9", 3, 3 }, { "h\xc3", 2, 1 }, { "\xc3(", 2, 0 },
-		{ "a\x80", 2, 1 }, { "a\xc0\x80", 3, 1 }, { "a\xc1\xbf", 3, 1 }, { "\xe0\xa0\x80", 3, 3 }, { "\xe0\x9f\xbf", 3, 0 },
-		{ "\xed\x9f\xbf", 3, 3 }, { "\xed\xa0\x80", 3, 0 }, { "\xef\xbf\xbf", 3, 3 }, { "\xf0\x90\x80\x80", 4, 4 },
-		{ "\xf0\x8f\xbf\xbf", 4, 0 }, { "\xf4\x8f\xbf\xbf", 4, 4 }, { "\xf4\x90\x80\x80", 4, 0 }, { "\xf5\x80\x80\x80", 4, 0 },
-		{ "ab\xf0\x9f\x98", 5, 2 }, { "ab\xf0\x9f\x98\x80", 6, 6 }, { "a\xff", 2, 1 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(params_utf8_prefix(cases[i].text, cases[i].len), cases[i].prefix);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,7 +128,6 @@ int main(void)
 		cmocka_unit_test(what_was_read_is_quoted),
 		cmocka_unit_test(the_text_need_not_end_in_nul),
 		cmocka_unit_test(nesting_is_limited_before_anything_recurses),
-		cmocka_unit_test(the_valid_prefix_ends_before_the_first_wrong_byte),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Loading plugins: what is taken, what is refused and with which words, whose files are trusted. */
-#include "plugin.h"
+#include "port/plugin.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* When a failed job is due again. */
-#include "retry.h"
+#include "base/retry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

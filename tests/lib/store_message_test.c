@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The C side of messages and accounts, against the server that DEFERRED_TEST_DB names: what goes in comes out. */
-#include "store_account.h"
-#include "store_message.h"
+#include "store/account.h"
+#include "store/message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What people see of text from others. */
-#include "visible.h"
+#include "base/visible.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,5 +76,6 @@ int main(void)
 		cmocka_unit_test(bytes_that_are_no_utf_8_are_escaped_one_by_one),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("visible", tests, NULL, NULL);
 }

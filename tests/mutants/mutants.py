@@ -66,7 +66,7 @@ class Mutant:
         return None if done.returncode == 0 else done.stdout
 
     def remakes_database(self):
-        return any(f.startswith("sql/migrations/") for f in self.files)
+        return any(f.startswith(("sql/migrations/", "sql/functions/", "sql/views/")) for f in self.files)
 
 
 def load(names=()):

@@ -2,8 +2,8 @@
 /* forger - functions that lie to the parent: they write into the board of their runner and into its socket, each in one way. */
 #include <deferred_plugin.h>
 
-#include "board.h"
-#include "frame.h"
+#include "run/board.h"
+#include "run/frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +144,8 @@ static void *keep_times(void *data)
 	for (int64_t end = (int64_t)now_ns() + 2000000000; board && (int64_t)now_ns() < end;)
 		for (size_t i = 0; i < 40; i++) {
 			board->slot[i].started_ns = 1;
-			board->slot[i].finished_ns = board->slot[i].user_us = board->slot[i].sys_us = board->slot[i].max_rss_kb = UINT64_MAX;
+			board->slot[i].finished_ns = UINT64_MAX;
+			board->slot[i].user_us = board->slot[i].sys_us = board->slot[i].max_rss_kb = UINT64_C(1) << 63;
 		}
 	return data;
 }

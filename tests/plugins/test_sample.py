@@ -62,10 +62,10 @@ def test_append_writes_below_the_folder_of_the_setting(call, tmp_path):
 def test_append_writes_nothing_unless_a_folder_is_set(call, tmp_path):
     """The current folder is nobody's choice: that of root's cron is /root, with .ssh/authorized_keys in it."""
     for settings in ({}, {"sample.dir": ""}):
-        for path in ("a.txt", str(tmp_path / "a.txt"), "/a.txt"):
+        for path in ("a.txt", str(tmp_path / "a.txt")):
             outcome = call("append", {"file": path, "text": "x"}, settings=settings)
             assert outcome.returned == "dead" and "sample.dir" in outcome.error
-    assert os.listdir(tmp_path) == [] and not os.path.exists("/a.txt")
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "sub/../../out.txt", "sub/..", "link.txt", "linked/out.txt", "/etc/out.txt", "", "/", "sub",

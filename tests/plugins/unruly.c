@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* unruly - functions that do what no function should, each in one way. */
-#include "frame.h"
+#include "run/frame.h"
 
 #include <deferred_plugin.h>
 

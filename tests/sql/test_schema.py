@@ -1,5 +1,7 @@
-"""What the migrations promise about the schema as a whole."""
+"""What is promised about the schema as a whole, and about the files it is made of."""
 
+import glob
+import hashlib
 import os
 import re
 
@@ -27,6 +29,27 @@ def test_nobody_but_the_named_roles_may_use_the_schema(db):
     assert db.sql("""
         select c.relname from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p', 'v')
           and exists (select from aclexplode(c.relacl) a where a.grantee = 0)""") == []
+
+
+def test_a_file_has_what_its_name_says():
+    """So that who looks for a function finds it, and migrate knows what to drop where a file went."""
+    for kind, what in (("functions", "function"), ("views", "view")):
+        for path in glob.glob(os.path.join(pg.TOP, "sql", kind, "*.sql")):
+            with open(path) as f:
+                made = set(re.findall(rf"(?mi)^create or replace {what} deferred\.(\w+)", f.read()))
+            assert made == {os.path.basename(path)[:-4]}, path
+    with open(os.path.join(pg.TOP, "sql", "migrations", "0001_tables.sql")) as f:
+        assert not re.search(r"(?mi)^create (or replace )?(function|view)", f.read())
+
+
+def test_a_released_step_is_what_was_released():
+    """A database that has it will not get it again."""
+    folder = os.path.join(pg.TOP, "sql", "migrations")
+    with open(os.path.join(folder, "RELEASED")) as f:
+        released = dict(reversed(line.split()) for line in f if not line.startswith("#"))
+    for name, checksum in released.items():
+        with open(os.path.join(folder, name), "rb") as f:
+            assert hashlib.sha256(f.read()).hexdigest() == checksum, f"{name} was released: add a step"
 
 
 def test_no_statement_names_an_object_without_its_schema():

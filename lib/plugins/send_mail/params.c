@@ -5,7 +5,7 @@
  */
 #include "send_mail.h"
 
-#include "beneath.h"
+#include "port/beneath.h"
 
 #include <ctype.h>
 #include <errno.h>

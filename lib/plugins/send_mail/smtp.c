@@ -5,7 +5,7 @@
  */
 #include "send_mail.h"
 
-#include "secret_file.h"
+#include "port/secret_file.h"
 
 #include <ctype.h>
 #include <errno.h>

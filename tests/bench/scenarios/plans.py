@@ -41,7 +41,7 @@ class Session:
             return int(f.read().split()[0]) / 1000
 
     def run(self, name, *args):
-        """Microseconds of one execution, and how many rows came back."""
+        """Microseconds of one execution, and the rows that came back."""
         if name not in self.prepared:
             self.cursor.execute(f"prepare {name} as {text_of(name)}")
             self.prepared.add(name)
@@ -49,7 +49,7 @@ class Session:
         values = [literal(a) if isinstance(a, list) else a for a in args]
         before = self.cpu_us()
         self.cursor.execute(f"execute {name}({', '.join(['%s'] * len(args))})", values)
-        return self.cpu_us() - before, len(self.cursor.fetchall())
+        return self.cpu_us() - before, self.cursor.fetchall()
 
 
 # ---- what the server believes, and what is there
@@ -82,7 +82,7 @@ def deleted(db, rows):
 
 STATES = (fresh, empty, unclaimed, deleted)
 
-# ---- the statements, each executed once for a claimed batch
+# ---- the statements, each executed once for a claimed batch, or to claim one
 
 
 def constant(n, *values):
@@ -94,7 +94,13 @@ def texts(ids, receipt):
     return [ids, *constant(len(ids), receipt, "failed", "failed on request", None, None, 1000, 500, "sample 1", 10, 5, 5, 4000, None)]
 
 
+def claiming(_, receipt):
+    """Without a cursor: the queue is read from its first job that is ready."""
+    return [None, 1000, BATCH, WORKER, receipt, LEASE_MS, *[[]] * 2, receipt, *[[]] * 7, 0, None, BATCH, 1 << 24]
+
+
 STATEMENTS = {
+    "job_claim": claiming,
     "job_done": lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1"],
     "job_finish": texts,
     "job_retry": lambda ids, receipt: [*texts(ids, receipt), [0] * len(ids), WORKER],
@@ -119,14 +125,15 @@ def measure(db, state, rows, times):
     db.sql("select pg_stat_reset()")
     state(db, rows)
     session, costs = Session(db), {name: [] for name in STATEMENTS}
+    db.sql("insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'i', 'h', 1, '0')", WORKER)
     for receipt in range(1, times + 2):
         for name, args in STATEMENTS.items():
             db.fill(BATCH)
-            ids = claim(db, receipt)
+            ids = [] if args is claiming else claim(db, receipt)
             us, accepted = session.run(name, *args(ids, receipt))
-            if accepted != BATCH:
-                raise Failed(f"{name}: {accepted} of {BATCH} jobs were accepted")
-            db.sql("delete from deferred.__deferred_hot where id = any (%s)", ids)
+            if len(accepted) != BATCH:
+                raise Failed(f"{name}: {len(accepted)} of {BATCH} jobs were accepted")
+            db.sql("delete from deferred.__deferred_hot where id = any (%s)", [row[0] for row in accepted])
             costs[name].append(us / BATCH)
     session.connection.close()
     return {name: statistics.median(us[1:]) for name, us in costs.items()}  # the first one is planned

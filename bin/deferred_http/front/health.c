@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
+#include "store/migrate.h"
+#include "front/ops.h"
+
+#include <string.h>
+
+/* So often at most is the database asked, however often we are. */
+#define ASK_EVERY_NS NS_PER_S
+
+/* Without a query neither path is an operation in either address form, so nothing of the protocol is hidden by them. */
+bool health_is_asked(const struct request *r)
+{
+	return (r->verb & (VERB_GET | VERB_HEAD)) && r->params_len == 0 && (strcmp(r->raw_path, "/healthz") == 0 || strcmp(r->raw_path, "/readyz") == 0);
+}
+
+static enum step say(struct exchange *x, int status, const char *text)
+{
+	x->reply.status = status;
+	x->reply.content_type = "text/plain";
+	buf_text(&x->reply.body, text);
+	return STEP_DONE;
+}
+
+static int ask(struct exchange *x, struct pg *pg, struct deferred_error *err)
+{
+	int rc = migrate_check(pg, err);
+
+	/* A wrong schema is an answer too; the connection that found it is of no more use than a lost one. */
+	x->status = rc == 0 ? MESSAGE_OK : MESSAGE_FORBIDDEN;
+	return rc == DEFERRED_ESCHEMA ? 0 : rc;
+}
+
+static enum step answer(struct exchange *x)
+{
+	if (x->job.outcome != FOLD_DONE || x->status != MESSAGE_OK)
+		return say(x, 503, "database away, or its schema is not ours\n");
+	x->front->ready_ns = clock_ns();
+	return say(x, 200, "ready\n");
+}
+
+enum step op_health(struct exchange *x)
+{
+	uint64_t last = x->front->ready_ns;
+	const char *trouble = keeper_trouble(x->front->keeper);
+
+	if (strcmp(x->request.raw_path, "/healthz") == 0)
+		return say(x, 200, "alive\n");
+	if (!fold_ready(x->front->fold))
+		return say(x, 503, "database away, or its schema is not ours\n");
+	if (trouble)
+		return say(x, 503, arena_printf(&x->arena, "%s\n", trouble));
+	if (last != 0 && clock_ns() - last < ASK_EVERY_NS)
+		return say(x, 200, "ready\n");
+	return exchange_call(x, FOLD_CALL, ask, answer);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* queue_metadata - headers x-ms-meta-NAME and the JSON object they are kept as. */
+#ifndef QUEUE_METADATA_H
+#define QUEUE_METADATA_H
+
+#include "protocol/reply.h"
+#include "protocol/request.h"
+
+#define QUEUE_METADATA_MAX_BYTES 8192
+
+/* *json: the object, in the arena. */
+enum fault queue_metadata_read(const struct request *r, const char **json);
+
+/* Names that are no C# identifiers were not set by this protocol, and are passed over. */
+void queue_metadata_headers(const char *json, struct reply *reply);
+
+/* The elements <NAME>VALUE</NAME>. */
+void queue_metadata_xml(struct arena *arena, const char *json, struct buf *out);
+
+#endif

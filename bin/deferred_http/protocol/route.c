@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "protocol/route.h"
+
+#include <string.h>
+
+#define READ (VERB_GET | VERB_HEAD)
+
+/* What a token needs for Update, Delete and Clear differs between documentation and emulator: either will do. */
+static const struct operation table[] = {
+	{ "ListQueues", VERB_GET, LEVEL_ACCOUNT, NULL, "list", { "s", "l", "" }, false, RUN_LIST_QUEUES },
+	{ "GetServiceProperties", VERB_GET, LEVEL_ACCOUNT, "service", "properties", { "s", "r", "" }, false, RUN_GET_PROPERTIES },
+	{ "SetServiceProperties", VERB_PUT, LEVEL_ACCOUNT, "service", "properties", { "s", "w", "" }, true, RUN_SET_PROPERTIES },
+	{ "GetServiceStatistics", VERB_GET, LEVEL_ACCOUNT, "service", "stats", { "s", "r", "" }, false, RUN_GET_STATS },
+	{ "GetUserDelegationKey", VERB_POST, LEVEL_ACCOUNT, "service", "userdelegationkey", { "", "", "" }, false, RUN_DELEGATION_KEY },
+	{ "CreateQueue", VERB_PUT, LEVEL_QUEUE, NULL, NULL, { "c", "cw", "" }, false, RUN_CREATE_QUEUE },
+	{ "DeleteQueue", VERB_DELETE, LEVEL_QUEUE, NULL, NULL, { "c", "d", "" }, false, RUN_DELETE_QUEUE },
+	{ "GetQueueMetadata", READ, LEVEL_QUEUE, NULL, "metadata", { "c", "r", "r" }, false, RUN_GET_METADATA },
+	{ "SetQueueMetadata", VERB_PUT, LEVEL_QUEUE, NULL, "metadata", { "c", "w", "" }, false, RUN_SET_METADATA },
+	{ "GetQueueACL", READ, LEVEL_QUEUE, NULL, "acl", { "", "", "" }, false, RUN_GET_ACL },
+	{ "SetQueueACL", VERB_PUT, LEVEL_QUEUE, NULL, "acl", { "", "", "" }, true, RUN_SET_ACL },
+	{ "PutMessage", VERB_POST, LEVEL_MESSAGES, NULL, NULL, { "o", "a", "a" }, true, RUN_PUT_MESSAGE },
+	{ "GetMessages", VERB_GET, LEVEL_MESSAGES, NULL, NULL, { "o", "p", "p" }, false, RUN_GET_MESSAGES },
+	{ "ClearMessages", VERB_DELETE, LEVEL_MESSAGES, NULL, NULL, { "co", "d", "" }, false, RUN_CLEAR_MESSAGES },
+	{ "UpdateMessage", VERB_PUT, LEVEL_MESSAGE, NULL, NULL, { "co", "u", "u" }, true, RUN_UPDATE_MESSAGE },
+	{ "DeleteMessage", VERB_DELETE, LEVEL_MESSAGE, NULL, NULL, { "co", "p", "p" }, false, RUN_DELETE_MESSAGE },
+};
+static const struct operation peek = { "PeekMessages", VERB_GET, LEVEL_MESSAGES, NULL, NULL, { "o", "r", "r" }, false, RUN_PEEK_MESSAGES };
+static const struct operation put_raw = { "PutMessage2008", VERB_PUT, LEVEL_MESSAGES, NULL, NULL, { "", "", "" }, true, RUN_PUT_RAW };
+
+static bool same(const char *a, const char *b)
+{
+	return a ? b && strcmp(a, b) == 0 : !b;
+}
+
+enum fault route_find(const struct request *r, const struct operation **op)
+{
+	const char *comp = request_param(r, "comp"), *peekonly = request_param(r, "peekonly");
+	/* Below the account restype has no meaning, and is passed over as all unknown parameters are. */
+	const char *restype = r->level == LEVEL_ACCOUNT ? request_param(r, "restype") : NULL;
+	bool is_there = false;
+
+	*op = NULL;
+	if (r->verb == VERB_OTHER)
+		return FAULT_UnsupportedHttpVerb;
+	if (request_param_times(r, "comp") > 1 || request_param_times(r, "restype") > 1 || request_param_times(r, "peekonly") > 1)
+		return FAULT_InvalidQueryParameterValue;
+	if (r->level == LEVEL_MESSAGES && r->verb == VERB_PUT && !comp && r->form_2008) {
+		*op = &put_raw;
+		return FAULT_NONE;
+	}
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (table[i].level != r->level || !same(table[i].comp, comp) || !same(table[i].restype, restype))
+			continue;
+		is_there = true;
+		if (table[i].verbs & r->verb)
+			*op = &table[i];
+	}
+	if (*op && (*op)->run == RUN_GET_MESSAGES && same(peekonly, "true"))
+		*op = &peek;
+	if (*op)
+		return FAULT_NONE;
+	/* GET and HEAD of a queue always say which part of it. */
+	if (!is_there || (r->level == LEVEL_QUEUE && !comp && (r->verb & READ)))
+		return FAULT_InvalidQueryParameterValue;
+	return FAULT_UnsupportedHttpVerb;
+}

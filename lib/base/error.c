@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void error_clear(struct deferred_error *err)
+{
+	if (err)
+		memset(err, 0, sizeof(*err));
+}
+
+/* Text cut by a precision or a buffer may end within a character: one torn at the end is dropped, else it becomes a question mark. */
+static void mend_utf8(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p;) {
+		unsigned char c = (unsigned char)*p;
+		size_t more = c < 0xc0 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3, n = 0;
+
+		while (n < more && (p[1 + n] & 0xc0) == 0x80)
+			n++;
+		if (n == more && (c & 0xc0) != 0x80) {
+			memmove(to, p, n + 1);
+			to += n + 1;
+		} else if (p[1 + n]) {
+			*to++ = '?';
+		}
+		p += n + 1;
+	}
+	*to = '\0';
+}
+
+static void set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
+{
+	size_t len;
+
+	if (!err || err->code)
+		return;
+	error_clear(err);
+	err->code = code;
+	snprintf(err->where, sizeof(err->where), "%s", where ? where : "");
+	vsnprintf(err->message, sizeof(err->message), fmt, ap);
+	len = strlen(err->message);
+	if (cause)
+		snprintf(err->message + len, sizeof(err->message) - len, ": %s", cause);
+	mend_utf8(err->message);
+}
+
+int error_set(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_v(err, code, where, NULL, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+int error_errno(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
+{
+	const char *cause = strerror(errno);
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_v(err, code, where, cause, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+void error_hint(struct deferred_error *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err || err->hint[0])
+		return;
+	va_start(ap, fmt);
+	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
+	va_end(ap);
+	mend_utf8(err->hint);
+}
+
+void error_prefix(struct deferred_error *err, const char *fmt, ...)
+{
+	char text[sizeof(err->message)];
+	size_t len;
+	va_list ap;
+
+	if (!err)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	len = strlen(text);
+	if (len + 3 > sizeof(text))
+		return;
+	snprintf(text + len, sizeof(text) - len, ": %.*s", (int)(sizeof(text) - len - 3), err->message);
+	memcpy(err->message, text, sizeof(text));
+	mend_utf8(err->message);
+}
+
+/* Prefixes of sqlstate, looked up in order; the rest is permanent. */
+static const struct {
+	const char *prefix;
+	enum error_class class;
+} classes[] = {
+	{ "08", ERROR_CONNECTION },   /* connection exception */
+	{ "57P", ERROR_CONNECTION },  /* admin shutdown, crash shutdown, cannot connect now */
+	{ "25006", ERROR_READ_ONLY },
+	{ "26000", ERROR_PREPARED },  /* invalid statement name */
+	{ "42P05", ERROR_PREPARED },  /* duplicate prepared statement */
+	{ "40", ERROR_TRANSIENT },    /* serialization failure, deadlock */
+	{ "53400", ERROR_PERMANENT }, /* a queue is full */
+	{ "53", ERROR_TRANSIENT },    /* disk full, out of memory, too many connections */
+	{ "55P03", ERROR_TRANSIENT }, /* lock not available */
+	{ "57014", ERROR_TRANSIENT }, /* statement timeout */
+	{ "58030", ERROR_TRANSIENT }, /* I/O error */
+	{ "3F000", ERROR_SCHEMA },    /* schema unknown */
+	{ "42P01", ERROR_SCHEMA },    /* table unknown */
+	{ "42703", ERROR_SCHEMA },    /* column unknown */
+	{ "42883", ERROR_SCHEMA },    /* function unknown */
+};
+
+enum error_class error_class(const char *sqlstate)
+{
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (strncmp(sqlstate, classes[i].prefix, strlen(classes[i].prefix)) == 0)
+			return classes[i].class;
+	return ERROR_PERMANENT;
+}
+
+const char *deferred_strerror(int code)
+{
+	switch (code) {
+	case DEFERRED_SUCCESS:
+		return "success";
+#define X(name, value, text) \
+	case DEFERRED_##name: \
+		return text;
+		DEFERRED_ERRORS(X)
+#undef X
+	default:
+		return "unknown error";
+	}
+}
+
+const char *deferred_version(void)
+{
+	return DEFERRED_VERSION;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *job_outcome_text(enum job_outcome outcome)
+{
+	static const char *const texts[] = {
+#define X(name, text) [JOB_##name] = text,
+		JOB_OUTCOMES(X)
+#undef X
+	};
+	return texts[outcome];
+}
+
+int job_outcome_of(const char *text)
+{
+#define X(name, word)                \
+	if (strcmp(text, word) == 0) \
+		return JOB_##name;
+	JOB_OUTCOMES(X)
+#undef X
+	return -1;
+}
+
+const char *job_state_text(enum job_state state)
+{
+	static const char *const texts[] = {
+#define X(name, text) [JOB_IS_##name] = text,
+		JOB_STATES(X)
+#undef X
+	};
+	return texts[state];
+}
+
+struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len)
+{
+	size_t queue_size = strlen(queue) + 1, fn_size = strlen(fn) + 1, label_size = strlen(label) + 1;
+	struct job *job = malloc(sizeof(*job) + queue_size + fn_size + label_size + params_len + 1);
+	char *p;
+
+	if (!job)
+		return NULL;
+	memset(job, 0, sizeof(*job));
+	p = job->text;
+	job->queue = memcpy(p, queue, queue_size);
+	p += queue_size;
+	job->fn = memcpy(p, fn, fn_size);
+	p += fn_size;
+	job->label = memcpy(p, label, label_size);
+	p += label_size;
+	job->params = memcpy(p, params, params_len);
+	p[params_len] = '\0';
+	job->params_len = (uint32_t)params_len;
+	return job;
+}
+
+size_t job_list_len(const struct job *job)
+{
+	size_t n = 0;
+
+	for (; job; job = job->next)
+		n++;
+	return n;
+}
+
+void job_list_free(struct job *jobs)
+{
+	while (jobs) {
+		struct job *next = jobs->next;
+
+		free(jobs);
+		jobs = next;
+	}
+}
+
+void job_list_push(struct job **list, struct job *job)
+{
+	job->next = *list;
+	*list = job;
+}

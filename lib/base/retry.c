@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/retry.h"
+
+#include "base/backoff.h"
+
+/* A hundred years: whatever an option says, the time to try again can be added to the server's clock. */
+#define DELAY_MAX_MS INT64_C(3155760000000)
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t retry_delay_ms(const struct retry_policy *policy, int failures)
+{
+	int64_t ceiling_ms = least(policy->ceiling_ms, DELAY_MAX_MS);
+	double delay = (double)least(policy->floor_ms, DELAY_MAX_MS);
+
+	if (policy->exponent > 1)
+		for (int i = 1; i < failures && delay < (double)ceiling_ms; i++)
+			delay = backoff_grow(delay, policy->exponent, ceiling_ms);
+	return backoff_round_ms(delay, ceiling_ms);
+}
+
+int64_t retry_jitter_ms(int64_t delay_ms, uint64_t random)
+{
+	int64_t fifth = delay_ms / 5;
+	int64_t delay = delay_ms - (fifth > 0 ? (int64_t)(random % (uint64_t)(fifth + 1)) : 0);
+
+	return delay > 0 ? delay : 1;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/state.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROGRAM "check_deferred"
+#define CONNECT_LIMIT_NS (10 * NS_PER_S)
+
+#define MINUTE_NS (60 * NS_PER_S)
+
+/* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
+static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
+
+void worker_take_back(struct worker *w)
+{
+	while (w->releasing) {
+		struct job *job = w->releasing;
+
+		w->releasing = job->next;
+		job_list_push(&w->release, job);
+	}
+	worker_progress_again(w);
+	store_cycle_clear(&w->cycle);
+}
+
+/* At once, and once a minute while it lasts. */
+static void tell_lost(const struct worker *w, const struct deferred_error *err, uint64_t retry_ns)
+{
+	static const char said[] = "connection lost: ";
+	const char *why = strncmp(err->message, said, sizeof(said) - 1) == 0 ? err->message + sizeof(said) - 1 : err->message;
+
+	if (!w->lost_ns)
+		log_line(LOG_L_WARNING, "%s%s; trying again", said, why);
+	else if ((w->retry_ns - w->lost_ns) / MINUTE_NS != (retry_ns - w->lost_ns) / MINUTE_NS)
+		log_line(LOG_L_WARNING, "no connection for %.0f s: %s; trying again", (double)(retry_ns - w->lost_ns) / 1e9, why);
+}
+
+void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now)
+{
+	bool given_up = w->listen.hears && !w->listen.wanted; /* no more than a connection without our locks is needed */
+	uint64_t retry_ns;
+
+	/* What was being recorded may or may not be: it is sent again, and the receipt tells. */
+	for (struct attempt *a = w->recording.first; a; a = a->next)
+		a->sent_before = true;
+	attempt_list_move(&w->recording, &w->unrecorded);
+	attempt_list_move(&w->unrecorded, &w->recording);
+	worker_take_back(w);
+	pg_close(w->pg);
+	w->pg = NULL;
+	cursor_forget(&w->cursor); /* the next server may be another one */
+	worker_delayed_forget(w);
+	w->db = DB_WAITING;
+	worker_listen_lost(w);
+	if (!w->lost_ns)
+		w->reconnect = reconnect;
+	/* The random part keeps workers that lost the same server from coming back in step. */
+	retry_ns = now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
+	if (!given_up)
+		tell_lost(w, err, retry_ns);
+	if (!w->lost_ns) {
+		w->lost_ns = now;
+		w->lost = *err;
+		/* No new starts while nothing can be recorded. */
+		pool_add(&w->pool, pool_recall(&w->pool));
+	}
+	w->retry_ns = retry_ns;
+}
+
+/* The questions asked now are waited for: no longer than what is left until leases must be given up. */
+static void limit_answers(const struct worker *w, uint64_t now)
+{
+	struct worker_oldest o = worker_oldest_lease(w);
+	int64_t ms = o.n == 0 ? 10000 : o.fence_ns > now ? (int64_t)((o.fence_ns - now) / NS_PER_MS / 4) : 1;
+
+	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
+}
+
+/* A standby that lagged behind when it was promoted does not know us, and may have given our number to another worker. */
+int worker_register_again(struct worker *w, struct deferred_error *err)
+{
+	int rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+
+	if (rc == 0)
+		log_line(LOG_L_INFO, "registered again as worker %lld", (long long)w->worker_id);
+	return rc;
+}
+
+/* Connected again: find out what became of what was under way. */
+static int settle(struct worker *w, struct deferred_error *err)
+{
+	size_t n = 0, held_len;
+	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
+	int *outcomes = malloc((w->unrecorded.len + 1) * sizeof(*outcomes));
+	bool registered = true;
+	struct attempt_list keep;
+	int64_t *held = NULL;
+	int rc = 0;
+
+	attempt_list_init(&keep);
+	if (!sent || !outcomes) {
+		rc = error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+		goto done;
+	}
+	for (a = w->unrecorded.first; a; a = a->next)
+		if (a->sent_before)
+			sent[n++] = a;
+	if (n > 0)
+		rc = store_recorded(w->pg, sent, n, outcomes, err);
+	if (rc < 0)
+		goto done;
+	n = 0;
+	for (a = w->unrecorded.first; a; a = next) {
+		next = a->next;
+		if (a->sent_before && outcomes[n++] != JOB_UNRECORDED) {
+			worker_settle(w, a, outcomes[n - 1]);
+			attempt_free(a);
+		} else {
+			a->resent |= a->sent_before;
+			a->sent_before = false;
+			attempt_list_add(&keep, a);
+		}
+	}
+	attempt_list_init(&w->unrecorded);
+	attempt_list_move(&w->unrecorded, &keep);
+	held = worker_held_ids(w, &held_len);
+	rc = held ? store_release_unknown(w->pg, &w->scope, w->worker_id, held, held_len, &registered, err)
+		  : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+	if (rc == 0 && !registered)
+		rc = worker_register_again(w, err);
+done:
+	free(sent);
+	free(outcomes);
+	free(held);
+	return rc;
+}
+
+/* How long a host may take, for the non-blocking way of libpq knows no connect_timeout. A run that will give up soon leaves time
+ * for another one. */
+static uint64_t connect_limit_ns(const struct worker *w)
+{
+	uint64_t half = (uint64_t)config_int(w->config, "reconnect") * NS_PER_MS / 2;
+
+	return w->loop || half > CONNECT_LIMIT_NS ? CONNECT_LIMIT_NS : half;
+}
+
+static void try_again(struct worker *w, uint64_t now)
+{
+	struct deferred_error err = { 0 };
+	bool done = false;
+	int rc = 0;
+
+	if (w->db == DB_WAITING) {
+		if (now < w->retry_ns)
+			return;
+		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
+		w->db = DB_CONNECTING;
+		w->connect_ns = now;
+	} else {
+		struct pollfd fd = { pg_fd(w->pg), pg_events(w->pg), 0 };
+
+		/* Asked before the socket is ready, libpq would wait for it. */
+		if (poll(&fd, 1, 0) > 0) {
+			rc = pg_open_poll(w->pg, &done, &err);
+		} else if (now > w->connect_ns + connect_limit_ns(w)) {
+			rc = pg_open_next(w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
+			w->connect_ns = now;
+		} else {
+			return;
+		}
+	}
+	if (rc == 0 && done) {
+		limit_answers(w, now);
+		rc = settle(w, &err);
+	}
+	if (rc < 0) {
+		worker_lose_connection(w, &err, now);
+	} else if (done) {
+		log_line(LOG_L_INFO, "connected again after %.1f s (%s)", (double)(now - w->lost_ns) / 1e9, w->lost.message);
+		w->lost_ns = 0;
+		w->tries = 0;
+		w->db = DB_READY;
+		/* It may be another server by now: see whether it knows us, and what it has. */
+		w->idle.keep_ns = 0;
+		worker_look_again(w);
+	}
+}
+
+static void tell_cut_off(void *data, const struct job *job)
+{
+	(void)data;
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again", (long long)job->id, job->fn,
+		 job->attempt);
+}
+
+/* Nobody else can name them: the log of the database has nothing of these attempts. */
+static void tell_unrecorded(const struct worker *w)
+{
+	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
+			 (long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+	pool_each_running(&w->pool, tell_cut_off, NULL);
+}
+
+void worker_connect_again(struct worker *w, uint64_t now)
+{
+	try_again(w, now);
+	/* The run ends in this turn: see turn(). */
+	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect"))
+		tell_unrecorded(w);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker_state - what the files of the worker share; included by them alone.
+ *
+ *     worker.c        the loop: start, turn, stop; what becomes of a job after an attempt
+ *     worker_cycle.c  how much to claim, the round trip that records and claims, and its failures
+ *     worker_lease.c  leases: renewing them, and giving up before they end
+ *     worker_link.c   the connection lost and found again
+ *     worker_balance.c  workers of a group kept level
+ *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
+ *     worker_listen.c being woken by NOTIFY
+ *     worker_scale.c  how many runners there are
+ *     worker_crowd.c  keeping out of the way of many other workers
+ *     worker_delayed.c where delayed jobs are looked for
+ */
+#ifndef WORKER_STATE_H
+#define WORKER_STATE_H
+
+#include "run/pool.h"
+#include "base/retry.h"
+#include "store/cycle.h"
+#include "store/worker.h"
+#include "engine/worker.h"
+
+/* See worker_balance.c. All zero: not in use. */
+struct balance {
+	bool on;
+	char group[64];
+	int64_t range;
+	bool live;                 /* in the group, as the server last said: others wait for us */
+	bool idle;                 /* the last claim found nothing ready */
+	int64_t round, steps;      /* round last granted, and its steps */
+	int64_t base;              /* `charged` when it began */
+	uint64_t sent_ns, next_ns; /* last report; while waiting, the next one */
+	struct deferred_backoff backoff;
+};
+
+/* A service between jobs. */
+struct worker_idle {
+	struct deferred_backoff interval;
+	uint64_t poll_ns;          /* next look; 0: not set */
+	uint64_t due_ns;           /* the next delayed job is due; 0: none is known */
+	uint64_t keep_ns;          /* next housekeeping */
+	bool keeping;              /* the cycle under way does it */
+};
+
+/* A service that is woken by NOTIFY. */
+struct worker_listen {
+	bool wanted;               /* the setting */
+	bool begun;                /* tried on this connection */
+	bool hears;                /* this connection is notified */
+	bool complained;           /* of a pooler */
+	bool armed;                /* who defers a job notifies us */
+	int rank;                  /* among the workers that wait for the same queues */
+	uint64_t arm_ns;           /* not to be armed before */
+	uint64_t react_ns;         /* notified: look then; 0: not notified */
+	bool heard;                /* notified since the last claim was sent */
+	bool reacting;             /* the claim to come is because of a notification */
+	int useless;               /* notifications in a row that brought nothing */
+	int hits;                  /* claims in a row that brought something */
+	uint64_t full_ns;          /* armed, but of no use to anybody, since; 0: not so */
+	struct store_ids open;     /* transactions that may have deferred a job without notifying us */
+	struct deferred_backoff look; /* how often to look whether they have ended */
+	uint64_t look_ns;
+	uint64_t check_ns;         /* a job of ours may have been cancelled: look at our leases then; 0: not so */
+	uint64_t checked_ns;       /* when that was done last */
+};
+
+/* A number of runners that follows the queue. */
+struct worker_scale {
+	size_t min, max;           /* equal: the number is fixed */
+	size_t runners;            /* now; 0: the number is fixed */
+	uint64_t idle_ns;          /* as long as that fewer must have done */
+	size_t processors;         /* we may use */
+	uint64_t tick_ns;          /* next decision to grow */
+	int ticks;                 /* since the last step, and since all runners were there */
+	uint64_t window_ns;        /* busy_max counts since */
+	size_t busy_max;           /* runners busy at the same time, at most */
+	size_t waiting;            /* ready jobs that the last claim left */
+	double runner_share, attempt_share; /* of a processor that a runner wants, that an attempt got; < 0: not known */
+	double cpu_demand;         /* the larger of them */
+	bool full_logged;
+};
+
+/* See worker_crowd.c. */
+struct worker_crowd {
+	unsigned int turns;        /* had so far */
+	int claims;                /* still to be made in turn, for one has met many jobs that others had locked */
+	bool whole;                /* the last claim read everything */
+	size_t asked;              /* what it could have found at most */
+	bool plenty;               /* it found enough: the next one may read less, */
+	uint64_t whole_ns;         /* until then */
+	bool claims_next;          /* what else there was to send has been sent on its own */
+	uint64_t apart_ns;         /* claims are made out of turn until then */
+};
+
+enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
+
+struct worker {
+	const struct worker_setup *setup;
+	const struct config *config;
+	struct worker_summary sum;
+	struct store_scope scope;
+	struct retry_policy backoff;
+	int64_t cnt, lease_ms, batch, worker_id, live_workers;
+	char place[24];            /* of our row, as the last claim left it */
+	struct balance balance;
+	struct pool pool;
+
+	enum db_state db;
+	struct pg *pg;
+	struct store_cycle cycle;
+	uint64_t lost_ns;          /* when the connection was lost */
+	uint64_t retry_ns;         /* next try: to connect, or to send a cycle that failed */
+	int tries;                 /* of this cycle */
+	struct deferred_backoff reconnect;
+	struct deferred_error lost;/* why */
+
+	struct attempt_list unrecorded;    /* attempts that ended */
+	struct attempt_list recording;     /* those of the cycle under way */
+	struct attempt_list apart;         /* those whose recording failed in company: each is sent in a cycle of its own */
+	bool alone;                /* the cycle under way is one of these */
+	struct job *release;       /* jobs to be given back */
+	struct job *releasing;     /* those of the cycle under way */
+	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
+	uint64_t progress_ns;      /* not to be looked for before */
+
+	char **unknown;            /* functions nobody here has */
+	size_t unknown_len;
+	int64_t charged;           /* attempts made, or to be made with jobs in hand */
+	size_t last_claim;         /* jobs the last claim asked for */
+	size_t last_unlimited;     /* those of them not under limits */
+	struct cursor cursor;      /* where claims begin to look */
+	size_t claimed_since_look; /* jobs claimed since it was moved on */
+	uint64_t looked_ns;
+	struct store_ids lapsed;   /* jobs met whose lease, or time to be started, had ended */
+	bool exhausted;            /* nothing is ready */
+	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
+	struct {
+		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
+		uint64_t whole_ns; /* then all again */
+	} delayed;
+	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */
+	bool limits;               /* there may be jobs under limits */
+	bool limited_turn;         /* of a claim for one job: it is for one under limits */
+	size_t limited_got;        /* what the last claim under limits got */
+	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
+	uint64_t rate_ns;          /* a rate allows the next job then; 0: not known */
+	uint64_t claim_ns;         /* nothing but a rate holds jobs back: not to be asked for before */
+	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
+	uint64_t promoted_ns, oldest_unrecorded_ns;
+
+	int empty_handed;          /* claims in a row that got none of the jobs they saw */
+	bool fenced;               /* leases are about to end, or have ended */
+	uint64_t connect_ns;       /* DB_CONNECTING since */
+	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
+
+	bool loop;
+	struct worker_idle idle;
+	struct worker_listen listen;
+	struct worker_scale scale;
+	struct worker_crowd crowd;
+	uint64_t alive_ns;         /* next WORKER_ALIVE */
+
+	bool stopping;
+	enum job_outcome stop_outcome;
+	uint64_t stop_ns;          /* grace ends; 0: not stopping */
+	uint64_t random;           /* state of the generator */
+};
+
+/* worker.c */
+uint64_t worker_random(struct worker *w);
+void worker_decide(struct worker *w, struct attempt *a);          /* sets final and delay_ms */
+void worker_log_attempt(const struct attempt *a);
+void worker_count(struct worker *w, const struct attempt *a);     /* recorded: into the summary */
+void worker_remove_files(struct worker *w, const struct attempt *a);
+size_t worker_idle_runners(const struct worker *w);
+void worker_give_back_unstarted(struct worker *w);                /* with the next cycle */
+
+void worker_event(const struct worker *w, enum worker_event event);
+void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
+
+/* worker_idle.c; without loop they do nothing */
+void worker_idle_set_up(struct worker *w);
+void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
+uint64_t worker_idle_deadline(const struct worker *w);            /* UINT64_MAX: none */
+bool worker_idle_keep_due(const struct worker *w, uint64_t now);
+int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err); /* send a cycle of housekeeping */
+int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
+void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
+void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
+
+/* worker_delayed.c */
+void worker_delayed_forget(struct worker *w);                     /* what was learnt, with the connection */
+void worker_delayed_begin(struct worker *w, uint64_t now);        /* before a cycle that looks at delayed jobs */
+void worker_delayed_learn(struct worker *w);                      /* a cycle has ended */
+
+/* worker_listen.c; without listen they do nothing */
+void worker_listen_lost(struct worker *w);                        /* with the connection */
+void worker_listen_ready(struct worker *w, uint64_t now);         /* at each turn: begin, and read what came */
+bool worker_listen_wake(struct worker *w, uint64_t now);          /* if a notification asks for it */
+bool worker_listen_reacts(const struct worker *w);
+uint64_t worker_listen_deadline(const struct worker *w);
+int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err); /* to a cycle with a claim */
+/* A cycle of its own, if one is due. useful: a job that came now would be taken. */
+int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
+void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
+bool worker_listen_checks(const struct worker *w, uint64_t now);  /* a job of ours may have been cancelled: renew, which tells */
+void worker_listen_checked(struct worker *w, uint64_t now);       /* a renewal is being sent */
+
+/* worker_scale.c; with a fixed number of runners they do nothing */
+void worker_scale_set_up(struct worker *w);
+void worker_scale(struct worker *w, uint64_t now);                /* at each turn: grow, shrink */
+void worker_scale_attempt(struct worker *w, const struct attempt *a); /* one has ended */
+void worker_scale_claimed(struct worker *w);                      /* a cycle with a claim has ended */
+size_t worker_scale_room(const struct worker *w);                 /* runners free, those included that would be added */
+uint64_t worker_scale_deadline(const struct worker *w);
+
+/* worker_crowd.c */
+bool worker_crowd_in_turn(const struct worker *w, int64_t n, uint64_t now); /* would a claim of n be made so? */
+void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now); /* how it is made: window, in_turn, half, whole, front */
+void worker_crowd_claimed(struct worker *w, uint64_t now);        /* a cycle with a claim of unlimited jobs has ended */
+void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did not come */
+
+/* worker_cycle.c */
+int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
+uint64_t worker_apart_ns(const struct worker *w); /* when the next attempt set apart may be sent; UINT64_MAX: there is none */
+uint64_t worker_release_ns(const struct worker *w); /* when the next job may be given back; UINT64_MAX: there is none */
+int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
+void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
+void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */
+void worker_look_again(struct worker *w); /* something may be ready now */
+/* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
+int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now);
+
+/* worker_lease.c */
+struct worker_oldest {
+	uint64_t renew_ns; /* when the first lease we hold should be extended */
+	uint64_t fence_ns; /* by then a claim must be given up: a little before the server sees its lease end */
+	size_t n;          /* leases we hold */
+};
+struct worker_oldest worker_oldest_lease(const struct worker *w);
+uint64_t worker_fence_after_ns(const struct worker *w); /* how long the shortest lease in use is good for */
+void worker_fence(struct worker *w, uint64_t now);
+int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the cycle being made */
+void worker_after_renewal(struct worker *w);
+int64_t *worker_held_ids(const struct worker *w, size_t *n);  /* free() it; NULL: out of memory */
+
+/* worker_link.c */
+void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
+void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
+void worker_connect_again(struct worker *w, uint64_t now);
+int worker_register_again(struct worker *w, struct deferred_error *err);
+
+/* worker_balance.c */
+int worker_balance_begin(struct worker *w, struct deferred_error *err);
+int64_t worker_balance_left(const struct worker *w);         /* jobs that may be claimed now */
+uint64_t worker_balance_due_ns(const struct worker *w);      /* of the next report; UINT64_MAX: none */
+int worker_balance_add(struct worker *w, struct deferred_error *err); /* a report, to the cycle being made */
+void worker_balance_after_report(struct worker *w);          /* before what the cycle claimed is charged */
+void worker_balance_after_claim(struct worker *w);
+
+#endif

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/worker.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "store/migrate.h"
+#include "store/cursor.h"
+#include "engine/state.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
+
+uint64_t worker_random(struct worker *w)
+{
+	return random_next(&w->random);
+}
+
+/* ---- what becomes of a job after an attempt ---------------------------------------------------- */
+
+static int64_t backoff_ms(struct worker *w, const struct job *job)
+{
+	struct retry_policy p = w->backoff;
+
+	if (job->backoff_floor_ms > 0)
+		p.floor_ms = job->backoff_floor_ms;
+	if (job->backoff_ceiling_ms > 0)
+		p.ceiling_ms = job->backoff_ceiling_ms;
+	if (job->backoff_exponent > 0)
+		p.exponent = job->backoff_exponent;
+	if (p.ceiling_ms < p.floor_ms)
+		p.ceiling_ms = p.floor_ms;
+	return retry_jitter_ms(retry_delay_ms(&p, job->attempt - job->attempt_base), worker_random(w));
+}
+
+void worker_decide(struct worker *w, struct attempt *a)
+{
+	const struct job *job = a->job;
+	int max = job->max_attempts > 0 ? job->max_attempts : w->scope.max_attempts;
+
+	/* A function that came to an end because it was asked to has not failed. */
+	if (w->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
+		a->outcome = w->stop_outcome;
+	a->final = a->outcome == JOB_OK || a->dead || job->attempt - job->attempt_base >= max;
+	if (a->final)
+		a->delay_ms = 0;
+	else if (a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
+		a->delay_ms = 0;
+	else
+		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job);
+}
+
+void worker_log_attempt(const struct attempt *a)
+{
+	const struct job *job = a->job;
+	int first_line = a->error ? (int)strcspn(a->error, "\n") : 0;
+
+	if (a->outcome == JOB_OK) {
+		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
+			 (double)(a->finished_ns - a->started_ns) / 1e6);
+		return;
+	}
+	if (a->final)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
+			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "");
+	else
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
+			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "", (double)a->delay_ms / 1000);
+}
+
+/* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
+static void collect_refused(struct worker *w)
+{
+	struct job *job, *next;
+
+	for (job = pool_take_late(&w->pool); job; job = next) {
+		next = job->next;
+		job_list_push(&w->release, job);
+	}
+	while ((job = pool_take_unknown(&w->pool))) {
+		bool known = false;
+
+		for (size_t i = 0; i < w->unknown_len; i++)
+			known |= strcmp(w->unknown[i], job->fn) == 0;
+		if (!known) {
+			char **bigger = realloc(w->unknown, (w->unknown_len + 1) * sizeof(*bigger));
+
+			log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
+				 (long long)job->id, job->fn);
+			if (bigger) {
+				w->unknown = bigger;
+				if ((bigger[w->unknown_len] = strdup(job->fn)))
+					w->unknown_len++;
+			}
+		}
+		job_list_push(&w->release, job);
+	}
+}
+
+/* No longer ours: the log row is there already, written by the function itself or by whoever took the job away. */
+static void end_gone(struct worker *w, struct attempt *a)
+{
+	if (a->job->gone == JOB_GONE_FINISHED) {
+		a->refused = true;
+		worker_settle(w, a, JOB_OK);
+	} else {
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn, a->job->attempt,
+			 a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
+			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
+		w->sum.refused++;
+	}
+	attempt_free(a);
+	w->exhausted = false; /* a limit may have room now */
+	w->ended_since_claim++;
+}
+
+/* Take in what the runners have ended. */
+static void collect(struct worker *w, uint64_t now)
+{
+	struct attempt *a;
+
+	while ((a = pool_take(&w->pool))) {
+		if (a->outcome == JOB_LOST || a->job->gone) {
+			end_gone(w, a);
+			continue;
+		}
+		worker_decide(w, a);
+		worker_log_attempt(a);
+		worker_scale_attempt(w, a);
+		if (w->unrecorded.len == 0)
+			w->oldest_unrecorded_ns = now;
+		attempt_list_add(&w->unrecorded, a);
+		w->exhausted = false; /* it may have deferred more, or be ready again at once */
+		w->ended_since_claim++;
+	}
+	collect_refused(w);
+}
+
+void worker_count(struct worker *w, const struct attempt *a)
+{
+	w->sum.attempts++;
+	if (a->outcome == JOB_OK)
+		w->sum.ok++;
+	else
+		w->sum.failed++;
+	if (a->outcome != JOB_OK && a->final)
+		w->sum.dead++;
+	else if (a->outcome != JOB_OK)
+		w->sum.retried++;
+}
+
+/* The files of a mail go when its success is in the database. */
+void worker_remove_files(struct worker *w, const struct attempt *a)
+{
+	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
+		if (!pool_remove_file(&w->pool, p->path))
+			log_line(LOG_L_WARNING, "job %lld %s: file '%s' stays: no runner left to remove it", (long long)a->job->id, a->job->fn, p->path);
+}
+
+size_t worker_idle_runners(const struct worker *w)
+{
+	size_t busy = pool_running(&w->pool);
+
+	return w->pool.runners_max > busy ? w->pool.runners_max - busy : 0;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------- */
+
+/* Give back all that no runner has begun. */
+void worker_give_back_unstarted(struct worker *w)
+{
+	struct job *jobs = pool_recall(&w->pool);
+
+	while (jobs) {
+		struct job *next = jobs->next;
+
+		job_list_push(&w->release, jobs);
+		jobs = next;
+	}
+}
+
+static void begin_stop(struct worker *w, enum job_outcome outcome, uint64_t now)
+{
+	if (w->stopping) {
+		w->stop_ns = now; /* asked twice: no more grace */
+		return;
+	}
+	w->stopping = true;
+	worker_event(w, WORKER_STOPPING);
+	w->stop_outcome = outcome;
+	w->stop_ns = now + (uint64_t)config_int(w->config, "grace") * NS_PER_MS;
+	pool_stop(&w->pool);
+	worker_give_back_unstarted(w);
+}
+
+/* The queues may be others now, and "listen" may have been switched on. */
+static void relisten(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	w->listen.armed = false; /* arming again gives the old locks back */
+	w->look_at_delayed = true;
+	if (!w->listen.hears || w->listen.wanted || !w->pg)
+		return;
+	/* The locks go with the connection. */
+	error_set(&err, DEFERRED_ELOST, "reload", "\"listen\" was switched off");
+	worker_lose_connection(w, &err, clock_ns());
+}
+
+/* SIGHUP: settings and plugins anew. */
+static void reload(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	worker_event(w, WORKER_RELOADING);
+	if (w->setup->reload(w->setup->data, &err) < 0) {
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message, err.hint[0] ? " (" : "", err.hint,
+			 err.hint[0] ? ")" : "");
+	} else {
+		pool_reload(&w->pool, w->setup->runners);
+		worker_set_up(w);
+		/* The new plugins may have them. */
+		for (size_t i = 0; i < w->unknown_len; i++)
+			free(w->unknown[i]);
+		w->unknown_len = 0;
+		relisten(w);
+		worker_look_again(w);
+		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
+	}
+	worker_event(w, WORKER_RELOADED);
+}
+
+static void read_signals(struct worker *w, uint64_t now)
+{
+	struct signalfd_siginfo si;
+
+	while (read(w->setup->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		bool successor = si.ssi_code == SI_QUEUE && si.ssi_int == WORKER_SUPERSEDED;
+
+		if (si.ssi_signo == SIGCHLD)
+			continue;
+		if (si.ssi_signo == SIGHUP && w->loop && w->setup->reload) {
+			if (!w->stopping)
+				reload(w);
+			continue;
+		}
+		log_line(LOG_L_INFO, successor ? "a new start takes over" : "asked to stop");
+		begin_stop(w, successor ? JOB_SUPERSEDED : JOB_INTERRUPTED, now);
+	}
+	pool_reap(&w->pool);
+}
+
+/* Jobs that wait here while all runners are busy are for others to take. */
+static void give_back_held(struct worker *w, uint64_t now)
+{
+	struct job *jobs, *keep = NULL;
+
+	if (w->lost_ns || w->pool.pending_len == 0 || worker_idle_runners(w) > 0 || pool_run_us(&w->pool, now) < POOL_STUCK_NS / 1000.0)
+		return;
+	jobs = pool_take_pending(&w->pool);
+	while (jobs) {
+		struct job *next = jobs->next;
+
+		job_list_push(now > jobs->claimed_ns + POOL_STUCK_NS ? &w->release : &keep, jobs);
+		jobs = next;
+	}
+	pool_add(&w->pool, keep);
+}
+
+static int wait_ms(const struct worker *w, uint64_t now)
+{
+	uint64_t deadline = UINT64_MAX;
+	struct worker_oldest o = worker_oldest_lease(w);
+	int ms = pool_wait_ms(&w->pool, now), own;
+	bool can_send = w->db == DB_READY && now >= w->retry_ns;
+
+	if (o.n > 0) {
+		deadline = o.fence_ns;
+		if (can_send && o.renew_ns < deadline)
+			deadline = o.renew_ns;
+		if (can_send && deadline < w->renew_ns)
+			deadline = w->renew_ns;
+		if (deadline <= now && w->fenced)
+			deadline = now + 10 * NS_PER_MS; /* all that can be done has been */
+		if (pool_unstarted(&w->pool) > 0 && now + POOL_STUCK_NS < deadline)
+			deadline = now + POOL_STUCK_NS;
+	}
+	if (can_send && worker_balance_due_ns(w) < deadline)
+		deadline = worker_balance_due_ns(w);
+	if (w->unrecorded.len > 0 && can_send && w->oldest_unrecorded_ns + RECORD_MAX_NS < deadline)
+		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
+	if (can_send && worker_apart_ns(w) < deadline)
+		deadline = worker_apart_ns(w);
+	if (can_send && worker_release_ns(w) < deadline)
+		deadline = worker_release_ns(w);
+	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
+		deadline = w->stop_ns;
+	if (can_send && w->claim_ns > now && w->claim_ns < deadline)
+		deadline = w->claim_ns;
+	if ((w->db == DB_WAITING || w->retry_ns > now) && w->retry_ns < deadline)
+		deadline = w->retry_ns;
+	if (w->db == DB_CONNECTING && deadline > now + 100 * NS_PER_MS)
+		deadline = now + 100 * NS_PER_MS;
+	if (w->db == DB_BUSY && w->cycle.sent_ns + worker_fence_after_ns(w) < deadline)
+		deadline = w->cycle.sent_ns + worker_fence_after_ns(w);
+	if (w->lost_ns && !w->loop && deadline > now + 100 * NS_PER_MS)
+		deadline = now + 100 * NS_PER_MS;
+	if (can_send && w->listen.check_ns && w->listen.check_ns < deadline)
+		deadline = w->listen.check_ns;
+	if (can_send && worker_idle_deadline(w) < deadline)
+		deadline = worker_idle_deadline(w);
+	if (worker_scale_deadline(w) < deadline)
+		deadline = worker_scale_deadline(w);
+	if (w->setup->alive_ms > 0 && w->alive_ns < deadline)
+		deadline = w->alive_ns;
+	if (deadline == UINT64_MAX)
+		return ms;
+	own = deadline <= now ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
+	return ms < 0 || own < ms ? own : ms;
+}
+
+static void wait_for_events(struct worker *w, uint64_t now)
+{
+	struct pollfd fds[2 + 2 * 256];
+	nfds_t n = 0;
+
+	fds[n++] = (struct pollfd){ w->setup->signal_fd, POLLIN, 0 };
+	if (w->db == DB_BUSY || w->db == DB_CONNECTING)
+		fds[n++] = (struct pollfd){ pg_fd(w->pg), pg_events(w->pg), 0 };
+	else if (w->db == DB_READY)
+		fds[n++] = (struct pollfd){ pg_fd(w->pg), POLLIN, 0 }; /* the server says goodbye */
+	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n);
+	if (poll(fds, n, wait_ms(w, now)) < 0)
+		return;
+	if (w->db == DB_READY && fds[1].revents && !pg_alive(w->pg)) {
+		struct deferred_error err = { 0 };
+
+		error_set(&err, DEFERRED_ELOST, "idle", "connection lost: server closed the connection");
+		worker_lose_connection(w, &err, clock_ns());
+	}
+}
+
+static bool nothing_in_hand(const struct worker *w)
+{
+	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 &&
+	       w->apart.len == 0 && w->refused.len == 0 && !w->release && !w->releasing;
+}
+
+static bool finished(struct worker *w)
+{
+	bool no_more = w->stopping || (w->exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+
+	/* A service with nothing in hand needs no server to stop. */
+	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
+}
+
+/* One turn. Returns 0 to go on, 1 when finished, a negative code on failure. */
+static int turn(struct worker *w, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	int rc = 0;
+
+	worker_fence(w, now);
+	if (w->setup->alive_ms > 0 && now >= w->alive_ns) {
+		w->alive_ns = now + (uint64_t)w->setup->alive_ms * NS_PER_MS;
+		worker_event(w, WORKER_ALIVE);
+	}
+	read_signals(w, now);
+	pool_read(&w->pool);
+	pool_tick(&w->pool, now);
+	collect(w, now);
+	if (w->pool.fatal.code && !w->stopping)
+		begin_stop(w, JOB_INTERRUPTED, now);
+	if (w->stopping && now >= w->stop_ns && pool_load(&w->pool) > 0) {
+		pool_kill(&w->pool, 0, SIGTERM, w->stop_outcome,
+			  w->stop_outcome == JOB_SUPERSEDED ? "replaced by a new start of check_deferred" : "check_deferred was asked to stop");
+		w->stop_ns = UINT64_MAX;
+	}
+	if (w->db == DB_BUSY && now >= w->cycle.sent_ns + worker_fence_after_ns(w)) {
+		struct deferred_error silent = { 0 };
+
+		error_set(&silent, DEFERRED_ELOST, "cycle", "connection lost: the server has not answered for %lld ms",
+			  (long long)((now - w->cycle.sent_ns) / NS_PER_MS));
+		worker_lose_connection(w, &silent, now);
+	}
+	if (w->db == DB_BUSY)
+		rc = worker_poll_cycle(w, now, err);
+	else if (w->db != DB_READY)
+		worker_connect_again(w, now);
+	if (rc < 0)
+		return rc;
+	/* A service waits for the server for as long as it takes, unless it is to stop. */
+	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
+		*err = w->lost;
+		return err->code;
+	}
+	if (w->db == DB_READY)
+		worker_listen_ready(w, now);
+	worker_scale(w, now);
+	pool_recall_stuck(&w->pool, now);
+	give_back_held(w, now);
+	if (!w->lost_ns)
+		pool_dispatch(&w->pool);
+	collect_refused(w); /* now, or the run might end without giving them back */
+	if (w->db == DB_READY && now >= w->retry_ns) {
+		rc = worker_start_cycle(w, now, err);
+		if (rc < 0)
+			return worker_cycle_failed(w, err, now);
+	}
+	if (finished(w))
+		return 1;
+	wait_for_events(w, now);
+	return 0;
+}
+
+/* ---- start and end ----------------------------------------------------------------------------- */
+
+static void log_recovered(void *data, int64_t id, const char *fn, int attempt, bool final)
+{
+	const struct worker *w = data;
+
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; %s", (long long)id, fn, attempt,
+		 w->setup->predecessor_killed ? "superseded" : "interrupted", final ? "dead" : "ready again");
+}
+
+static int begin(struct worker *w, struct deferred_error *err)
+{
+	int rc = w->setup->before_work ? w->setup->before_work(w->setup->data, err) : 0;
+
+	/* Not earlier: before_work() has looked up the user to switch to. */
+	if (rc == 0)
+		rc = pool_init(&w->pool, w->setup->runners, err);
+	if (rc == 0)
+		worker_set_up(w);
+	if (rc == 0)
+		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+	if (rc == 0)
+		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_INTERRUPTED,
+				   log_recovered, w, err);
+	if (rc == 0)
+		rc = worker_balance_begin(w, err);
+	return rc;
+}
+
+void worker_event(const struct worker *w, enum worker_event event)
+{
+	if (w->setup->event)
+		w->setup->event(w->setup->data, event);
+}
+
+void worker_set_up(struct worker *w)
+{
+	const struct worker_setup *setup = w->setup;
+	const struct config *c = setup->config;
+
+	w->config = c;
+	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts") };
+	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
+	w->loop = config_flag(c, "loop");
+	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
+	w->lease_ms = config_int(c, "lease");
+	w->batch = config_int(c, "batch");
+	w->pool.idle_ns = w->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;
+	w->pool.runners_keep = 1;
+	worker_idle_set_up(w);
+	worker_scale_set_up(w);
+}
+
+static void set_up(struct worker *w, const struct worker_setup *setup)
+{
+	const struct config *c = setup->config;
+
+	memset(w, 0, sizeof(*w));
+	w->setup = setup;
+	w->crowd.claims = 1; /* many may start at once */
+	worker_delayed_forget(w);
+	worker_set_up(w);
+	attempt_list_init(&w->unrecorded);
+	attempt_list_init(&w->recording);
+	attempt_list_init(&w->apart);
+	attempt_list_init(&w->refused);
+	w->random = (uint64_t)config_int(c, "seed");
+	if (w->random == 0 && getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
+		w->random = clock_ns();
+}
+
+static void tear_down(struct worker *w)
+{
+	store_cycle_clear(&w->cycle);
+	cursor_forget(&w->cursor);
+	free(w->lapsed.id);
+	pg_close(w->pg);
+	attempt_list_clear(&w->unrecorded);
+	attempt_list_clear(&w->recording);
+	attempt_list_clear(&w->apart);
+	job_list_free(w->release);
+	job_list_free(w->releasing);
+	attempt_list_clear(&w->refused);
+	free(w->listen.open.id);
+	for (size_t i = 0; i < w->unknown_len; i++)
+		free(w->unknown[i]);
+	free(w->unknown);
+}
+
+/* The next start need not walk over what this one has. */
+static void save_cursor(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	if (w->cursor.server != 0 && store_cursor_save(w->pg, &w->cursor, &err) < 0)
+		log_line(LOG_L_WARNING, "%s", err.message);
+}
+
+int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
+{
+	uint64_t start = clock_ns();
+	struct deferred_error aside = { 0 }, fatal;
+	struct store_probe probe = { 0 };
+	struct worker w;
+	int rc;
+
+	set_up(&w, setup);
+	rc = pg_open(&w.pg, config_text(w.config, "database.conninfo"), "check_deferred", err);
+	if (rc == 0)
+		rc = store_probe(w.pg, &w.scope, &w.cursor, &probe, err);
+	if (rc == DEFERRED_ESCHEMA)
+		error_hint(err, "run: deferred migrate");
+	if (rc == 0)
+		rc = migrate_accepts(probe.schema_version, err);
+	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop)) {
+		if (rc == 0 && probe.slow)
+			save_cursor(&w);
+		goto done;
+	}
+
+	w.live_workers = probe.live_workers + 1;
+	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
+	rc = begin(&w, err);
+	if (rc == 0)
+		worker_event(&w, WORKER_READY);
+	while (rc == 0)
+		rc = turn(&w, err);
+	fatal = w.pool.fatal;
+	pool_clear(&w.pool);
+	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
+	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+		log_line(LOG_L_WARNING, "%s", aside.message);
+	if (rc == 1 && w.db == DB_READY && probe.slow)
+		save_cursor(&w);
+	if (rc == 1)
+		rc = 0;
+	if (fatal.code) {
+		*err = fatal;
+		rc = fatal.code;
+	}
+done:
+	*summary = w.sum;
+	summary->seconds = (double)(clock_ns() - start) / 1e9;
+	tear_down(&w);
+	return rc;
+}

@@ -1,0 +1,842 @@
+/* SPDX-License-Identifier: MIT */
+#include "port/config.h"
+#include "port/config_reader.h"
+#include "port/plugin.h"
+#include "port/secret_file.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WHERE "config"
+#define FILE_MAX_BYTES (1024 * 1024)
+#define PLACE_SIZE 384
+
+struct value {
+	char *text;     /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
+	int64_t number;
+	double real;
+	bool given;     /* not the default */
+};
+
+struct pair {
+	char *name, *value;
+};
+
+struct config {
+	char *path;
+	struct value *values; /* in step with config_settings */
+	struct pair *pairs;   /* free-form settings */
+	size_t pairs_len;
+	struct config_command *commands;
+	size_t commands_len;
+};
+
+/* ---- values: text to number, whatever the locale of the application */
+
+struct unit {
+	const char *name;
+	double factor;
+};
+
+static const struct unit spans[] = {
+	{ "", 1e3 }, { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "min", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 }
+};
+static const struct unit sizes[] = {
+	{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 }
+};
+
+/* Digits, perhaps a point and digits: 12 before and 9 after it. Returns what follows, NULL if there is no number. */
+static const char *parse_decimal(const char *s, double *number)
+{
+	const char *start = s;
+	double scale = 1;
+
+	*number = 0;
+	for (; isdigit((unsigned char)*s); s++)
+		*number = *number * 10 + (*s - '0');
+	if (s == start || s - start > 12)
+		return NULL;
+	if (*s == '.') {
+		start = ++s;
+		for (; isdigit((unsigned char)*s); s++)
+			*number += (*s - '0') * (scale /= 10);
+		if (s == start || s - start > 9)
+			return NULL;
+	}
+	return s;
+}
+
+static bool parse_with_unit(const char *text, const struct unit *units, double *number)
+{
+	const char *rest = parse_decimal(text, number);
+
+	for (; rest && units->name; units++) {
+		if (strcmp(rest, units->name) == 0) {
+			*number *= units->factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_whole(const char *text, int64_t *number)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[text[0] == '-']))
+		return false;
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	return *end == '\0'; /* beyond 64 bits it is the largest, which no range takes */
+}
+
+/* "4" or "1..16": *number is the upper end, *min the lower. */
+static bool parse_range(const char *text, int64_t *number, double *min)
+{
+	const char *dots = strstr(text, "..");
+	char low[24];
+	int64_t n;
+
+	if (!dots) {
+		if (!parse_whole(text, number))
+			return false;
+		*min = (double)*number;
+		return true;
+	}
+	snprintf(low, sizeof(low), "%.*s", (int)(dots - text), text);
+	if (dots - text >= (int)sizeof(low) || !parse_whole(low, &n) || !parse_whole(dots + 2, number))
+		return false;
+	*min = (double)n;
+	return n <= *number;
+}
+
+static bool parse_flag(const char *text, int64_t *number)
+{
+	static const char *const words[] = { "0", "1", "false", "true", "no", "yes", "off", "on" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(text, words[i]) == 0) {
+			*number = (int64_t)(i & 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_choice(const char *text, const char *choices, int64_t *number)
+{
+	size_t len;
+
+	*number = 0;
+	for (const char *word = choices; *word; word += len + (word[len] == '|')) {
+		len = strcspn(word, "|");
+		if (strlen(text) == len && memcmp(text, word, len) == 0)
+			return true;
+		++*number;
+	}
+	return false;
+}
+
+/* A bound as people write it: in the largest unit that leaves a whole number. */
+static void format_bound(char *buf, size_t size, enum config_type type, double bound)
+{
+	const struct unit *units = type == CONFIG_MS ? spans + 1 : sizes, *best = NULL;
+
+	if (type == CONFIG_MS || type == CONFIG_BYTES)
+		for (; units->name; units++)
+			if (bound >= units->factor && bound == units->factor * (double)(int64_t)(bound / units->factor))
+				best = units;
+	if (best)
+		snprintf(buf, size, "%.0f%s", bound / best->factor, best->name);
+	else
+		snprintf(buf, size, "%.0f", bound);
+}
+
+static bool has_range(const struct config_setting *s)
+{
+	return s->min != 0 || s->max != 0;
+}
+
+/* wrong: what is wrong with the text. The range it must be in is added. */
+static int refuse(const struct config_setting *s, const char *wrong, const char *text, const char *place, struct deferred_error *err)
+{
+	char min[32], max[32];
+
+	if (!has_range(s))
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
+	format_bound(min, sizeof(min), s->type, s->min);
+	format_bound(max, sizeof(max), s->type, s->max);
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s (%s to %s)", place, text, wrong, min, max);
+}
+
+static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
+		       struct deferred_error *err)
+{
+	if (!has_range(s) || (number >= s->min && number <= s->max))
+		return 0;
+	return refuse(s, "is out of range", text, place, err);
+}
+
+/* The application becomes part of a path. */
+static bool is_file_name(const char *text)
+{
+	return text[0] != '\0' && text[0] != '.' && strlen(text) <= 64 &&
+	       text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
+}
+
+/* GROUP:RANGE. Returns what is wrong with it; NULL: nothing. */
+static const char *parse_balance(const char *text, size_t *group_len, int64_t *range)
+{
+	const char *colon = strrchr(text, ':');
+
+	*group_len = colon ? (size_t)(colon - text) : 0;
+	if (!colon)
+		return "is not GROUP:RANGE, such as mail:10";
+	if (*group_len < 1 || *group_len > 63 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != *group_len)
+		return "has no group of 1 to 63 letters, digits, \"_\", \".\" and \"-\" before the \":\"";
+	if (!parse_whole(colon + 1, range) || *range < 1 || *range > 1000000000)
+		return "has no range from 1 to 1000000000 after the \":\"";
+	return NULL;
+}
+
+static int parse_text(const struct config_setting *s, const char *text, struct value *value, const char *place,
+		      struct deferred_error *err)
+{
+	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
+		return error_set(err, DEFERRED_ECONFIG, WHERE,
+				 "%s: value \"%.64s\" is no name of letters, digits, \"_\", \".\" and \"-\"", place, text);
+	if (strcmp(s->name, "balance") == 0 && text[0]) {
+		size_t group_len;
+		const char *wrong = parse_balance(text, &group_len, &value->number);
+
+		if (wrong)
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
+	}
+	if (text[0] && !(value->text = strdup(text)))
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
+	return 0;
+}
+
+/* Check text and convert it. value->text is given. */
+static int parse_value(const struct config_setting *s, const char *text, struct value *value, const char *place,
+		       struct deferred_error *err)
+{
+	const char *wanted = NULL;
+	char canonical[64];
+	int rc;
+
+	memset(value, 0, sizeof(*value));
+	switch (s->type) {
+	case CONFIG_TEXT:
+		return parse_text(s, text, value, place, err);
+	case CONFIG_INT:
+		if (!parse_whole(text, &value->number))
+			wanted = "is no whole number";
+		value->real = (double)value->number;
+		break;
+	case CONFIG_RANGE:
+		if (!parse_range(text, &value->number, &value->real))
+			wanted = "is no whole number, nor a range such as 1..16";
+		else if (check_range(s, (double)value->number, text, place, err) < 0)
+			return DEFERRED_ECONFIG;
+		break;
+	case CONFIG_REAL: {
+		const char *rest = parse_decimal(text, &value->real);
+
+		if (!rest || *rest)
+			wanted = "is no number";
+		break;
+	}
+	case CONFIG_MS:
+		if (!parse_with_unit(text, spans, &value->real))
+			wanted = "is no time span such as 200ms, 5s, 10min, 2h or 30d";
+		break;
+	case CONFIG_BYTES:
+		if (!parse_with_unit(text, sizes, &value->real))
+			wanted = "is no size such as 512, 64k, 10m or 1g";
+		break;
+	case CONFIG_FLAG:
+		if (!parse_flag(text, &value->number))
+			wanted = "is none of 1, 0, true, false, yes, no, on and off";
+		break;
+	case CONFIG_CHOICE:
+		if (!parse_choice(text, s->choices, &value->number))
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is none of %s", place, text,
+					 s->choices);
+		break;
+	}
+	if (wanted)
+		return refuse(s, wanted, text, place, err);
+	rc = check_range(s, value->real, text, place, err);
+	if (rc < 0)
+		return rc;
+	if (s->type == CONFIG_MS || s->type == CONFIG_BYTES)
+		value->number = (int64_t)(value->real + 0.5);
+	if (s->type == CONFIG_CHOICE || s->type == CONFIG_REAL || s->type == CONFIG_RANGE)
+		snprintf(canonical, sizeof(canonical), "%s", text);
+	else
+		snprintf(canonical, sizeof(canonical), "%lld", (long long)value->number);
+	value->text = strdup(canonical);
+	return value->text ? 0 : error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
+}
+
+int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
+{
+	double number;
+
+	if (!parse_with_unit(text, spans, &number) || number > 9e15)
+		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span such as 200ms, 5s, 10min, 2h or 30d",
+				 text);
+	*ms = (int64_t)(number + 0.5);
+	return 0;
+}
+
+int config_parse_real(const char *text, double *number)
+{
+	const char *rest = parse_decimal(text, number);
+
+	return rest && *rest == '\0' ? 0 : DEFERRED_EINVAL;
+}
+
+/* ---- the table */
+
+static const struct config_setting *find_setting(const char *name)
+{
+	const struct config_setting *s = config_settings;
+
+	while (s->name && strcmp(s->name, name) != 0)
+		s++;
+	return s->name ? s : NULL;
+}
+
+static int set_value(struct config *config, const struct config_setting *s, const char *text, const char *place,
+		     struct deferred_error *err)
+{
+	struct value value;
+	int rc = parse_value(s, text, &value, place, err);
+
+	if (rc < 0)
+		return rc;
+	value.given = true;
+	free(config->values[s - config_settings].text);
+	config->values[s - config_settings] = value;
+	return 0;
+}
+
+/* ---- the file: its grammar is known to deferred_config, types and ranges to the table */
+
+static int out_of_memory(struct deferred_error *err)
+{
+	return error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
+}
+
+static int add_pair(struct config *config, const char *plugin, const char *name, const char *value, struct deferred_error *err)
+{
+	struct pair *pairs = realloc(config->pairs, (config->pairs_len + 1) * sizeof(*pairs)), *pair;
+
+	if (!pairs)
+		return out_of_memory(err);
+	config->pairs = pairs;
+	pair = &pairs[config->pairs_len++];
+	pair->value = strdup(value);
+	if (asprintf(&pair->name, "settings.%s.%s", plugin, name) < 0)
+		pair->name = NULL;
+	return pair->name && pair->value ? 0 : out_of_memory(err);
+}
+
+static int add_command(struct config *config, const char *name, struct deferred_error *err)
+{
+	struct config_command *commands = realloc(config->commands, (config->commands_len + 1) * sizeof(*commands)), *command;
+
+	if (!commands)
+		return out_of_memory(err);
+	config->commands = commands;
+	command = &commands[config->commands_len++];
+	memset(command, 0, sizeof(*command));
+	command->name = strdup(name);
+	command->argv = calloc(1, sizeof(*command->argv));
+	return command->name && command->argv ? 0 : out_of_memory(err);
+}
+
+static int add_word(struct config_command *command, const char *word, struct deferred_error *err)
+{
+	size_t n = 0;
+	char **argv;
+
+	while (command->argv[n])
+		n++;
+	if (!(argv = realloc((void *)command->argv, (n + 2) * sizeof(*argv))))
+		return out_of_memory(err);
+	command->argv = (const char *const *)argv;
+	argv[n + 1] = NULL;
+	return (argv[n] = strdup(word)) ? 0 : out_of_memory(err);
+}
+
+/* Of a setting, or of a member of a function, which shares type and range with the setting of that name. */
+static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text, struct deferred_error *err)
+{
+	const struct config_setting *s = find_setting(name);
+	struct value value = { 0 };
+	char place[PLACE_SIZE];
+	int rc;
+
+	if (!s)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: unknown setting \"%.64s\"", config->path, line, name);
+	snprintf(place, sizeof(place), "%.256s:%s: setting \"%s\"", config->path, line, name);
+	if (set)
+		return set_value(config, s, text, place, err);
+	rc = parse_value(s, text, &value, place, err);
+	free(value.text);
+	return rc;
+}
+
+/* Of the function that was added last; checked when it was met. */
+static int take_limit(struct config *config, const char *name, const char *text, struct deferred_error *err)
+{
+	struct config_command *command = &config->commands[config->commands_len - 1];
+	struct value value = { 0 };
+	int rc = parse_value(find_setting(name), text, &value, name, err);
+
+	if (strcmp(name, "timeout") == 0)
+		command->timeout_ms = value.number;
+	else
+		command->max_attempts = (int32_t)value.number;
+	free(value.text);
+	return rc;
+}
+
+static int take_record(struct config *config, char kind, const char *const t[3], struct deferred_error *err)
+{
+	switch (kind) {
+	case 's':
+	case 'v':
+		return take_value(config, kind == 's', t[0], t[1], t[2], err);
+	case 'f':
+		return add_command(config, t[0], err);
+	case 'p':
+		return add_pair(config, t[0], t[1], t[2], err);
+	case 'e':
+		error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%s: %s", config->path, t[0], t[1]);
+		if (*t[2])
+			error_hint(err, "%s", t[2]);
+		return DEFERRED_ECONFIG;
+	}
+	if (config->commands_len == 0)
+		return out_of_memory(err);
+	if (kind == 'c')
+		return add_word(&config->commands[config->commands_len - 1], t[0], err);
+	return take_limit(config, kind == 't' ? "timeout" : "max_attempts", t[0], err);
+}
+
+/* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
+static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
+{
+	static const char kinds[] = "svfpectm", texts[] = "33133111";
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && at + 2 <= len && answer[at + 1] == '\0') {
+		const char *known = answer[at] ? strchr(kinds, answer[at]) : NULL, *t[3] = { "", "", "" };
+		char kind = answer[at];
+		int n = known ? texts[known - kinds] - '0' : 0;
+
+		if (kind == '.' && at + 2 == len)
+			return 0;
+		at += 2;
+		for (int i = 0; i < n; i++) {
+			const char *end = at < len ? memchr(answer + at, '\0', len - at) : NULL;
+
+			if (!end)
+				return out_of_memory(err);
+			t[i] = answer + at;
+			at = (size_t)(end - answer) + 1;
+		}
+		rc = known ? take_record(config, kind, t, err) : out_of_memory(err);
+	}
+	return rc < 0 ? rc : out_of_memory(err);
+}
+
+static int parse_file(struct config *config, const char *text, size_t len, struct deferred_error *err)
+{
+	size_t answer_len;
+	char *answer = NULL;
+	int rc;
+
+	if (text[strspn(text, " \t\r\n")] == '\0')
+		return 0; /* nothing is set in it: no child for that */
+	rc = config_reader_run(text, len, &answer, &answer_len, err);
+	if (rc == 0)
+		rc = take_answer(config, answer, answer_len, err);
+	if (rc == 0)
+		config_reader_keep(text, len, answer, answer_len);
+	free(answer);
+	return rc;
+}
+
+/*
+ * Blank out the comments and see that strings, comments and braces are closed. libconfuse does not mind those
+ * that are left open at the end of the file, and loses count of the lines where there are comments.
+ */
+static int clean_text(struct config *config, char *text, size_t len, struct deferred_error *err)
+{
+	int line = 1, start = 0, depth = 0, opened[8] = { 0 };
+	enum { PLAIN, STRING, LINE_COMMENT, BLOCK_COMMENT } state = PLAIN;
+	char quote = 0;
+	bool in_word = false;
+
+	for (char *p = text; p < text + len; p++) {
+		char c = *p;
+
+		if (c == '\0')
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: NUL byte", config->path, line);
+		line += c == '\n';
+		switch (state) {
+		case PLAIN:
+			start = line;
+			if (c == '#' || (!in_word && c == '/' && p[1] == '/')) {
+				state = LINE_COMMENT;
+				*p = ' ';
+			} else if (!in_word && c == '/' && p[1] == '*') {
+				state = BLOCK_COMMENT;
+				*p++ = ' '; /* or its star would close it again */
+				*p = ' ';
+			} else if (c == '"' || c == '\'') {
+				state = STRING;
+				quote = c;
+			} else if (c == '{') {
+				if (depth < 8)
+					opened[depth] = line;
+				depth++;
+			} else if (c == '}' && depth > 0) {
+				depth--;
+			}
+			in_word = state == PLAIN && !strchr(" \t\r\n={}()+,", c);
+			break;
+		case STRING:
+			if (c == '\\' && p[1])
+				line += *++p == '\n';
+			else if (c == quote)
+				state = PLAIN;
+			break;
+		case LINE_COMMENT:
+			if (c == '\n')
+				state = PLAIN;
+			else
+				*p = ' ';
+			break;
+		case BLOCK_COMMENT:
+			if (c == '*' && p[1] == '/') {
+				state = PLAIN;
+				*p++ = ' ';
+			}
+			if (c != '\n')
+				*p = ' ';
+			break;
+		}
+	}
+	if (state == STRING || state == BLOCK_COMMENT)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: %s is never closed", config->path, start,
+				 state == STRING ? "string" : "comment");
+	if (depth > 0)
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: brace is never closed", config->path,
+				 opened[depth <= 8 ? depth - 1 : 7]);
+	return 0;
+}
+
+/* The file names commands and plugins: who can write it can do what this process can. That may be root. A device, such as
+ * /dev/null, is not written into for good. */
+static int check_writers(const struct config *config, FILE *fp, struct deferred_error *err)
+{
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (fstat(fileno(fp), &st) < 0)
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	if (S_ISCHR(st.st_mode))
+		return 0;
+	if (st.st_uid != 0) {
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" belongs to user %u, not to root", config->path,
+			  (unsigned int)st.st_uid);
+		error_hint(err, "who can write it could have root run commands: chown root it, or do not run as root");
+	} else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" is writable by others (mode %04o)", config->path,
+			  (unsigned int)st.st_mode & 07777);
+		error_hint(err, "chmod go-w \"%.200s\"", config->path);
+	} else {
+		return 0;
+	}
+	return DEFERRED_ECONFIG;
+}
+
+/* A file that everybody reads is no place for a password. The values are those of the file so far. */
+static int check_readers(const struct config *config, FILE *fp, struct deferred_error *err)
+{
+	const char *conninfo = config_text(config, "database.conninfo");
+	struct stat st;
+
+	if (!config_text(config, "mail.password") && !(conninfo && secret_in_conninfo(conninfo)))
+		return 0;
+	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
+		return 0;
+	error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.200s\" has a password in it, and " SECRET_FILE_WRONG, config->path,
+		  (unsigned int)st.st_mode & 07777);
+	error_hint(err, "or keep passwords elsewhere: ~/.pgpass, mail.password_file");
+	return DEFERRED_ECONFIG;
+}
+
+static int read_file(struct config *config, struct deferred_error *err)
+{
+	char *text = NULL;
+	FILE *fp = fopen(config->path, "re");
+	size_t len;
+	int rc;
+
+	if (!fp) {
+		error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+		if (errno == EACCES)
+			error_hint(err, "make it readable for this user, or set DEFERRED_CONFIG to another file");
+		return DEFERRED_ECONFIG;
+	}
+	rc = check_writers(config, fp, err);
+	if (rc < 0)
+		goto out;
+	text = malloc(FILE_MAX_BYTES + 2);
+	if (!text) {
+		rc = out_of_memory(err);
+		goto out;
+	}
+	len = fread(text, 1, FILE_MAX_BYTES + 1, fp);
+	if (ferror(fp)) {
+		rc = error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+	} else if (len > FILE_MAX_BYTES) {
+		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%s\" is larger than %d bytes", config->path,
+			       FILE_MAX_BYTES);
+	} else {
+		text[len] = '\0';
+		rc = clean_text(config, text, len, err);
+		if (rc == 0)
+			rc = parse_file(config, text, len, err);
+		if (rc == 0)
+			rc = check_readers(config, fp, err);
+	}
+out:
+	free(text);
+	fclose(fp);
+	return rc;
+}
+
+/* ---- the environment */
+
+static void env_name(const struct config_setting *s, char *buf, size_t size)
+{
+	size_t n = (size_t)snprintf(buf, size, "DEFERRED_");
+
+	if (s->env) {
+		snprintf(buf, size, "%s", s->env);
+		return;
+	}
+	for (const char *p = s->name; *p && n + 1 < size; p++)
+		buf[n++] = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+	buf[n] = '\0';
+}
+
+/* An empty variable counts as one that is not set. */
+static int read_environment(struct config *config, struct deferred_error *err)
+{
+	char name[64], place[128];
+	int rc = 0;
+
+	for (const struct config_setting *s = config_settings; rc == 0 && s->name; s++) {
+		const char *text;
+
+		env_name(s, name, sizeof(name));
+		text = name[0] ? getenv(name) : NULL;
+		if (!text || !text[0])
+			continue;
+		snprintf(place, sizeof(place), "environment variable %s", name);
+		rc = set_value(config, s, text, place, err);
+	}
+	return rc;
+}
+
+/* ---- public */
+
+static int set_defaults(struct config *config, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (const struct config_setting *s = config_settings; rc == 0 && s->name; s++)
+		if (s->def)
+			rc = set_value(config, s, s->def, s->name, err);
+	for (size_t i = 0; config_settings[i].name; i++)
+		config->values[i].given = false;
+	return rc;
+}
+
+static size_t table_len(void)
+{
+	size_t n = 0;
+
+	while (config_settings[n].name)
+		n++;
+	return n;
+}
+
+int config_load(struct config **result, const char *path, struct deferred_error *err)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	bool may_be_missing = false;
+	int rc = 0;
+
+	if (!path || !path[0])
+		path = getenv("DEFERRED_CONFIG");
+	if (!path || !path[0]) {
+		path = DEFERRED_SYSCONFDIR "/deferred/deferred.conf";
+		may_be_missing = access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+	}
+	if (!config || !(config->values = calloc(table_len(), sizeof(*config->values))) ||
+	    (!may_be_missing && !(config->path = strdup(path))))
+		rc = out_of_memory(err);
+	if (rc == 0)
+		rc = set_defaults(config, err);
+	if (rc == 0 && config->path)
+		rc = read_file(config, err);
+	if (rc == 0)
+		rc = read_environment(config, err);
+	if (rc < 0) {
+		config_free(config);
+		return rc;
+	}
+	*result = config;
+	return 0;
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; config->values && config_settings[i].name; i++)
+		free(config->values[i].text);
+	for (size_t i = 0; i < config->pairs_len; i++) {
+		free(config->pairs[i].name);
+		free(config->pairs[i].value);
+	}
+	for (size_t i = 0; i < config->commands_len; i++) {
+		struct config_command *command = &config->commands[i];
+
+		for (size_t k = 0; command->argv && command->argv[k]; k++)
+			free((char *)command->argv[k]);
+		free((void *)command->argv);
+		free((char *)command->name);
+	}
+	free(config->values);
+	free(config->pairs);
+	free(config->commands);
+	free(config->path);
+	free(config);
+}
+
+int config_override(struct config *config, const char *name, const char *value, const char *option, struct deferred_error *err)
+{
+	const struct config_setting *s = find_setting(name);
+	char place[128];
+
+	assert(s);
+	snprintf(place, sizeof(place), "option %s", option);
+	return set_value(config, s, value, place, err);
+}
+
+static const struct value *value_of(const struct config *config, const char *name)
+{
+	const struct config_setting *s = find_setting(name);
+
+	assert(s);
+	return &config->values[s - config_settings];
+}
+
+const char *config_text(const struct config *config, const char *name)
+{
+	return value_of(config, name)->text;
+}
+
+int64_t config_int(const struct config *config, const char *name)
+{
+	return value_of(config, name)->number;
+}
+
+int64_t config_range_min(const struct config *config, const char *name)
+{
+	return (int64_t)value_of(config, name)->real;
+}
+
+double config_real(const struct config *config, const char *name)
+{
+	return value_of(config, name)->real;
+}
+
+bool config_flag(const struct config *config, const char *name)
+{
+	return value_of(config, name)->number != 0;
+}
+
+bool config_balance(const struct config *config, char *group, size_t size, int64_t *range)
+{
+	const char *text = config_text(config, "balance");
+	size_t len;
+
+	/* Checked when it was set. */
+	if (!text || parse_balance(text, &len, range) || len >= size)
+		return false;
+	memcpy(group, text, len);
+	group[len] = '\0';
+	return true;
+}
+
+bool config_given(const struct config *config, const char *name)
+{
+	return value_of(config, name)->given;
+}
+
+int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0)
+			rc = f(data, config_settings[i].name, config->values[i].text);
+	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
+		rc = f(data, config->pairs[i].name, config->pairs[i].value);
+	return rc;
+}
+
+const struct config_command *config_commands(const struct config *config, size_t *len)
+{
+	*len = config->commands_len;
+	return config->commands;
+}
+
+const char *config_key_file(const struct config *config)
+{
+	const char *path = config_text(config, "http.key_file");
+
+	return path ? path : DEFERRED_SYSCONFDIR "/deferred/http.key";
+}
+
+const char *config_plugin_dir(const struct config *config)
+{
+	const char *dir = config_text(config, "plugin_dir");
+
+	return dir ? dir : plugin_default_dir();
+}
+
+const char *config_path(const struct config *config)
+{
+	return config->path;
+}

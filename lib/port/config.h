@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config - settings: one table (config_table.h), one place to look them up.
+ *
+ * Precedence: command-line option, environment (DEFERRED_ and the name in capitals, "." as "_"),
+ * config file, default. A value is checked against type and range wherever it comes from; the error
+ * names the place. The file is read by a child, see config_reader.h.
+ *
+ * Names are those of the file; a member of a section is "section.member" ("mail.host").
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum config_type {
+	CONFIG_TEXT,
+	CONFIG_INT,
+	CONFIG_REAL,
+	CONFIG_FLAG,  /* 1/0, true/false, yes/no, on/off */
+	CONFIG_MS,    /* time span: 200ms 5s 10min 2h 30d; a bare number means seconds */
+	CONFIG_BYTES, /* size: 512 64k 10m 1g (powers of 1024) */
+	CONFIG_RANGE, /* whole number, or two of them: 4, 1..16 */
+	CONFIG_CHOICE /* one of the words in `choices` */
+};
+
+struct config_setting {
+	const char *name;
+	enum config_type type;
+	const char *def;       /* default as text; NULL: none */
+	double min, max;       /* of the number in the base unit; both 0: no limit */
+	const char *choices;   /* "a|b|c" */
+	const char *env;       /* NULL: derived from name; "": none */
+	const char *what;      /* one sentence */
+};
+extern const struct config_setting config_settings[]; /* ends with name == NULL */
+
+struct config;
+
+/* A function that is a command: section `function "NAME" { command = {...} ... }`. */
+struct config_command {
+	const char *name;
+	const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
+	int64_t timeout_ms;      /* 0: default */
+	int32_t max_attempts;    /* 0: default */
+};
+
+/*
+ * Read the config file and the environment. path NULL: DEFERRED_CONFIG, else
+ * /etc/deferred/deferred.conf, which may be missing; a file named explicitly may not. As root only a file that nobody else can
+ * write is read.
+ * Returns 0 or DEFERRED_ECONFIG.
+ */
+int config_load(struct config **config, const char *path, struct deferred_error *err);
+void config_free(struct config *config);
+
+/* Set by the command line: wins over all else. `option` is how the user wrote it ("--cnt"). Returns 0 or
+ * DEFERRED_ECONFIG, with the option named. */
+int config_override(struct config *config, const char *name, const char *value, const char *option, struct deferred_error *err);
+
+/* Values. The name must be one of the table with the matching type. Text may be NULL; the text of a number is
+ * the number in its base unit, of a flag 1 or 0. */
+const char *config_text(const struct config *config, const char *name);
+int64_t config_int(const struct config *config, const char *name); /* INT, MS, BYTES, FLAG; CHOICE: index of the word; RANGE: upper end */
+int64_t config_range_min(const struct config *config, const char *name); /* RANGE: lower end */
+double config_real(const struct config *config, const char *name);
+bool config_flag(const struct config *config, const char *name);
+
+/* Setting balance: fills in group, at most size - 1 bytes, and range. False: not set. */
+bool config_balance(const struct config *config, char *group, size_t size, int64_t *range);
+
+/* Was it set somewhere, or is this the default? */
+bool config_given(const struct config *config, const char *name);
+
+/* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
+
+/* Call f with every setting a runner may know: all of the table but database.* and http.*, and the free-form ones. */
+int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
+
+const struct config_command *config_commands(const struct config *config, size_t *len);
+
+/* Setting plugin_dir, else the folder of the stock plugins. */
+const char *config_plugin_dir(const struct config *config);
+
+/* Setting http.key_file, else the file in the folder of the config file. */
+const char *config_key_file(const struct config *config);
+
+/* File that was read; NULL if none. */
+const char *config_path(const struct config *config);
+
+/* Parse a time span or size as the settings do. Returns 0 or DEFERRED_EINVAL. */
+int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err);
+
+/* Parse a number as the settings do: digits, perhaps a point and digits. Returns 0 or DEFERRED_EINVAL. */
+int config_parse_real(const char *text, double *number);
+
+#endif

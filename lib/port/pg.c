@@ -1,0 +1,963 @@
+/* SPDX-License-Identifier: MIT */
+#include "port/pg.h"
+
+#include "base/clock.h"
+#include "port/pg_connect.h"
+
+#include <endian.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
+enum {
+	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
+	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
+	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
+};
+
+#define MAX_PREPARED 64
+
+struct pg {
+	PGconn *conn;
+	bool borrowed;
+	bool unnamed;
+	bool own;
+	bool denied; /* the last failure: see pg_denied() */
+	bool here_only; /* a commit is not known to be on the synchronous standby */
+	PostgresPollingStatusType connecting;
+	const struct sql_statement *prepared[MAX_PREPARED];
+	int prepared_len;
+	const struct sql_statement *sent_once[MAX_PREPARED]; /* unnamed, that is */
+	int sent_once_len;
+	/* What the pipeline expects back, in order. A statement NULL is an execution, else its preparation. */
+	struct expected {
+		int tag;
+		const struct sql_statement *preparing;
+		const struct sql_statement *stmt;
+	} *expected;
+	size_t expected_len, expected_at, expected_cap;
+	bool syncing;
+	bool began; /* the pipeline is in a transaction begun by pg_pipeline_begin() */
+	struct deferred_error pipeline_err;
+	void (*on_notice)(void *data, const char *sqlstate, const char *message);
+	void *notice_data;
+};
+
+/* ---- connections ------------------------------------------------------------------------------ */
+
+/* Nothing the server says is printed: libpq would write it to standard error. */
+static void receive_notice(void *arg, const PGresult *res)
+{
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *source = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+	struct pg *pg = arg;
+
+	/* Its words are translated, and its state is that of any warning. */
+	if (source && strcmp(source, "SyncRepWaitForLSN") == 0)
+		pg->here_only = true;
+	if (pg->on_notice && state && text)
+		pg->on_notice(pg->notice_data, state, text);
+}
+
+static int open_begin(struct pg **out, const char *conninfo, const char *program, struct deferred_error *err)
+{
+	struct pg *pg = calloc(1, sizeof(*pg));
+	int rc;
+
+	*out = NULL;
+	if (!pg)
+		return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
+	rc = pg_connect_start(&pg->conn, conninfo, program, err);
+	if (rc < 0) {
+		pg_close(pg);
+		return rc;
+	}
+	pg->connecting = PGRES_POLLING_WRITING;
+	*out = pg;
+	return 0;
+}
+
+int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
+{
+	int rc = open_begin(pg, conninfo, program, err);
+
+	if (rc == 0)
+		rc = pg_connect_wait(&(*pg)->conn, conninfo, program, err);
+	if (rc < 0) {
+		pg_close(*pg);
+		*pg = NULL;
+	} else {
+		PQsetNoticeReceiver((*pg)->conn, receive_notice, *pg);
+	}
+	return rc;
+}
+
+int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
+{
+	return open_begin(pg, conninfo, program, err);
+}
+
+int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
+{
+	*done = false;
+	pg->connecting = PQconnectPoll(pg->conn);
+	if (pg->connecting == PGRES_POLLING_FAILED)
+		return pg_connect_failed(pg->conn, err);
+	*done = pg->connecting == PGRES_POLLING_OK;
+	if (*done)
+		PQsetNoticeReceiver(pg->conn, receive_notice, pg);
+	return 0;
+}
+
+int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err)
+{
+	pg->connecting = PGRES_POLLING_WRITING;
+	return pg_connect_next(&pg->conn, conninfo, program, err);
+}
+
+int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
+{
+	const char *encoding;
+	struct pg *pg;
+
+	*out = NULL;
+	if (!conn || PQstatus(conn) != CONNECTION_OK)
+		return error_set(err, DEFERRED_ECONNECT, "connect", "the connection given is not open");
+	if (PQtransactionStatus(conn) == PQTRANS_ACTIVE || PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
+		return error_set(err, DEFERRED_EINVAL, "connect", "the connection given is busy: a result is pending, or it is in pipeline mode");
+	encoding = PQparameterStatus(conn, "client_encoding");
+	if (encoding && strcmp(encoding, "UTF8") != 0 && strcmp(encoding, "SQL_ASCII") != 0) {
+		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8", encoding);
+		error_hint(err, "call PQsetClientEncoding(conn, \"UTF8\") first");
+		return DEFERRED_EINVAL;
+	}
+	pg = calloc(1, sizeof(*pg));
+	if (!pg)
+		return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
+	pg->conn = conn;
+	pg->borrowed = pg->unnamed = true;
+	*out = pg;
+	return 0;
+}
+
+void pg_close(struct pg *pg)
+{
+	if (!pg)
+		return;
+	if (!pg->borrowed)
+		PQfinish(pg->conn);
+	free(pg->expected);
+	free(pg);
+}
+
+bool pg_broken(const struct pg *pg)
+{
+	return PQstatus(pg->conn) != CONNECTION_OK;
+}
+
+bool pg_in_transaction(const struct pg *pg)
+{
+	PGTransactionStatusType s = PQtransactionStatus(pg->conn);
+
+	return s == PQTRANS_INTRANS || s == PQTRANS_INERROR;
+}
+
+int pg_fd(const struct pg *pg)
+{
+	return PQsocket(pg->conn);
+}
+
+short pg_events(const struct pg *pg)
+{
+	if (PQstatus(pg->conn) != CONNECTION_OK)
+		return pg->connecting == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+	/* PQflush() is cheap when there is nothing to send and tells whether there still is. */
+	return (short)(POLLIN | (PQflush(pg->conn) == 1 ? POLLOUT : 0));
+}
+
+void pg_set_unnamed(struct pg *pg)
+{
+	pg->unnamed = true;
+}
+
+bool pg_is_unnamed(const struct pg *pg)
+{
+	return pg->unnamed;
+}
+
+bool pg_alive(struct pg *pg)
+{
+	return PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
+}
+
+void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data)
+{
+	pg->on_notice = f;
+	pg->notice_data = data;
+	PQsetNoticeReceiver(pg->conn, receive_notice, pg);
+}
+
+bool pg_notification(struct pg *pg, char *payload, size_t size)
+{
+	PGnotify *n = PQnotifies(pg->conn);
+
+	if (!n)
+		return false;
+	snprintf(payload, size, "%s", n->extra ? n->extra : "");
+	PQfreemem(n);
+	return true;
+}
+
+void pg_set_own(struct pg *pg)
+{
+	pg->own = true;
+}
+
+bool pg_is_own(const struct pg *pg)
+{
+	return pg->own;
+}
+
+bool pg_denied(const struct pg *pg)
+{
+	return pg->denied;
+}
+
+const char *pg_user(const struct pg *pg)
+{
+	return PQuser(pg->conn);
+}
+
+int pg_server_pid(const struct pg *pg)
+{
+	return PQbackendPID(pg->conn);
+}
+
+/* ---- parameters ------------------------------------------------------------------------------- */
+
+void pg_args_init(struct pg_args *args)
+{
+	args->n = 0;
+	args->failed = false;
+	args->buf = NULL;
+	args->buf_len = args->buf_cap = 0;
+}
+
+void pg_args_clear(struct pg_args *args)
+{
+	free(args->buf);
+	pg_args_init(args);
+}
+
+/* Room for len more bytes in buf; NULL when out of memory. Offsets, not pointers, are kept: buf moves. */
+static char *room(struct pg_args *args, size_t len)
+{
+	if (args->failed)
+		return NULL;
+	if (args->buf_len + len > args->buf_cap) {
+		size_t cap = (args->buf_cap ? args->buf_cap * 2 : 512) + len;
+		char *buf = realloc(args->buf, cap);
+
+		if (!buf) {
+			args->failed = true;
+			return NULL;
+		}
+		args->buf = buf;
+		args->buf_cap = cap;
+	}
+	args->buf_len += len;
+	return args->buf + args->buf_len - len;
+}
+
+static struct pg_arg *add_arg(struct pg_args *args, unsigned int type)
+{
+	struct pg_arg *a;
+
+	if (args->n == (int)(sizeof(args->arg) / sizeof(args->arg[0]))) {
+		args->failed = true;
+		args->n--;
+	}
+	a = &args->arg[args->n++];
+	memset(a, 0, sizeof(*a));
+	a->type = type;
+	a->at = args->buf_len;
+	return a;
+}
+
+static void put32(struct pg_args *args, int32_t v)
+{
+	char *p = room(args, 4);
+	uint32_t be = htobe32((uint32_t)v);
+
+	if (p)
+		memcpy(p, &be, 4);
+}
+
+static void put64(struct pg_args *args, uint64_t v)
+{
+	char *p = room(args, 8);
+	uint64_t be = htobe64(v);
+
+	if (p)
+		memcpy(p, &be, 8);
+}
+
+static uint64_t float_bits(double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, 8);
+	return bits;
+}
+
+void pg_arg_int4(struct pg_args *args, int32_t v)
+{
+	add_arg(args, OID_INT4)->len = 4;
+	put32(args, v);
+}
+
+void pg_arg_int8(struct pg_args *args, int64_t v)
+{
+	add_arg(args, OID_INT8)->len = 8;
+	put64(args, (uint64_t)v);
+}
+
+void pg_arg_timestamptz(struct pg_args *args, int64_t us)
+{
+	add_arg(args, OID_TIMESTAMPTZ)->len = 8;
+	put64(args, (uint64_t)us);
+}
+
+void pg_arg_float8(struct pg_args *args, double v)
+{
+	add_arg(args, OID_FLOAT8)->len = 8;
+	put64(args, float_bits(v));
+}
+
+static void borrow(struct pg_args *args, unsigned int type, const char *s, size_t len)
+{
+	struct pg_arg *a = add_arg(args, type);
+
+	a->null = !s;
+	a->borrowed = s;
+	a->len = (int)len;
+}
+
+void pg_arg_text(struct pg_args *args, const char *s)
+{
+	borrow(args, OID_TEXT, s, s ? strlen(s) : 0);
+}
+
+void pg_arg_json(struct pg_args *args, const char *s, size_t len)
+{
+	borrow(args, OID_JSON, s, len);
+}
+
+void pg_arg_bytea(struct pg_args *args, const void *p, size_t len)
+{
+	borrow(args, OID_BYTEA, p, len);
+}
+
+void pg_arg_null(struct pg_args *args)
+{
+	add_arg(args, 0)->null = true;
+}
+
+/* Head of a one-dimensional array in binary form. */
+static struct pg_arg *array_head(struct pg_args *args, unsigned int type, unsigned int element, bool has_null, size_t n)
+{
+	struct pg_arg *a = add_arg(args, type);
+
+	put32(args, n > 0 ? 1 : 0);
+	put32(args, has_null);
+	put32(args, (int32_t)element);
+	if (n > 0) {
+		put32(args, (int32_t)n);
+		put32(args, 1);
+	}
+	return a;
+}
+
+static void array_end(struct pg_args *args, struct pg_arg *a)
+{
+	a->len = (int)(args->buf_len - a->at);
+}
+
+static bool any(const bool *nulls, size_t n)
+{
+	return nulls && memchr(nulls, true, n);
+}
+
+void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n)
+{
+	struct pg_arg *a;
+
+	if (!v) {
+		add_arg(args, OID_INT4_ARRAY)->null = true;
+		return;
+	}
+	a = array_head(args, OID_INT4_ARRAY, OID_INT4, any(nulls, n), n);
+	for (size_t i = 0; i < n; i++) {
+		put32(args, nulls && nulls[i] ? -1 : 4);
+		if (!nulls || !nulls[i])
+			put32(args, v[i]);
+	}
+	array_end(args, a);
+}
+
+static void array_of_8(struct pg_args *args, unsigned int type, unsigned int element, const void *v, const bool *nulls, size_t n)
+{
+	const char *p = v;
+	struct pg_arg *a;
+
+	if (!v) {
+		add_arg(args, type)->null = true;
+		return;
+	}
+	a = array_head(args, type, element, any(nulls, n), n);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bits;
+
+		put32(args, nulls && nulls[i] ? -1 : 8);
+		memcpy(&bits, p + 8 * i, 8);
+		if (!nulls || !nulls[i])
+			put64(args, bits);
+	}
+	array_end(args, a);
+}
+
+void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n)
+{
+	array_of_8(args, OID_INT8_ARRAY, OID_INT8, v, nulls, n);
+}
+
+void pg_arg_xid8_array(struct pg_args *args, const uint64_t *v, const bool *nulls, size_t n)
+{
+	array_of_8(args, OID_XID8_ARRAY, OID_XID8, v, nulls, n);
+}
+
+void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n)
+{
+	struct pg_arg *a = array_head(args, OID_INTERVAL_ARRAY, OID_INTERVAL, false, n);
+
+	for (size_t i = 0; i < n; i++) {
+		put32(args, 16);
+		put64(args, (uint64_t)us[i]);
+		put64(args, 0); /* days, months */
+	}
+	array_end(args, a);
+}
+
+void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n)
+{
+	array_of_8(args, OID_FLOAT8_ARRAY, OID_FLOAT8, v, nulls, n);
+}
+
+static void text_array(struct pg_args *args, unsigned int type, unsigned int element, const char *const *v, const size_t *lens, size_t n)
+{
+	bool has_null = false;
+	struct pg_arg *a;
+
+	if (!v) {
+		add_arg(args, type)->null = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		has_null |= !v[i];
+	a = array_head(args, type, element, has_null, n);
+	for (size_t i = 0; i < n; i++) {
+		size_t len = !v[i] ? 0 : lens ? lens[i] : strlen(v[i]);
+		char *p;
+
+		put32(args, v[i] ? (int32_t)len : -1);
+		p = room(args, len);
+		if (p && len > 0)
+			memcpy(p, v[i], len);
+	}
+	array_end(args, a);
+}
+
+void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n)
+{
+	text_array(args, OID_TEXT_ARRAY, OID_TEXT, v, lens, n);
+}
+
+void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n)
+{
+	text_array(args, OID_JSON_ARRAY, OID_JSON, v, lens, n);
+}
+
+/* As libpq wants them. */
+struct wire {
+	Oid types[32];
+	const char *values[32];
+	int lengths[32], formats[32];
+	int n;
+};
+
+static int to_wire(struct wire *w, const struct pg_args *args, const char *where, struct deferred_error *err)
+{
+	w->n = args ? args->n : 0;
+	if (args && args->failed)
+		return error_set(err, DEFERRED_ENOMEM, where, "out of memory");
+	for (int i = 0; i < w->n; i++) {
+		const struct pg_arg *a = &args->arg[i];
+
+		w->types[i] = a->type;
+		w->values[i] = a->null ? NULL : a->borrowed ? a->borrowed : args->buf + a->at;
+		w->lengths[i] = a->len;
+		w->formats[i] = 1;
+	}
+	return 0;
+}
+
+/* ---- statements ------------------------------------------------------------------------------- */
+
+/* What a failed result means. The server's own words are the message. */
+static int result_failed(struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
+{
+	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
+	const char *text = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	const char *hint = res ? PQresultErrorField(res, PG_DIAG_MESSAGE_HINT) : NULL;
+	const char *source = res ? PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION) : NULL;
+	bool set = err && !err->code;
+	int code;
+
+	pg->denied = source && strcmp(source, "aclcheck_error") == 0; /* its words are translated */
+	if (!state && PQstatus(pg->conn) != CONNECTION_OK) {
+		const char *m = PQerrorMessage(pg->conn);
+
+		return error_set(err, DEFERRED_ELOST, where, "connection lost: %.*s", (int)strcspn(m, "\n"), m);
+	}
+	code = state && error_class(state) == ERROR_CONNECTION ? DEFERRED_ELOST
+	       : state && error_class(state) == ERROR_SCHEMA    ? DEFERRED_ESCHEMA
+								  : DEFERRED_EDB;
+	if (!text) {
+		text = res ? PQresultErrorMessage(res) : PQerrorMessage(pg->conn);
+		error_set(err, code, where, "%.*s", (int)strcspn(text, "\n"), text);
+	} else {
+		error_set(err, code, where, "%s", text);
+	}
+	if (set && state)
+		snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", state);
+	if (set && hint)
+		error_hint(err, "%s", hint);
+	return code;
+}
+
+/*
+ * Somebody cancelled the wait for the synchronous standby: what was committed is here, and lost should this server be. So it is
+ * neither a success nor a failure. On a borrowed connection the caller's own receiver of notices is told.
+ */
+static int known_elsewhere(struct pg *pg, const char *where, struct deferred_error *err)
+{
+	if (!pg->here_only)
+		return 0;
+	pg->here_only = false;
+	error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
+	error_hint(err, "it stays if that server does; with a key it can be repeated safely");
+	return DEFERRED_ELOST;
+}
+
+static bool is_prepared(const struct pg *pg, const struct sql_statement *stmt)
+{
+	for (int i = 0; i < pg->prepared_len; i++)
+		if (pg->prepared[i] == stmt)
+			return true;
+	return false;
+}
+
+/* Preparing takes a round trip, which pays from the second time on. */
+static bool worth_preparing(struct pg *pg, const struct sql_statement *stmt)
+{
+	if (pg->unnamed || is_prepared(pg, stmt) || pg->prepared_len == MAX_PREPARED)
+		return false;
+	for (int i = 0; i < pg->sent_once_len; i++)
+		if (pg->sent_once[i] == stmt)
+			return true;
+	if (pg->sent_once_len < MAX_PREPARED)
+		pg->sent_once[pg->sent_once_len++] = stmt;
+	return false;
+}
+
+static void set_prepared(struct pg *pg, const struct sql_statement *stmt)
+{
+	if (!is_prepared(pg, stmt) && pg->prepared_len < MAX_PREPARED)
+		pg->prepared[pg->prepared_len++] = stmt;
+}
+
+static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct wire *w, struct deferred_error *err)
+{
+	PGresult *res = PQprepare(pg->conn, stmt->name, stmt->text, w->n, w->types);
+	int rc = PQresultStatus(res) == PGRES_COMMAND_OK ? 0 : result_failed(pg, res, stmt->name, err);
+
+	PQclear(res);
+	if (rc == 0)
+		set_prepared(pg, stmt);
+	return rc;
+}
+
+int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
+	    struct pg_result **out, struct deferred_error *err)
+{
+	PGresult *res = NULL;
+	struct wire w;
+	int rc;
+
+	*out = NULL;
+	rc = to_wire(&w, args, stmt->name, err);
+	if (rc == 0 && worth_preparing(pg, stmt))
+		rc = prepare(pg, stmt, &w, err);
+	if (rc < 0)
+		return rc;
+	if (!pg->unnamed && is_prepared(pg, stmt))
+		res = PQexecPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, (int)format);
+	else
+		res = PQexecParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, (int)format);
+	if (PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK)
+		rc = known_elsewhere(pg, stmt->name, err);
+	else
+		rc = result_failed(pg, res, stmt->name, err);
+	if (rc == 0)
+		*out = (struct pg_result *)res;
+	else
+		PQclear(res);
+	return rc;
+}
+
+int pg_command(struct pg *pg, const char *sql, struct deferred_error *err)
+{
+	PGresult *res = PQexec(pg->conn, sql);
+	ExecStatusType status = PQresultStatus(res);
+	int rc = 0;
+
+	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+		rc = result_failed(pg, res, "command", err);
+	PQclear(res);
+	return rc < 0 ? rc : known_elsewhere(pg, "command", err);
+}
+
+int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err)
+{
+	static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
+	PGresult *res = PQexec(pg->conn, sql);
+	int rc = 0;
+
+	if (PQresultStatus(res) != PGRES_COPY_IN)
+		rc = result_failed(pg, res, "copy", err);
+	PQclear(res);
+	return rc < 0 ? rc : pg_copy_data(pg, head, sizeof(head), err);
+}
+
+int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_error *err)
+{
+	return PQputCopyData(pg->conn, buf, (int)len) == 1 ? 0 : result_failed(pg, NULL, "copy", err);
+}
+
+int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err)
+{
+	static const char tail[2] = { '\377', '\377' };
+	PGresult *res;
+	int rc = 0;
+
+	if (!cancel_reason)
+		rc = pg_copy_data(pg, tail, sizeof(tail), err);
+	if (PQputCopyEnd(pg->conn, rc < 0 ? "client failed" : cancel_reason) != 1 && rc == 0)
+		rc = result_failed(pg, NULL, "copy", err);
+	while ((res = PQgetResult(pg->conn)) != NULL) {
+		if (PQresultStatus(res) != PGRES_COMMAND_OK && rc == 0 && !cancel_reason)
+			rc = result_failed(pg, res, "copy", err);
+		PQclear(res);
+	}
+	return rc;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+static const PGresult *pgres(const struct pg_result *res)
+{
+	return (const PGresult *)res;
+}
+
+size_t pg_rows(const struct pg_result *res)
+{
+	return (size_t)PQntuples(pgres(res));
+}
+
+bool pg_null(const struct pg_result *res, size_t row, int col)
+{
+	return PQgetisnull(pgres(res), (int)row, col);
+}
+
+const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len)
+{
+	if (len)
+		*len = (size_t)PQgetlength(pgres(res), (int)row, col);
+	return PQgetvalue(pgres(res), (int)row, col);
+}
+
+int64_t pg_int(const struct pg_result *res, size_t row, int col)
+{
+	const char *p = PQgetvalue(pgres(res), (int)row, col);
+	int len = PQgetlength(pgres(res), (int)row, col);
+	uint16_t v16;
+	uint32_t v32;
+	uint64_t v64;
+
+	if (PQgetisnull(pgres(res), (int)row, col))
+		return 0;
+	if (PQfformat(pgres(res), col) == 0)
+		return strtoll(p, NULL, 10);
+	switch (len) {
+	case 2:
+		memcpy(&v16, p, 2);
+		return (int16_t)be16toh(v16);
+	case 4:
+		memcpy(&v32, p, 4);
+		return (int32_t)be32toh(v32);
+	case 8:
+		memcpy(&v64, p, 8);
+		return (int64_t)be64toh(v64);
+	default:
+		return 0;
+	}
+}
+
+size_t pg_int8_array(const struct pg_result *res, size_t row, int col, int64_t *v, size_t max)
+{
+	const char *p = PQgetvalue(pgres(res), (int)row, col);
+	size_t len = (size_t)PQgetlength(pgres(res), (int)row, col), n = 0;
+
+	/* dimensions, has nulls, element type, length, lower bound; then length and value of each element */
+	if (PQgetisnull(pgres(res), (int)row, col) || len < 20)
+		return 0;
+	for (size_t at = 20; at + 12 <= len && n < max; at += 12, n++) {
+		uint64_t bits;
+
+		memcpy(&bits, p + at + 4, 8);
+		v[n] = (int64_t)be64toh(bits);
+	}
+	return n;
+}
+
+double pg_float(const struct pg_result *res, size_t row, int col)
+{
+	const char *p = PQgetvalue(pgres(res), (int)row, col);
+	uint64_t bits;
+	double v;
+
+	if (PQgetisnull(pgres(res), (int)row, col))
+		return 0;
+	if (PQfformat(pgres(res), col) == 0)
+		return strtod(p, NULL);
+	if (PQgetlength(pgres(res), (int)row, col) != 8)
+		return 0;
+	memcpy(&bits, p, 8);
+	bits = be64toh(bits);
+	memcpy(&v, &bits, 8);
+	return v;
+}
+
+bool pg_bool(const struct pg_result *res, size_t row, int col)
+{
+	char c = *PQgetvalue(pgres(res), (int)row, col);
+
+	return !PQgetisnull(pgres(res), (int)row, col) && (PQfformat(pgres(res), col) == 0 ? c == 't' : c != 0);
+}
+
+void pg_result_free(struct pg_result *res)
+{
+	PQclear((PGresult *)res);
+}
+
+/* ---- pipeline --------------------------------------------------------------------------------- */
+
+static void expect(struct pg *pg, int tag, const struct sql_statement *stmt, const struct sql_statement *preparing)
+{
+	pg->expected[pg->expected_len++] = (struct expected){ tag, preparing, stmt };
+}
+
+/* Room for a statement and its preparation. */
+static int reserve_expected(struct pg *pg)
+{
+	size_t cap = pg->expected_cap ? pg->expected_cap * 2 : 32;
+	struct expected *bigger;
+
+	if (pg->expected_len + 2 <= pg->expected_cap)
+		return 0;
+	bigger = realloc(pg->expected, cap * sizeof(*bigger));
+	if (!bigger)
+		return -1;
+	pg->expected = bigger;
+	pg->expected_cap = cap;
+	return 0;
+}
+
+static bool in_pipeline(const struct pg *pg, const struct sql_statement *stmt)
+{
+	for (size_t i = pg->expected_at; i < pg->expected_len; i++)
+		if (pg->expected[i].preparing == stmt)
+			return true;
+	return false;
+}
+
+/* Statements of the pipeline itself: their results are nobody's business. */
+static const struct sql_statement begin = { "begin", "begin" }, commit = { "commit", "commit" }, rollback = { "rollback", "rollback" };
+
+#define TAG_OWN (-1)
+
+static int add_own(struct pg *pg, const struct sql_statement *stmt, struct deferred_error *err)
+{
+	if (reserve_expected(pg) < 0)
+		return error_set(err, DEFERRED_ENOMEM, stmt->name, "out of memory");
+	if (!PQsendQueryParams(pg->conn, stmt->text, 0, NULL, NULL, NULL, NULL, 1))
+		return result_failed(pg, NULL, stmt->name, err);
+	expect(pg, TAG_OWN, stmt, NULL);
+	return 0;
+}
+
+static int enter_pipeline(struct pg *pg, const char *where, struct deferred_error *err)
+{
+	bool failed = pg->began && PQtransactionStatus(pg->conn) == PQTRANS_INERROR;
+
+	if (PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF)
+		return 0;
+	PQsetnonblocking(pg->conn, 1);
+	if (!PQenterPipelineMode(pg->conn))
+		return result_failed(pg, NULL, where, err);
+	pg->expected_len = pg->expected_at = 0;
+	error_clear(&pg->pipeline_err);
+	pg->began = false;
+	return failed ? add_own(pg, &rollback, err) : 0;
+}
+
+int pg_pipeline_begin(struct pg *pg, struct deferred_error *err)
+{
+	int rc = enter_pipeline(pg, begin.name, err);
+
+	if (rc == 0)
+		rc = add_own(pg, &begin, err);
+	if (rc == 0)
+		pg->began = true;
+	return rc;
+}
+
+int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err)
+{
+	bool known, named;
+	struct wire w;
+	int rc, sent;
+
+	rc = to_wire(&w, args, stmt->name, err);
+	if (rc == 0)
+		rc = enter_pipeline(pg, stmt->name, err);
+	if (rc < 0)
+		return rc;
+	if (reserve_expected(pg) < 0)
+		return error_set(err, DEFERRED_ENOMEM, stmt->name, "out of memory");
+	known = is_prepared(pg, stmt) || in_pipeline(pg, stmt);
+	named = !pg->unnamed && (known || pg->prepared_len < MAX_PREPARED);
+	if (named && !known) {
+		if (!PQsendPrepare(pg->conn, stmt->name, stmt->text, w.n, w.types))
+			return result_failed(pg, NULL, stmt->name, err);
+		expect(pg, tag, stmt, stmt);
+	}
+	if (named)
+		sent = PQsendQueryPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, 1);
+	else
+		sent = PQsendQueryParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, 1);
+	if (!sent)
+		return result_failed(pg, NULL, stmt->name, err);
+	expect(pg, tag, stmt, NULL);
+	return 0;
+}
+
+int pg_pipeline_send(struct pg *pg, struct deferred_error *err)
+{
+	int rc = pg->began ? add_own(pg, &commit, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (!PQpipelineSync(pg->conn) || PQflush(pg->conn) < 0)
+		return result_failed(pg, NULL, "pipeline", err);
+	pg->syncing = true;
+	return 0;
+}
+
+int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     bool *done, struct deferred_error *err)
+{
+	*done = false;
+	if (PQflush(pg->conn) < 0 || !PQconsumeInput(pg->conn))
+		return result_failed(pg, NULL, "pipeline", err);
+	while (pg->syncing && !PQisBusy(pg->conn)) {
+		PGresult *res = PQgetResult(pg->conn);
+		ExecStatusType status = PQresultStatus(res);
+		size_t at = pg->expected_at;
+
+		if (!res) /* separates the results of two statements */
+			continue;
+		if (status == PGRES_PIPELINE_SYNC) {
+			pg->syncing = false;
+		} else if (at < pg->expected_len) {
+			const struct sql_statement *preparing = pg->expected[at].preparing;
+
+			pg->expected_at++;
+			if (status == PGRES_COMMAND_OK && preparing)
+				set_prepared(pg, preparing);
+			else if (pg->expected[at].tag == TAG_OWN && status == PGRES_COMMAND_OK)
+				;
+			else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
+				on_result(data, pg->expected[at].tag, (struct pg_result *)res);
+			else if (status != PGRES_PIPELINE_ABORTED)
+				result_failed(pg, res, pg->expected[at].stmt->name, &pg->pipeline_err);
+		}
+		PQclear(res);
+		if (PQstatus(pg->conn) != CONNECTION_OK)
+			break;
+	}
+	if (PQstatus(pg->conn) != CONNECTION_OK) {
+		/* What the server said last ("terminating connection ...") tells more than the broken pipe. */
+		if (pg->pipeline_err.code) {
+			if (err)
+				*err = pg->pipeline_err;
+			if (err)
+				err->code = DEFERRED_ELOST;
+			return DEFERRED_ELOST;
+		}
+		return result_failed(pg, NULL, "pipeline", err);
+	}
+	if (pg->syncing)
+		return 0;
+	*done = true;
+	if (PQexitPipelineMode(pg->conn) == 1)
+		PQsetnonblocking(pg->conn, 0);
+	if (pg->pipeline_err.code) {
+		if (err && !err->code)
+			*err = pg->pipeline_err;
+		return pg->pipeline_err.code;
+	}
+	return known_elsewhere(pg, "pipeline", err);
+}
+
+int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     int limit_ms, struct deferred_error *err)
+{
+	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
+	bool done = false;
+	int rc = 0;
+
+	while (rc == 0 && !done) {
+		struct pollfd fd = { pg_fd(pg), pg_events(pg), 0 };
+		uint64_t now = clock_ns();
+
+		if (now >= end)
+			return error_set(err, DEFERRED_ELOST, "pipeline", "the server has not answered for %d ms", limit_ms);
+		poll(&fd, 1, (int)((end - now) / NS_PER_MS) + 1);
+		rc = pg_pipeline_poll(pg, on_result, data, &done, err);
+	}
+	return rc;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pg - connections, parameters and results; with pg_connect.c the only file to include libpq. The store_*.c files above
+ * it send the statements of sql/queries through it; nothing else does.
+ *
+ * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
+ * of $1.., pg_exec(), read the result, pg_result_free(), pg_args_clear(); pg_close().
+ *
+ * A pipeline sends several statements in one transaction and one round trip without waiting:
+ * pg_pipeline_add() for each, pg_pipeline_send(), then pg_pipeline_poll() whenever pg_fd() has one of
+ * pg_events(), until it says done.
+ */
+#ifndef PG_H
+#define PG_H
+
+#include "base/error.h"
+#include "sql.h" /* made at build time from sql/: struct sql_statement { const char *name, *text; } and one object each */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pg;
+struct pg_result;
+
+/*
+ * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
+ * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
+ * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT, with
+ * PG_CONNINFO in err->where if conninfo itself is wrong.
+ */
+#define PG_CONNINFO "conninfo"
+int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+
+/* The same without waiting: call pg_open_poll() whenever pg_fd() has one of pg_events(), until *done. */
+int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
+
+/* The host it waits for does not answer: begin anew with the others conninfo names. DEFERRED_ECONNECT: there are none left. */
+int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err);
+
+/* Use the caller's connection. pg_close() leaves it open. Statements go unnamed, its session is not changed. */
+int pg_borrow(struct pg **pg, struct pg_conn *conn, struct deferred_error *err);
+
+void pg_close(struct pg *pg);      /* NULL is accepted */
+bool pg_broken(const struct pg *pg);
+bool pg_in_transaction(const struct pg *pg);
+int pg_fd(const struct pg *pg);
+short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
+
+/* From now on send statements unnamed: a transaction pooler is in between. */
+void pg_set_unnamed(struct pg *pg);
+bool pg_is_unnamed(const struct pg *pg);
+
+/* Take in what the server sent of its own accord while the connection was idle. False: it has gone. */
+bool pg_alive(struct pg *pg);
+
+/* The next notification that has come in, with its payload cut to fit. False: there is none. */
+bool pg_notification(struct pg *pg, char *payload, size_t size);
+
+/* No pooler is in between, and the session has the settings it needs. */
+void pg_set_own(struct pg *pg);
+bool pg_is_own(const struct pg *pg);
+
+/* Did the last statement that failed lack a privilege of the role, not something one of our functions asks for? */
+bool pg_denied(const struct pg *pg);
+const char *pg_user(const struct pg *pg);
+
+/* Process id of the server as the connection was told; a pooler tells its own number. */
+int pg_server_pid(const struct pg *pg);
+
+/* Parameters. Grows as needed; an allocation failure is remembered and reported by pg_exec(). */
+struct pg_args {
+	int n;
+	bool failed;
+	char *buf;
+	size_t buf_len, buf_cap;
+	struct pg_arg {
+		unsigned int type; /* Oid */
+		bool null;
+		const char *borrowed; /* else in buf */
+		size_t at;
+		int len;
+	} arg[32];
+};
+void pg_args_init(struct pg_args *args);
+void pg_args_clear(struct pg_args *args);
+void pg_arg_int4(struct pg_args *args, int32_t v);
+void pg_arg_int8(struct pg_args *args, int64_t v);
+void pg_arg_float8(struct pg_args *args, double v);
+void pg_arg_timestamptz(struct pg_args *args, int64_t us);            /* microseconds since 2000, as pg_int() gives them; INT64_MIN: -infinity */
+void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */
+void pg_arg_json(struct pg_args *args, const char *s, size_t len);   /* Borrowed */
+void pg_arg_bytea(struct pg_args *args, const void *p, size_t len);  /* NULL: SQL NULL. Borrowed */
+void pg_arg_null(struct pg_args *args);                              /* type is left to the server */
+/* Arrays are copied. v NULL: SQL NULL. nulls NULL: none; else nulls[i] makes element i NULL. */
+void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
+void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
+void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n);
+void pg_arg_xid8_array(struct pg_args *args, const uint64_t *v, const bool *nulls, size_t n);
+void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n); /* microseconds; not NULL */
+/* An element NULL is SQL NULL. lens NULL: NUL-terminated. */
+void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
+void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
+
+/*
+ * Have notices of the server handed to f, by sqlstate and message, borrowed for the call; f NULL, or without a
+ * call of this: they are dropped.
+ */
+void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data);
+
+enum pg_format { PG_TEXT = 0, PG_BINARY = 1 };
+
+/*
+ * Run one statement and wait. *res receives the result (free it) or NULL on failure. On failure:
+ * DEFERRED_EDB with sqlstate, message and hint of the server; DEFERRED_ELOST when the connection broke;
+ * DEFERRED_ENOMEM. Statements are prepared at their second use, unless the connection is unnamed or borrowed.
+ */
+int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
+	    struct pg_result **res, struct deferred_error *err);
+
+/* Run SQL without parameters, several statements allowed ("begin"; a migration). */
+int pg_command(struct pg *pg, const char *sql, struct deferred_error *err);
+
+/* COPY table (columns) FROM STDIN, binary: begin, then rows of fields as raw bytes, then end. */
+int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err);
+int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_error *err);
+int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err); /* reason NULL: complete */
+
+/* Results. Text columns are NUL-terminated in both formats. */
+size_t pg_rows(const struct pg_result *res);
+bool pg_null(const struct pg_result *res, size_t row, int col);
+const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len); /* len may be NULL; NULL value: "" */
+int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
+double pg_float(const struct pg_result *res, size_t row, int col);
+/* Elements of an int8[] or xid8[] without NULLs, binary format, the first max of them. Returns their number; NULL: 0. */
+size_t pg_int8_array(const struct pg_result *res, size_t row, int col, int64_t *v, size_t max);
+bool pg_bool(const struct pg_result *res, size_t row, int col);
+void pg_result_free(struct pg_result *res);
+
+/* Pipeline. tag comes back with the result. After a failed statement the rest of the pipeline and all
+ * its effects are rolled back, and poll reports that failure when done. */
+int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err);
+/* For statements that PostgreSQL runs only in a transaction begun in so many words: what is added from here on is in one, which
+ * pg_pipeline_send() commits. */
+int pg_pipeline_begin(struct pg *pg, struct deferred_error *err);
+int pg_pipeline_send(struct pg *pg, struct deferred_error *err);
+int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     bool *done, struct deferred_error *err);
+
+/* Wait for the pipeline to be done, at most limit_ms: then DEFERRED_ELOST. */
+int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
+		     int limit_ms, struct deferred_error *err);
+
+#endif

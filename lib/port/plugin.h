@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * plugin - load plugins, check their ABI, find a function; the only file to include dlfcn.h.
+ *
+ * A plugin is trusted code, so a file is loaded only if nobody but root and we could have written it:
+ * the folder and everything above it, and the file itself, belong to root or to our user and are
+ * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links and loaded
+ * by its descriptor, so that what was checked is what runs.
+ *
+ * Called in a runner, and by deferred_send_mail() in the process of the application.
+ */
+#ifndef PLUGIN_H
+#define PLUGIN_H
+
+#include "deferred_plugin.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct plugin_set;
+
+/* Folder of the stock plugins: beside the program or library this code is in, as built or as installed,
+ * else where `make install` puts them. Borrowed for good. */
+const char *plugin_default_dir(void);
+
+/* Why a file of the folder was not taken; the rest goes on. `text` says what and the remedy. */
+typedef void plugin_refused_fn(void *data, const char *file, const char *text);
+/* Called right before a file is loaded: its constructors may crash. Returns false to pass the file over. */
+typedef bool plugin_loading_fn(void *data, const char *file);
+
+/*
+ * Check owner and mode of the plugin folder, before any plugin is loaded. owner_uid: a second user,
+ * besides root, that may own it. Returns 0 or DEFERRED_EPLUGIN (quotes the path, and the remedy).
+ */
+int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
+
+/*
+ * Open every *.so of the folder and check it, but load none: what is loaded later is what was checked, whatever
+ * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;
+ * DEFERRED_EPLUGIN where the folder or a file is refused for its ownership; DEFERRED_ENOMEM.
+ */
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err);
+
+/*
+ * Load all of them, in order of names. Files that cannot be loaded, or are no plugin, or of another ABI, are
+ * reported by refused() and left out. Returns 0; DEFERRED_ECONFIG where two plugins have a function of the same
+ * name (both are named in err); DEFERRED_ENOMEM.
+ */
+int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err);
+
+/* Load one of them; its functions are added to those that are found. Returns 0, DEFERRED_EPLUGIN where it cannot be
+ * loaded, DEFERRED_ECONFIG, DEFERRED_ENOMEM. */
+int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_error *err);
+
+/* Open the folder and load all. Returns as the two do. */
+int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
+		    plugin_refused_fn *refused, void *data, struct deferred_error *err);
+
+/* Open and load one file of the folder, NAME.so. */
+int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
+
+void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
+
+/* [A-Za-z_][A-Za-z0-9_.]*, 1 to 127 bytes: may a function have this name? NULL: no. */
+bool plugin_function_name_ok(const char *name);
+
+/* A function as loaded: the newest members of the table are zero for a plugin built with an older header. */
+struct plugin_function {
+	struct deferred_function fn;
+	const char *plugin;  /* "NAME VERSION BUILDID", for the log */
+	const char *file;    /* name in the folder */
+};
+
+/* Look up NAME, PLUGIN.NAME or an alias. NULL: unknown. */
+const struct plugin_function *plugin_find(const struct plugin_set *set, const char *name);
+
+/* Call f for each name that plugin_find() knows, the qualified ones included. */
+void plugin_each(const struct plugin_set *set, void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data);
+
+#endif

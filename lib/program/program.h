@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * program - the beginning that check_deferred and deferred_http share: options that are settings by another name, complaints
+ * in the log, the three standard descriptors.
+ */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+#include "port/config.h"
+#include "base/error.h"
+
+#include <stddef.h>
+
+#define PROGRAM_OPTIONS_MAX 32
+
+struct program_option {
+	const char *option;  /* without "--" */
+	const char *setting; /* of config_table.c */
+	const char *arg;     /* what --help calls the argument; NULL: a flag */
+	const char *what;    /* for --help, with the default in parentheses */
+};
+
+struct program {
+	const char *name;
+	const char *about;  /* one sentence for --help */
+	const char *manual; /* page (section) */
+	const struct program_option *options;
+	size_t options_len; /* at most PROGRAM_OPTIONS_MAX */
+	const char *list;   /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */
+};
+
+/* What the command line said. Lives as long as the program: settings that are read anew take it into account again. */
+struct program_line {
+	const struct program *program;
+	char *given[PROGRAM_OPTIONS_MAX]; /* values in the order of the options; NULL: not given */
+	const char *config_path;          /* NULL: the usual file */
+};
+
+/*
+ * Read the command line; --help and --version answer by themselves. Returns -1 to go on, else the exit code to leave with.
+ * Either way `line` is to be freed.
+ */
+int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv);
+void program_free_line(struct program_line *line);
+
+/* Config file and environment, then the options. Returns 0, or an exit code with err. *config is to be freed either way. */
+int program_load_config(const struct program_line *line, struct config **config, struct deferred_error *err);
+
+/* Log what went wrong, and its remedy. Returns exit_code. */
+int program_complain(const struct deferred_error *err, int exit_code);
+
+/* Log lines of the level that the settings say, and what is more important. */
+void program_set_log_level(const struct config *config);
+
+/* First of all: cron, or a careless script, may start us with a standard descriptor closed, and a socket would get its number. */
+void program_open_descriptors(void);
+
+/* Our memory holds passwords and keys: no core is written of it, and other processes of our user, functions above all, can neither read
+ * it nor take our descriptors. */
+void program_keep_secrets(void);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/admin.h"
+
+#include "base/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STEP_JOBS 5000 /* looked at in one transaction */
+
+/* Send a statement; the arguments are cleared, *res is NULL on failure. */
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+		struct deferred_error *err)
+{
+	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
+
+	pg_args_clear(args);
+	return rc;
+}
+
+/* The same for an answer of one number. */
+static int exec_int(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int64_t *value,
+		    struct deferred_error *err)
+{
+	struct pg_result *res;
+	int rc = exec(pg, stmt, args, &res, err);
+
+	if (rc == 0)
+		*value = pg_int(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
+{
+	char sql[96];
+
+	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d", timeout_ms);
+	return pg_command(pg, sql, err);
+}
+
+static const struct sql_statement *ls_statement(const char *state)
+{
+	if (!state || strcmp(state, job_state_text(JOB_IS_READY)) == 0 || strcmp(state, job_state_text(JOB_IS_DELAYED)) == 0 ||
+	    strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0)
+		return &sql_admin_ls_hot;
+	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
+}
+
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, filter->queue);
+	pg_arg_text(&args, filter->fn);
+	if (!filter->running)
+		pg_arg_text(&args, filter->state);
+	pg_arg_int4(&args, filter->limit);
+	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
+}
+
+int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_show, &args, res, err);
+}
+
+int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_show_attempts, &args, res, err);
+}
+
+int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	rc = exec(pg, &sql_admin_retry, &args, &res, err);
+	if (rc == 0 && !pg_bool(res, 0, 0))
+		rc = error_set(err, DEFERRED_ENOTFOUND, "retry", "cannot retry job %" PRId64 ": unknown, or deferred by another role",
+			       id);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_state, &args, res, err);
+}
+
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_json(&args, json, len);
+	return exec(pg, &sql_admin_add_lines, &args, res, err);
+}
+
+int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_status, NULL, PG_TEXT, res, err);
+}
+
+int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
+	return exec(pg, &sql_admin_status_queues, &args, res, err);
+}
+
+int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, 2000); /* 16 MB, some 100,000 attempts */
+	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
+}
+
+int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	return exec(pg, &sql_admin_queue_ls, &args, res, err);
+}
+
+int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	return exec(pg, &sql_admin_function_ls, &args, res, err);
+}
+
+static int set(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+{
+	struct pg_result *res;
+	int rc = exec(pg, stmt, args, &res, err);
+
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values, size_t n,
+			  const char *metadata, bool create, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_text_array(&args, names, NULL, n);
+	pg_arg_text_array(&args, values, NULL, n);
+	pg_arg_json(&args, metadata, metadata ? strlen(metadata) : 0);
+	pg_arg_int4(&args, create);
+	return set(pg, &sql_admin_queue_set, &args, err);
+}
+
+int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
+			     struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_text_array(&args, names, NULL, n);
+	pg_arg_text_array(&args, values, NULL, n);
+	return set(pg, &sql_admin_function_set, &args, err);
+}
+
+/* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a repetition. */
+static int step(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t *id, int64_t last_id, int64_t *done,
+		struct deferred_error *err)
+{
+	struct deferred_error why;
+	struct pg_result *res;
+	int rc, tries = 0;
+
+	do {
+		struct pg_args args;
+
+		error_clear(&why);
+		pg_args_init(&args);
+		if (queue)
+			pg_arg_text(&args, queue);
+		pg_arg_int8(&args, *id);
+		if (queue)
+			pg_arg_int8(&args, last_id);
+		pg_arg_int4(&args, STEP_JOBS);
+		rc = exec(pg, stmt, &args, &res, &why);
+	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
+	if (rc == 0) {
+		*done += pg_int(res, 0, 0);
+		*id = pg_int(res, 0, 1);
+	} else if (err) {
+		*err = why;
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err)
+{
+	int64_t id = 1;
+	int rc;
+
+	do {
+		rc = step(pg, &sql_admin_queue_mark, NULL, &id, 0, marked, err);
+	} while (rc == 0 && id > 0);
+	return rc;
+}
+
+int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled, struct deferred_error *err)
+{
+	int64_t id = 1;
+	int rc;
+
+	do {
+		rc = step(pg, &sql_admin_queue_clear, queue, &id, last_id, cancelled, err);
+	} while (rc == 0 && id > 0);
+	return rc;
+}
+
+int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_t *last_id, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
+	rc = exec(pg, &sql_admin_queue_hot, &args, &res, err);
+	if (rc == 0) {
+		*hot = pg_int(res, 0, 1);
+		*last_id = pg_int(res, 0, 2);
+		if (!pg_bool(res, 0, 0)) {
+			rc = error_set(err, DEFERRED_ENOTFOUND, "queue", "no queue \"%s\"", queue);
+			error_hint(err, "\"deferred queue ls\" lists them");
+		}
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	return set(pg, &sql_admin_queue_rm, &args, err);
+}
+
+int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, role);
+	return exec(pg, &sql_admin_role, &args, res, err);
+}
+
+int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_migrate_rights, NULL, PG_TEXT, res, err);
+}
+
+int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return exec_int(pg, &sql_maintain, &args, added, err);
+}
+
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	return exec(pg, &sql_admin_purge_partition, &args, res, err);
+}
+
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	rc = pg_exec(pg, &sql_admin_purge_parts, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
+			  struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, part);
+	pg_arg_int8(&args, older_ms);
+	pg_arg_int8(&args, page);
+	pg_arg_int4(&args, pages);
+	return exec_int(pg, &sql_admin_purge_log, &args, deleted, err);
+}
+
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			   struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	pg_arg_int8(&args, *id);
+	pg_arg_int4(&args, batch);
+	rc = exec(pg, &sql_admin_purge_jobs, &args, &res, err);
+	if (rc == 0) {
+		*deleted = pg_int(res, 0, 0);
+		*id = pg_int(res, 0, 1);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	return exec_int(pg, &sql_admin_purge_workers, &args, deleted, err);
+}

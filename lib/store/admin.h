@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_admin - the statements of the command `deferred`: look at jobs, retry and purge them.
+ *
+ * One function a file of sql/queries; a function that hands out a result hands out the rows that file
+ * describes, given, to be freed with pg_result_free(). Nothing here counts over the history: what is
+ * looked at is bounded, and store_admin_look() bounds the time.
+ */
+#ifndef STORE_ADMIN_H
+#define STORE_ADMIN_H
+
+#include "port/pg.h"
+
+/* Begin a read-only transaction in which no statement takes longer than `timeout_ms`. It ends with the connection. */
+int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err);
+
+/* What to list. Members NULL: any. */
+struct store_admin_filter {
+	const char *queue, *fn;
+	const char *state; /* one of JOB_STATES; NULL: the hot ones */
+	bool running;      /* those that workers hold; state does not count then */
+	int limit;
+};
+
+/* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql, admin_ls_running.sql. */
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err);
+
+/* *res has no row where there is no such job. Source: admin_show.sql. */
+int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* Source: admin_show_attempts.sql. */
+int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
+int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
+
+/* State of a job that one may cancel; *res holds NULL where there is none. Source: admin_state.sql. */
+int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* Defer the jobs of a JSON array. Source: admin_add_lines.sql. */
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err);
+
+/* Counting stops at this many jobs of a queue. */
+#define STORE_ADMIN_COUNT_MAX 100000
+
+/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql. */
+int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
+/* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
+int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
+int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
+
+/*
+ * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,
+ * NULL: not given. create: add the queue if it is not there; else DEFERRED_EDB with sqlstate 42704.
+ * Source: admin_queue_set.sql, admin_function_set.sql.
+ */
+int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values, size_t n,
+			  const char *metadata, bool create, struct deferred_error *err);
+int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
+			     struct deferred_error *err);
+
+/* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
+int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
+
+/* Hot jobs of a queue, counted as far as STORE_ADMIN_COUNT_MAX, and the largest id of any queue. DEFERRED_ENOTFOUND where
+ * there is no such queue. Source: admin_queue_hot.sql. */
+int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_t *last_id, struct deferred_error *err);
+
+/* Cancel the jobs of a queue up to an id: many short transactions, *cancelled counts those that were committed.
+ * Source: admin_queue_clear.sql. */
+int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled, struct deferred_error *err);
+
+/* Source: admin_queue_rm.sql. */
+int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
+
+/* The role that acts, quoted, and whether it has the rights of `role`. Source: admin_role.sql. */
+int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err);
+
+/* What the role that acts would have to be granted before it can migrate. Source: admin_migrate_rights.sql. */
+int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
+/* Add the partitions the next weeks need. Source: maintain.sql. */
+int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
+
+/* Steps of a purge, each a short transaction. Times in milliseconds. */
+
+/* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+
+/* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+
+/* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
+			  struct deferred_error *err);
+
+/* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			   struct deferred_error *err);
+
+/* Source: admin_purge_workers.sql. */
+int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err);
+
+#endif

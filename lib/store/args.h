@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_args - what the statements of a worker share, one by one (store_worker.c, store_cursor.c) and in cycles (store_cycle.c):
+ * settings of the transaction, how one is run, arguments, answers.
+ */
+#ifndef STORE_ARGS_H
+#define STORE_ARGS_H
+
+#include "base/attempt.h"
+#include "base/error.h"
+#include "port/pg.h"
+#include "store/worker.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What comes back with an answer, so that it is known which one it is. */
+enum store_tag {
+	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RELEASE, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
+	TAG_UNKNOWN, TAG_RECORDED, TAG_OUTCOMES, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT, TAG_CURSOR
+};
+
+int store_add_setup(struct pg *pg, struct deferred_error *err);
+
+/*
+ * Send one statement with the settings of a worker and wait for it. What fails for a passing reason is sent again. Clears the
+ * arguments. on_result NULL: nothing comes back.
+ */
+typedef void store_result_fn(void *data, int tag, const struct pg_result *res);
+int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
+	      struct deferred_error *err);
+
+void store_arg_queues(struct pg_args *args, const struct store_scope *scope);
+void store_arg_track(struct pg_args *args, const struct store_track *track);
+void store_take_track(struct store_track *track, int tag, const struct pg_result *res);
+int store_arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, struct deferred_error *err);
+void store_take_outcomes(int *outcomes, size_t n, const struct pg_result *res);
+
+#endif

@@ -1,0 +1,713 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/cycle.h"
+
+#include "base/clock.h"
+#include "store/columns.h"
+#include "base/random.h"
+#include "store/args.h"
+#include "store/cursor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE "cycle"
+#define PROMOTE_MAX 1000
+#define LOCK_MS 1000 /* as in session_setup.sql */
+#define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
+#define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
+
+/* ---- what is sent ----------------------------------------------------------------------------- */
+
+/* A statement for n rows: its arguments are columns, added between the two calls. */
+static int rows_begin(struct pg_args *args, struct columns *c, size_t n, struct deferred_error *err)
+{
+	pg_args_init(args);
+	return columns_init(c, n, WHERE, err);
+}
+
+static int rows_add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, struct columns *c, enum store_tag tag,
+		    int rc, struct deferred_error *err)
+{
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, stmt, args, tag, err);
+	pg_args_clear(args);
+	columns_clear(c);
+	return rc;
+}
+
+static int64_t age_us(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? (int64_t)((now_ns - then_ns) / 1000) : 0;
+}
+
+/* From ready to started. */
+static int64_t attempt_wait_us(const struct attempt *a)
+{
+	return a->job->wait_us + age_us(a->started_ns, a->job->claimed_ns);
+}
+
+int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err)
+{
+	memset(cycle, 0, sizeof(*cycle));
+	cycle->pg = pg;
+	cycle->claimed_tail = &cycle->claimed;
+	cycle->limited_tail = &cycle->limited;
+	return store_add_setup(pg, err);
+}
+
+int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (const struct runner_call *call = attempt->follow; call && rc == 0; call = call->next) {
+		struct pg_args args;
+
+		pg_args_init(&args);
+		pg_arg_int8(&args, attempt->job->id);
+		pg_arg_int8(&args, attempt->job->receipt);
+		pg_arg_text(&args, call->fn);
+		pg_arg_json(&args, call->params, strlen(call->params));
+		pg_arg_json(&args, call->opts, call->opts ? strlen(call->opts) : 0);
+		rc = pg_pipeline_add(cycle->pg, &sql_job_follow, &args, TAG_IGNORE, err);
+		pg_args_clear(&args);
+	}
+	return rc;
+}
+
+/* Attempts that ended well without a text, all of one plugin, take a shorter way. */
+static bool is_plain(const struct attempt *a, const char *plugin)
+{
+	return a->outcome == JOB_OK && !a->error && !a->result && a->exit_code == -1 && a->signal == 0 && a->plugin && plugin &&
+	       (a->plugin == plugin || strcmp(a->plugin, plugin) == 0);
+}
+
+static int record_plain(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT8(&args, &c, a[i]->job->receipt);
+	COLUMN_INTERVAL(&args, &c, age_us(now, a[i]->started_ns));
+	COLUMN_INTERVAL(&args, &c, age_us(now, a[i]->finished_ns));
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->started_ns) - age_us(now, a[i]->finished_ns));
+	COLUMN_INT8(&args, &c, attempt_wait_us(a[i]));
+	COLUMN_INT8(&args, &c, a[i]->user_us);
+	COLUMN_INT8(&args, &c, a[i]->sys_us);
+	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
+	pg_arg_text(&args, a[0]->plugin);
+	return rows_add(cycle, &sql_job_done, &args, &c, TAG_RECORD, rc, err);
+}
+
+static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT8(&args, &c, a[i]->job->receipt);
+	COLUMN_TEXT_OR_NULL(&args, &c, job_outcome_text(a[i]->outcome), strlen(c.text[i]));
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->error, a[i]->error_len);
+	COLUMN_INT4_OR_NULL(&args, &c, a[i]->exit_code, -1);
+	COLUMN_INT4_OR_NULL(&args, &c, a[i]->signal, 0);
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->started_ns));
+	COLUMN_INT8(&args, &c, age_us(now, a[i]->finished_ns));
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->plugin, strlen(c.text[i]));
+	COLUMN_INT8(&args, &c, attempt_wait_us(a[i]));
+	COLUMN_INT8(&args, &c, a[i]->user_us);
+	COLUMN_INT8(&args, &c, a[i]->sys_us);
+	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
+	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
+	if (!final) {
+		COLUMN_INT8(&args, &c, a[i]->delay_ms);
+		pg_arg_int8(&args, worker);
+	}
+	return rows_add(cycle, final ? &sql_job_finish : &sql_job_retry, &args, &c, TAG_RECORD, rc, err);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = (*(struct attempt *const *)a)->job->id, y = (*(struct attempt *const *)b)->job->id;
+
+	return (x > y) - (x < y);
+}
+
+int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+{
+	const char *plugin = n > 0 ? a[0]->plugin : NULL;
+	size_t plain = 0;
+	int rc = 0;
+
+	/* In the order of the indexes they are looked up in and added to. */
+	qsort(a, n, sizeof(struct attempt *), compare_ids);
+	for (size_t i = 0; final && i < n; i++)
+		if (is_plain(a[i], plugin)) {
+			struct attempt *swap = a[plain];
+
+			a[plain++] = a[i];
+			a[i] = swap;
+		}
+	if (plain > 0)
+		rc = record_plain(cycle, a, plain, err);
+	if (rc == 0 && n > plain)
+		rc = record_any(cycle, a + plain, n - plain, final, worker, err);
+	return rc;
+}
+
+static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt, struct job *const *jobs, size_t n, bool leases,
+		    enum store_tag tag, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, jobs[i]->id);
+	COLUMN_INT8(&args, &c, jobs[i]->receipt);
+	if (leases)
+		COLUMN_INT8(&args, &c, jobs[i]->lease_ms);
+	return rows_add(cycle, stmt, &args, &c, tag, rc, err);
+}
+
+int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
+{
+	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_RELEASE, err);
+}
+
+static int compare_leases(const void *a, const void *b)
+{
+	const struct store_lease *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->receipt > y->receipt) - (x->receipt < y->receipt);
+}
+
+const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job)
+{
+	struct store_lease key = { .id = job->id, .receipt = job->receipt };
+
+	return cycle->leases_len == 0 ? NULL : bsearch(&key, cycle->leases, cycle->leases_len, sizeof(key), compare_leases);
+}
+
+/* Where the log does not have a claim that has ended, it was given back, or its rows were purged. */
+static enum job_gone gone_by(const char *outcome)
+{
+	int known = job_outcome_of(outcome);
+
+	return known == JOB_OK ? JOB_GONE_FINISHED : known == JOB_CANCELLED ? JOB_GONE_CANCELLED : JOB_GONE_TAKEN;
+}
+
+static void take_leases(struct store_cycle *cycle, const struct pg_result *res)
+{
+	cycle->leases = malloc((pg_rows(res) + 1) * sizeof(*cycle->leases));
+	if (!cycle->leases) {
+		cycle->out_of_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < pg_rows(res); i++)
+		cycle->leases[cycle->leases_len++] = (struct store_lease){
+			.id = pg_int(res, i, 0), .receipt = pg_int(res, i, 1), .ours = pg_bool(res, i, 2), .left_ms = pg_int(res, i, 3),
+			.gone = pg_bool(res, i, 2) ? JOB_HELD : gone_by(pg_text(res, i, 4, NULL)),
+		};
+	qsort(cycle->leases, cycle->leases_len, sizeof(*cycle->leases), compare_leases);
+}
+
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
+{
+	return add_jobs(cycle, &sql_job_renew, jobs, n, true, TAG_RENEW, err);
+}
+
+int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->outcomes = malloc((n + 1) * sizeof(*cycle->outcomes));
+	if (!cycle->outcomes)
+		return error_set(err, DEFERRED_ENOMEM, "recorded", "out of memory");
+	cycle->outcomes_len = n;
+	for (size_t i = 0; i < n; i++)
+		cycle->outcomes[i] = JOB_UNRECORDED;
+	pg_args_init(&args);
+	rc = store_arg_claims(&args, attempts, n, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_job_recorded, &args, TAG_OUTCOMES, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *p, size_t n, struct deferred_error *err)
+{
+	uint64_t now = clock_ns();
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, p[i].job->id);
+	COLUMN_INT8(&args, &c, p[i].job->receipt);
+	COLUMN_INT8(&args, &c, p[i].done);
+	COLUMN_INT8(&args, &c, p[i].total);
+	COLUMN_TEXT(&args, &c, p[i].text);
+	COLUMN_INT8(&args, &c, age_us(now, p[i].reported_ns));
+	return rows_add(cycle, &sql_job_progress, &args, &c, TAG_IGNORE, rc, err);
+}
+
+int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT4(&args, &c, a[i]->job->attempt);
+	return rows_add(cycle, &sql_job_progress_end, &args, &c, TAG_IGNORE, rc, err);
+}
+
+static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, ids, NULL, n);
+	rc = pg_pipeline_add(cycle->pg, stmt, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err)
+{
+	return add_ids(cycle, &sql_job_wake, ids, n, err);
+}
+
+static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum store_tag tag, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
+{
+	int rc = store_cycle_disarm(cycle, err);
+	struct pg_args args;
+
+	pg_args_init(&args);
+	store_arg_queues(&args, scope);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_worker_arm, &args, TAG_ARM, err);
+	pg_args_clear(&args);
+	if (rc == 0)
+		rc = store_cycle_open(cycle, err);
+	cycle->arms = true;
+	return rc;
+}
+
+int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err)
+{
+	return add_simple(cycle, &sql_worker_disarm, TAG_IGNORE, err);
+}
+
+int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
+{
+	cycle->opens = true;
+	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
+}
+
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		     struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->peeks = true;
+	pg_args_init(&args);
+	rc = store_arg_probe(&args, scope, cursor, from_us, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->promotes = true;
+	pg_args_init(&args);
+	pg_arg_int4(&args, PROMOTE_MAX);
+	pg_arg_timestamptz(&args, from_us);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_promote, &args, TAG_PROMOTE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, ids->id, NULL, ids->len);
+	pg_arg_int4(&args, max_attempts);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_lapsed, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+/* ---- claiming --------------------------------------------------------------------------------- */
+
+static int add_look(struct store_cycle *cycle, bool ready, struct deferred_error *err)
+{
+	cycle->look = store_look_new(cycle->cursor, ready);
+	return cycle->look ? store_look_add(cycle->pg, cycle->look, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+}
+
+static void arg_unknown(struct pg_args *args, const struct store_claim *claim)
+{
+	static const char *const no_text[] = { NULL };
+
+	pg_arg_text_array(args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
+}
+
+static void arg_held(struct pg_args *args, const struct store_claim *claim)
+{
+	static const int64_t no_id;
+
+	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
+}
+
+int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err)
+{
+	struct pg_args args;
+	char text[32];
+	int rc;
+
+	snprintf(text, sizeof(text), "%lld", (long long)ms);
+	pg_args_init(&args);
+	pg_arg_text(&args, text);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_turn_patience, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *claim, struct deferred_error *err)
+{
+	int rc;
+
+	cycle->in_turn = true;
+	rc = pg_pipeline_begin(cycle->pg, err);
+	if (rc == 0)
+		rc = store_cycle_patience(cycle, claim->turn_ms, err);
+	if (rc == 0)
+		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
+	return rc == 0 ? store_cycle_patience(cycle, LOCK_MS, err) : rc;
+}
+
+static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	struct cursor_segment *segments;
+	struct pg_args args;
+	size_t n;
+	int rc;
+
+	cycle->claims = true;
+	cycle->seed = claim->seed;
+	cycle->cursor = claim->cursor;
+	if (claim->in_turn && (rc = wait_for_turn(cycle, claim, err)) < 0)
+		return rc;
+	n = cursor_segments(claim->cursor, claim->whole, &segments);
+	pg_args_init(&args);
+	store_arg_queues(&args, scope);
+	pg_arg_int4(&args, claim->window);
+	pg_arg_int4(&args, claim->n);
+	pg_arg_int8(&args, claim->worker);
+	pg_arg_int8(&args, claim->receipt);
+	pg_arg_int8(&args, claim->lease_ms);
+	arg_unknown(&args, claim);
+	arg_held(&args, claim);
+	pg_arg_int8(&args, claim->seed);
+	rc = store_arg_segments(&args, segments, n, err);
+	free(segments);
+	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
+	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
+	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
+	pg_arg_int4(&args, claim->limited > 0 ? claim->bytes / 2 : claim->bytes);
+	if (rc == 0)
+		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
+	pg_args_clear(&args);
+	if (rc == 0 && claim->look && n > 0)
+		rc = add_look(cycle, claim->look_ready, err);
+	return rc;
+}
+
+/* The transaction is committed: what was seen in it may be believed. */
+static void learn(struct store_cycle *cycle)
+{
+	if (cycle->look)
+		store_look_learn(cycle->look, cycle->cursor);
+	for (const struct job *job = cycle->claimed; job; job = job->next)
+		cursor_meet(cycle->cursor, job->queue, job->priority);
+}
+
+int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->tracks = true;
+	store_arg_track(&args, track);
+	rc = pg_pipeline_add(cycle->pg, &sql_track_move, &args, TAG_TRACK, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int claim_limited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	cycle->claims_limited = true;
+	pg_args_init(&args);
+	store_arg_queues(&args, scope);
+	pg_arg_int4(&args, claim->limited);
+	pg_arg_int4(&args, claim->rated);
+	pg_arg_int8(&args, claim->worker);
+	pg_arg_int8(&args, claim->receipt);
+	pg_arg_int8(&args, claim->lease_ms);
+	pg_arg_int4(&args, scope->max_attempts);
+	arg_unknown(&args, claim);
+	if (claim->n > 0)
+		pg_arg_null(&args); /* the claim before it has noted them */
+	else
+		arg_held(&args, claim);
+	pg_arg_int8(&args, claim->seed);
+	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+{
+	int rc = 0;
+
+	cycle->receipt = claim->receipt;
+	if (claim->n > 0)
+		rc = claim_unlimited(cycle, scope, claim, err);
+	if (rc == 0 && claim->limited > 0)
+		rc = claim_limited(cycle, scope, claim, err); /* last: the locks it takes are held until the end */
+	return rc;
+}
+
+int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_timestamptz(&args, from_us);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	store_arg_queues(&args, scope);
+	rc = pg_pipeline_add(cycle->pg, &sql_worker_keep, &args, TAG_KEEP, err);
+	pg_args_clear(&args);
+	if (rc == 0)
+		rc = store_cycle_next_due(cycle, from_us, err);
+	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
+}
+
+int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
+{
+	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
+	return pg_pipeline_send(cycle->pg, err);
+}
+
+struct place {
+	struct job *job;
+	uint64_t random;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->job->priority != y->job->priority)
+		return x->job->priority > y->job->priority ? -1 : 1;
+	return (x->random > y->random) - (x->random < y->random);
+}
+
+/* Jobs come as they lie on the pages. They start by priority, and at random within one. */
+static void put_in_order(struct store_cycle *cycle)
+{
+	struct place *places = malloc((cycle->claimed_len + 1) * sizeof(*places));
+	size_t n = 0;
+
+	if (!places) {
+		cycle->out_of_memory = true;
+		return;
+	}
+	for (struct job *job = cycle->claimed; job; job = job->next)
+		places[n++] = (struct place){ job, random_mix((uint64_t)cycle->seed ^ (uint64_t)job->id) };
+	qsort(places, n, sizeof(*places), compare_places);
+	cycle->claimed_tail = &cycle->claimed;
+	for (size_t i = 0; i < n; i++) {
+		*cycle->claimed_tail = places[i].job;
+		cycle->claimed_tail = &places[i].job->next;
+	}
+	*cycle->claimed_tail = NULL;
+	free(places);
+}
+
+static void take_claimed(struct store_cycle *cycle, const struct pg_result *res, bool limited)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct job *job;
+		size_t params_len;
+		const char *params;
+
+		if (limited) {
+			cycle->limited_seen = pg_int(res, i, 16);
+			cycle->limited_wait_ms = pg_int(res, i, 17);
+		}
+		if (pg_null(res, i, 0))
+			continue;
+		params = pg_text(res, i, 12, &params_len);
+		job = job_new(pg_text(res, i, 13, NULL), pg_text(res, i, 10, NULL), pg_text(res, i, 11, NULL), params, params_len);
+		if (!job) {
+			cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
+			continue;
+		}
+		job->id = pg_int(res, i, 0);
+		job->receipt = cycle->receipt;
+		job->attempt = (int32_t)pg_int(res, i, 1);
+		job->attempt_base = (int32_t)pg_int(res, i, 2);
+		job->max_attempts = (int32_t)pg_int(res, i, 3);
+		job->timeout_ms = pg_int(res, i, 4);
+		job->backoff_floor_ms = pg_int(res, i, 5);
+		job->backoff_ceiling_ms = pg_int(res, i, 6);
+		job->backoff_exponent = pg_float(res, i, 7);
+		job->created_at_us = pg_int(res, i, 8) + PG_EPOCH_US;
+		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
+		job->claimed_ns = job->lease_ns = cycle->sent_ns;
+		job->priority = (int)pg_int(res, i, 14);
+		job->lease_ms = job->granted_ms = pg_int(res, i, 15);
+		job->limited = limited;
+		if (limited && !pg_null(res, i, 18))
+			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 18) * NS_PER_MS;
+		if (limited) {
+			*cycle->limited_tail = job;
+			cycle->limited_tail = &job->next;
+			cycle->limited_len++;
+		} else {
+			*cycle->claimed_tail = job;
+			cycle->claimed_tail = &job->next;
+			cycle->claimed_len++;
+		}
+	}
+}
+
+static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
+{
+	int64_t lapsed[LAPSED_MAX];
+	size_t lapsed_len;
+
+	if (pg_rows(res) == 0)
+		return;
+	cycle->seen = pg_int(res, 0, 16);
+	lapsed_len = pg_int8_array(res, 0, 17, lapsed, LAPSED_MAX);
+	for (size_t i = 0; i < lapsed_len; i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
+	cycle->limits = pg_bool(res, 0, 18);
+	if (!pg_null(res, 0, 19))
+		snprintf(cycle->place, sizeof(cycle->place), "%s", pg_text(res, 0, 19, NULL));
+	cycle->cut = pg_bool(res, 0, 20);
+	take_claimed(cycle, res, false);
+	put_in_order(cycle);
+}
+
+static void on_cycle(void *data, int tag, const struct pg_result *res)
+{
+	struct store_cycle *cycle = data;
+
+	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
+	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
+		if (!pg_bool(res, i, 1))
+			cycle->out_of_memory |= !store_ids_add(&cycle->locked, pg_int(res, i, 0));
+	if (tag == TAG_RENEW)
+		take_leases(cycle, res);
+	if (tag == TAG_OUTCOMES)
+		store_take_outcomes(cycle->outcomes, cycle->outcomes_len, res);
+	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
+		cycle->promoted = pg_int(res, 0, 0);
+	store_take_track(&cycle->track, tag, res);
+	if (tag == TAG_CLAIM)
+		take_unlimited(cycle, res);
+	if (tag == TAG_CLAIM_LIMITED)
+		take_claimed(cycle, res, true);
+	if (tag == TAG_LOOK)
+		store_look_take(cycle->look, res);
+	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
+		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
+	if (tag == TAG_ARM && pg_rows(res) == 1) {
+		cycle->armed = pg_bool(res, 0, 0);
+		cycle->rank = (int)pg_int(res, 0, 1);
+	}
+	for (size_t i = 0; tag == TAG_OPEN && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->open, pg_int(res, i, 0));
+	if (tag == TAG_PEEK && pg_rows(res) == 1)
+		cycle->work = pg_bool(res, 0, 1);
+	if (tag == TAG_KEEP && pg_rows(res) == 1)
+		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), pg_int(res, 0, 2) };
+}
+
+int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)
+{
+	int rc = pg_pipeline_poll(cycle->pg, on_cycle, cycle, done, err);
+
+	if (rc == 0 && *done && cycle->out_of_memory)
+		return error_set(err, DEFERRED_ENOMEM, "cycle", "out of memory");
+	if (*done) {
+		store_ids_sort(&cycle->recorded);
+		store_ids_sort(&cycle->locked);
+		store_ids_sort(&cycle->open);
+	}
+	if (rc == 0 && *done && cycle->claims)
+		learn(cycle);
+	return rc;
+}
+
+void store_cycle_clear(struct store_cycle *cycle)
+{
+	job_list_free(cycle->claimed);
+	job_list_free(cycle->limited);
+	store_look_free(cycle->look);
+	free(cycle->lapsed.id);
+	free(cycle->recorded.id);
+	free(cycle->locked.id);
+	free(cycle->leases);
+	free(cycle->outcomes);
+	free(cycle->open.id);
+	memset(cycle, 0, sizeof(*cycle));
+}

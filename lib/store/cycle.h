@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_cycle - one transaction, one round trip, in which attempts are recorded, jobs released, leases renewed and new
+ * jobs claimed:
+ *
+ *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_claim(), in that order;
+ *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in
+ *     the cycle; store_cycle_clear().
+ */
+#ifndef STORE_CYCLE_H
+#define STORE_CYCLE_H
+
+#include "base/cursor.h"
+#include "base/error.h"
+#include "base/job.h"
+#include "port/pg.h"
+#include "base/progress.h"
+#include "base/ids.h"
+#include "store/worker.h"
+
+#include <stdbool.h>
+
+/* What became of a lease that was to be renewed. */
+struct store_lease {
+	int64_t id, receipt;
+	bool ours;
+	int64_t left_ms;      /* until it ends; 0: not renewed, for the row was locked */
+	enum job_gone gone;   /* where it is not ours: why */
+};
+
+struct store_cycle {
+	struct pg *pg;
+	bool claims;             /* jobs were asked for */
+	bool in_turn;            /* with other workers */
+	bool promotes;           /* delayed jobs were looked at */
+	bool tracks;             /* steps were reported */
+	bool claims_limited;     /* jobs under limits were asked for */
+	bool arms, opens, peeks; /* store_cycle_arm(), _open(), _peek() */
+	/* results */
+	struct store_ids recorded;
+	struct store_ids locked;    /* asked to be released and not, for their rows were locked */
+	struct store_lease *leases; /* asked to be renewed, sorted: store_cycle_lease() */
+	size_t leases_len;
+	int *outcomes;              /* asked with store_cycle_outcomes(): as store_recorded() */
+	size_t outcomes_len;
+	struct job *claimed, **claimed_tail;
+	size_t claimed_len;
+	int64_t seen;            /* ready jobs in the window */
+	bool cut;                /* some could have been taken, but for the bytes of their params */
+	char place[24];          /* of the worker's row, for the next claim */
+	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
+	bool limits;             /* there may be jobs under limits; known where jobs were asked for */
+	struct job *limited, **limited_tail; /* claimed under limits */
+	size_t limited_len;
+	int64_t limited_seen;    /* jobs, or limits, that another claim was at */
+	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
+	int64_t promoted;
+	struct store_track track;
+	struct store_due {       /* only where store_cycle_next_due() asked */
+		bool known;
+		int64_t next_ms;          /* until the next delayed job is due; 0: it is, or there is none */
+		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
+		int64_t took_us;          /* to find it */
+	} due;
+	bool armed;              /* arms: all locks were taken */
+	int rank;                /* arms */
+	struct store_ids open;   /* arms, opens: transactions in progress */
+	bool work;               /* peeks: a job is ready or due */
+	struct store_kept {      /* only where store_cycle_keep() asked */
+		bool registered;
+		int schema_version;
+		int64_t live_workers;
+	} kept;
+	bool out_of_memory;
+	/* what the claim was sent with */
+	int64_t receipt, seed;
+	uint64_t sent_ns;
+	struct cursor *cursor;
+	struct store_look *look; /* at all of the cursor; NULL: none was taken */
+};
+
+struct store_claim {
+	int64_t worker, receipt, lease_ms, seed;
+	const char *place;          /* of the worker's row, as the last claim said; NULL or "": not known */
+	int window, n;
+	int drawn;                  /* n at least: more than that where some are expected to be locked */
+	int limited, rated;         /* asked for under limits, and of these with a rate */
+	int bytes;                  /* of params, that many at most, unless one job has more */
+	const char *const *unknown; /* functions not to be handed out */
+	size_t unknown_len;
+	const int64_t *held;        /* ids kept from earlier claims */
+	size_t held_len;
+	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
+	bool whole;                 /* jobs that others held or had locked, and that are free again, are to be met too: cursor.h */
+	bool look, look_ready;      /* see where live rows begin now; and where ready ones do */
+	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
+	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
+	int64_t turn_ms;            /* so long */
+	int half;                   /* 0 or 1: that half; from the front nothing is taken from the other */
+};
+
+int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);
+/* How long what is added from here on waits for a lock; without, a second. */
+int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err);
+int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
+/* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
+int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
+int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* but those locked */
+int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
+const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job); /* NULL: it was not asked for */
+/* What does the log say of attempts whose recording was refused? */
+int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
+/* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
+int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n, struct deferred_error *err);
+int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
+/* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
+int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
+/* Others are told that jobs have become free. */
+int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
+/* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */
+int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
+int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
+		     struct deferred_error *err);
+/* Delayed jobs that are due become ready. Here and below, from_us: looked for from then on, on the server, since 2000; INT64_MIN: all. */
+int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
+/* Up to claim->n jobs, and up to claim->limited under limits. */
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
+int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
+/* When is the next delayed job due? */
+int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
+/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; due is
+ * set too. */
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err);
+int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err);
+void store_cycle_clear(struct store_cycle *cycle); /* frees jobs that were not taken out of claimed and limited */
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/migrate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WHERE "migrate"
+
+static int query_int(struct pg *pg, const struct sql_statement *stmt, int *value, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	rc = pg_exec(pg, stmt, &args, PG_BINARY, &res, err);
+	if (rc == 0)
+		*value = (int)pg_int(res, 0, 0);
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
+{
+	int exists, rc;
+
+	*version = 0;
+	rc = query_int(pg, &sql_admin_schema_exists, &exists, err);
+	if (rc == 0 && exists)
+		rc = query_int(pg, &sql_admin_schema_version, version, err);
+	return rc;
+}
+
+#define TEXT(number) TEXT_OF(number)
+#define TEXT_OF(number) #number
+
+const char *migrate_versions(void)
+{
+	return MIGRATE_VERSION_MIN == MIGRATE_VERSION_MAX ? TEXT(MIGRATE_VERSION_MAX) : TEXT(MIGRATE_VERSION_MIN) " to " TEXT(MIGRATE_VERSION_MAX);
+}
+
+/* A version outside of what this program works with. */
+static int refuse(int version, struct deferred_error *err)
+{
+	if (version == 0)
+		error_set(err, DEFERRED_ESCHEMA, WHERE,
+			  "the database has no schema \"deferred\" yet, this program works with version %s", migrate_versions());
+	else
+		error_set(err, DEFERRED_ESCHEMA, WHERE,
+			  "schema of the database has version %d, this program works with %s", version,
+			  migrate_versions());
+	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one"
+						      : "run: deferred migrate");
+	return DEFERRED_ESCHEMA;
+}
+
+int migrate_accepts(int version, struct deferred_error *err)
+{
+	return version >= MIGRATE_VERSION_MIN && version <= MIGRATE_VERSION_MAX ? 0 : refuse(version, err);
+}
+
+int migrate_accepts_server(int version, struct deferred_error *err)
+{
+	if (version >= MIGRATE_SERVER_MIN)
+		return 0;
+	error_set(err, DEFERRED_ESCHEMA, WHERE, "the server is PostgreSQL %d, the schema needs %d or later", version / 10000, MIGRATE_SERVER_MIN / 10000);
+	error_hint(err, "upgrade the server, or name the database of another one");
+	return DEFERRED_ESCHEMA;
+}
+
+int migrate_check(struct pg *pg, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	int version = 0, rc = query_int(pg, &sql_admin_schema_version, &version, &why);
+
+	if (rc < 0 && error_class(why.sqlstate) != ERROR_SCHEMA) {
+		if (err)
+			*err = why;
+		return rc;
+	}
+	return migrate_accepts(version, err);
+}
+
+static int check_server(struct pg *pg, struct deferred_error *err)
+{
+	int version, rc = query_int(pg, &sql_admin_server_version, &version, err);
+
+	return rc == 0 ? migrate_accepts_server(version, err) : rc;
+}
+
+/* ---- what is to be done ----------------------------------------------------------------------- */
+
+#define STEPS_MAX 1000
+#define SOURCES_MAX 1000
+
+struct todo {
+	const struct sql_migration *step; /* first of those missing, up to the end of sql_migrations */
+	struct {
+		bool due;
+		char checksum[65];
+	} source[SOURCES_MAX]; /* of sql_sources */
+};
+
+static size_t sources_len(void)
+{
+	size_t n = 0;
+
+	while (sql_sources[n].name)
+		n++;
+	return n;
+}
+
+static void arg_source_names(struct pg_args *args)
+{
+	const char *names[SOURCES_MAX];
+	size_t n = sources_len();
+
+	for (size_t i = 0; i < n; i++)
+		names[i] = sql_sources[i].name;
+	pg_arg_text_array(args, names, NULL, n);
+}
+
+/* By the server, which has SHA-256 at hand. */
+static int find_checksums(struct pg *pg, struct todo *todo, struct deferred_error *err)
+{
+	const char *texts[SOURCES_MAX];
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	for (size_t i = 0; i < sources_len(); i++)
+		texts[i] = sql_sources[i].text;
+	pg_args_init(&args);
+	pg_arg_text_array(&args, texts, NULL, sources_len());
+	rc = pg_exec(pg, &sql_admin_migrate_checksums, &args, PG_BINARY, &res, err);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
+		snprintf(todo->source[i].checksum, sizeof(todo->source[i].checksum), "%s", pg_text(res, i, 0, NULL));
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int find_changed(struct pg *pg, struct todo *todo, struct deferred_error *err)
+{
+	const char *checksums[SOURCES_MAX];
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	for (size_t i = 0; i < sources_len(); i++)
+		checksums[i] = todo->source[i].checksum;
+	pg_args_init(&args);
+	arg_source_names(&args);
+	pg_arg_text_array(&args, checksums, NULL, sources_len());
+	rc = pg_exec(pg, &sql_admin_migrate_changed, &args, PG_BINARY, &res, err);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
+		todo->source[pg_int(res, i, 0) - 1].due = true;
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+/* The numbers are the same and the steps are not: of a checkout from before the first release. */
+static int refuse_foreign(struct pg *pg, struct deferred_error *err)
+{
+	int32_t versions[STEPS_MAX];
+	const char *names[STEPS_MAX];
+	struct pg_result *res;
+	struct pg_args args;
+	size_t n = 0;
+	int rc;
+
+	for (const struct sql_migration *m = sql_migrations; m->version; m++, n++) {
+		versions[n] = m->version;
+		names[n] = m->name;
+	}
+	pg_args_init(&args);
+	pg_arg_int4_array(&args, versions, NULL, n);
+	pg_arg_text_array(&args, names, NULL, n);
+	rc = pg_exec(pg, &sql_admin_migrate_foreign, &args, PG_BINARY, &res, err);
+	if (rc == 0 && pg_rows(res) > 0) {
+		rc = error_set(err, DEFERRED_ESCHEMA, WHERE, "the schema was made by a version that was never released: its step %d is \"%s\"",
+			       (int)pg_int(res, 0, 0), pg_text(res, 0, 1, NULL));
+		error_hint(err, "deferred(1) tells under UNRELEASED SCHEMAS how to take its jobs along");
+	}
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *err)
+{
+	int version, rc = migrate_version(pg, &version, err);
+
+	memset(todo, 0, sizeof(*todo));
+	if (rc == 0 && version > 0)
+		rc = refuse_foreign(pg, err);
+	if (rc < 0)
+		return rc;
+	if (version > MIGRATE_VERSION_MAX)
+		return refuse(version, err);
+	for (todo->step = sql_migrations; todo->step->version && todo->step->version <= version; todo->step++)
+		;
+	rc = find_checksums(pg, todo, err);
+	if (rc == 0 && version > 0)
+		return find_changed(pg, todo, err);
+	for (size_t i = 0; i < sources_len(); i++)
+		todo->source[i].due = true;
+	return rc;
+}
+
+static void report(const struct todo *todo, migrate_fn *done, void *data)
+{
+	for (const struct sql_migration *m = todo->step; m->version; m++)
+		done(data, &(struct migrate_item){ .version = m->version, .name = m->name, .text = m->text });
+	for (size_t i = 0; i < sources_len(); i++)
+		if (todo->source[i].due)
+			done(data, &(struct migrate_item){ .name = sql_sources[i].name, .text = sql_sources[i].text, .checksum = todo->source[i].checksum });
+}
+
+int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_error *err)
+{
+	struct todo todo;
+	int rc = check_server(pg, err);
+
+	if (rc == 0)
+		rc = find_todo(pg, &todo, err);
+	if (rc == 0)
+		report(&todo, item, data);
+	return rc;
+}
+
+/* ---- doing it, inside one transaction --------------------------------------------------------- */
+
+/* A statement without rows to look at; the arguments are done with. */
+static int note(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+{
+	struct pg_result *res;
+	int rc = pg_exec(pg, stmt, args, PG_BINARY, &res, err);
+
+	pg_result_free(res);
+	pg_args_clear(args);
+	return rc;
+}
+
+static int apply_step(struct pg *pg, const struct sql_migration *m, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc = pg_command(pg, m->text, err);
+
+	if (rc == 0) {
+		pg_args_init(&args);
+		pg_arg_int4(&args, m->version);
+		pg_arg_text(&args, m->name);
+		rc = note(pg, &sql_admin_migrate_record, &args, err);
+	}
+	if (rc < 0)
+		error_prefix(err, "migration %d \"%s\"", m->version, m->name);
+	return rc;
+}
+
+static int apply_source(struct pg *pg, const struct sql_statement *source, const char *checksum, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc = pg_command(pg, source->text, err);
+
+	if (rc == 0) {
+		pg_args_init(&args);
+		pg_arg_text(&args, source->name);
+		pg_arg_text(&args, checksum);
+		rc = note(pg, &sql_admin_migrate_applied, &args, err);
+	}
+	if (rc < 0)
+		error_prefix(err, "%s", source->name);
+	return rc;
+}
+
+static int drop_leftover(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	arg_source_names(&args);
+	rc = pg_exec(pg, &sql_admin_migrate_leftover, &args, PG_BINARY, &res, err);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
+		rc = pg_command(pg, pg_text(res, i, 0, NULL), err);
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int apply_sources(struct pg *pg, const struct todo *todo, struct deferred_error *err)
+{
+	int rc = pg_command(pg, MIGRATE_SOURCES_BEGIN, err);
+
+	for (size_t i = 0; rc == 0 && i < sources_len(); i++)
+		if (todo->source[i].due)
+			rc = apply_source(pg, &sql_sources[i], todo->source[i].checksum, err);
+	if (rc == 0)
+		rc = drop_leftover(pg, err);
+	return rc == 0 ? pg_command(pg, MIGRATE_SOURCES_END, err) : rc;
+}
+
+static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
+{
+	int ignored, rc = query_int(pg, &sql_admin_migrate_lock, &ignored, err);
+
+	if (rc == 0)
+		rc = find_todo(pg, todo, err);
+	if (rc < 0)
+		return rc;
+	for (const struct sql_migration *m = todo->step; rc == 0 && m->version; m++)
+		rc = apply_step(pg, m, err);
+	return rc == 0 ? apply_sources(pg, todo, err) : rc;
+}
+
+int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err)
+{
+	struct todo todo;
+	int rc = check_server(pg, err);
+
+	if (rc == 0)
+		rc = pg_command(pg, "begin", err);
+	if (rc == 0)
+		rc = apply(pg, &todo, err);
+	if (rc == 0)
+		rc = pg_command(pg, "commit", err);
+	if (rc == 0 && done)
+		report(&todo, done, data);
+	if (rc < 0 && pg_in_transaction(pg))
+		pg_command(pg, "rollback", NULL);
+	return rc;
+}

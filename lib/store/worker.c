@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/worker.h"
+
+#include "store/args.h"
+#include "store/cursor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- start and end ---------------------------------------------------------------------------- */
+
+static void on_probe(void *data, int tag, const struct pg_result *res)
+{
+	struct store_probe *p = data;
+
+	if (tag != TAG_PROBE)
+		return;
+	p->schema_version = (int)pg_int(res, 0, 0);
+	p->work = pg_bool(res, 0, 1);
+	p->unclean = pg_bool(res, 0, 2);
+	p->live_workers = pg_int(res, 0, 3);
+}
+
+static void on_glance(void *data, int tag, const struct pg_result *res)
+{
+	struct store_probe *p = data;
+
+	if (tag != TAG_PROBE)
+		return;
+	p->schema_version = (int)pg_int(res, 0, 0);
+	p->work = pg_bool(res, 0, 1);
+	p->slow = pg_null(res, 0, 1);
+}
+
+int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	memset(probe, 0, sizeof(*probe));
+	pg_args_init(&args);
+	rc = store_run(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
+	if (rc == 0 && probe->slow)
+		rc = store_cursor_load(pg, scope, cursor, err);
+	if (rc < 0 || (!probe->work && !probe->slow))
+		return rc;
+	pg_args_init(&args);
+	rc = store_arg_probe(&args, scope, cursor, INT64_MIN, err);
+	if (rc == 0)
+		rc = store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
+	else
+		pg_args_clear(&args);
+	return rc;
+}
+
+static void on_register(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_REGISTER && pg_rows(res) == 1)
+		*(int64_t *)data = pg_int(res, 0, 0);
+}
+
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, scope->instance);
+	pg_arg_text(&args, host);
+	pg_arg_int4(&args, pid);
+	pg_arg_text(&args, DEFERRED_VERSION);
+	store_arg_queues(&args, scope);
+	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
+}
+
+struct recover_data {
+	store_recovered_fn *f;
+	void *data;
+};
+
+static void on_recover(void *data, int tag, const struct pg_result *res)
+{
+	struct recover_data *r = data;
+
+	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++)
+		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3));
+}
+
+int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
+		  store_recovered_fn *recovered, void *data, struct deferred_error *err)
+{
+	struct recover_data r = { recovered, data };
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, scope->instance);
+	pg_arg_int8(&args, worker);
+	pg_arg_text(&args, job_outcome_text(outcome));
+	pg_arg_int4(&args, scope->max_attempts);
+	return store_run(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
+}
+
+static void on_unknown(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
+		*(bool *)data = pg_bool(res, 0, 0);
+}
+
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
+			  struct deferred_error *err)
+{
+	static const int64_t none;
+	struct pg_args args;
+
+	*registered = false;
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
+	pg_arg_text(&args, scope->instance);
+	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, registered, err);
+}
+
+static void on_track(void *data, int tag, const struct pg_result *res)
+{
+	store_take_track(data, tag, res);
+}
+
+int store_track_move(struct pg *pg, struct store_track *track, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	store_arg_track(&args, track);
+	return store_run(pg, &sql_track_move, &args, TAG_TRACK, on_track, track, err);
+}
+
+static void on_direct(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_DIRECT && pg_rows(res) == 1)
+		*(int *)data = (int)pg_int(res, 0, 0);
+}
+
+int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
+{
+	struct pg_args args;
+	int pid = 0, rc;
+
+	pg_args_init(&args);
+	rc = store_run(pg, &sql_worker_direct, &args, TAG_DIRECT, on_direct, &pid, err);
+	*direct = rc == 0 && pid == pg_server_pid(pg);
+	if (*direct)
+		rc = store_run(pg, &sql_worker_listen, &args, TAG_IGNORE, NULL, NULL, err);
+	if (*direct && rc == 0)
+		rc = store_run(pg, &sql_session_own, &args, TAG_IGNORE, NULL, NULL, err);
+	if (*direct && rc == 0)
+		pg_set_own(pg);
+	return rc;
+}
+
+int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	return store_run(pg, &sql_worker_end, &args, TAG_IGNORE, NULL, NULL, err);
+}
+
+int store_maintain(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return store_run(pg, &sql_maintain, &args, TAG_IGNORE, NULL, NULL, err);
+}
+
+struct recorded {
+	int *outcomes;
+	size_t n;
+};
+
+static void on_recorded(void *data, int tag, const struct pg_result *res)
+{
+	const struct recorded *r = data;
+
+	if (tag == TAG_RECORDED)
+		store_take_outcomes(r->outcomes, r->n, res);
+}
+
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int *outcomes, struct deferred_error *err)
+{
+	struct recorded r = { outcomes, n };
+	struct pg_args args;
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		outcomes[i] = JOB_UNRECORDED;
+	pg_args_init(&args);
+	rc = store_arg_claims(&args, attempts, n, err);
+	if (rc < 0) {
+		pg_args_clear(&args);
+		return rc;
+	}
+	return store_run(pg, &sql_job_recorded, &args, TAG_RECORDED, on_recorded, &r, err);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_worker - what a worker says to the database and waits to be answered.
+ *
+ * Once at the start: store_probe(), store_register(), store_recover(). Then in cycles: store_cycle.h.
+ */
+#ifndef STORE_WORKER_H
+#define STORE_WORKER_H
+
+#include "base/attempt.h"
+#include "base/cursor.h"
+#include "base/error.h"
+#include "port/pg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which part of the table a worker serves. */
+struct store_scope {
+	const char *const *queues; /* NULL: all */
+	size_t queues_len;
+	const char *instance;      /* names the lock on the pidfile */
+	int32_t max_attempts;      /* default */
+};
+
+/* How long the functions that wait for an answer do so; then DEFERRED_ELOST. 30 s unless set. */
+void store_set_answer_ms(int ms);
+
+struct store_probe {
+	int schema_version;
+	bool work;            /* some job is ready or due */
+	bool unclean;         /* the previous run of this instance left claims behind */
+	int64_t live_workers;
+	bool slow;            /* much may be dead before the first live job: cursor was loaded, and is worth saving */
+};
+int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err);
+
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err);
+
+/* A job taken back from an earlier run. */
+typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final);
+int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
+		  store_recovered_fn *recovered, void *data, struct deferred_error *err);
+
+/* Give back claims whose answer was lost: all that worker holds but the ids given. *registered is false where this server does not
+ * know us: it has nothing of ours, and we need another number. */
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
+			  struct deferred_error *err);
+
+/* What the log says of claims: the outcome recorded for each, or JOB_UNRECORDED. */
+#define JOB_UNRECORDED (-1)
+int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int *outcomes, struct deferred_error *err);
+
+/* Have notifications sent to this session; *direct is false behind a pooler, where that is not possible. */
+int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
+
+int store_end(struct pg *pg, int64_t worker, struct deferred_error *err);
+int store_maintain(struct pg *pg, struct deferred_error *err);
+
+/* A report of a worker that is kept level with others, and the answer in its place. Source: track_move.sql. */
+struct store_track {
+	int64_t worker;
+	const char *group;
+	int64_t range, lease_ms;
+	bool live;                  /* to be, or to stay, in the group; the answer: it is */
+	int64_t round, steps, made; /* steps: of the round, in the answer only */
+};
+int store_track_move(struct pg *pg, struct store_track *track, struct deferred_error *err);
+
+#endif

@@ -1,0 +1,270 @@
+-- queues: limits per queue, function and key; administration of queues.
+--
+-- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own: claims of other
+-- jobs neither see nor lock anything of it. Marked jobs are claimed by deferred.__claim_limited(), which locks one
+-- row of __deferred_limit for each limit in play, without waiting: what that row says of running jobs and of tokens
+-- is exact while the lock is held. Who runs is not counted up and down but looked up: a job listed there counts
+-- while its hot row is claimed and the lease runs, so whatever ends a claim, a killed worker's lease included, frees
+-- its place.
+--
+-- Claim up to n marked jobs. One call in a transaction, and the last thing in it but the commit.
+--
+-- Each statement of this function has a snapshot of its own. So what the last one reads, while the rows of the limits are
+-- locked, includes all that earlier holders of these locks have done; a row that somebody else has locked is not waited
+-- for: then nothing is taken that this limit is about, and `seen` says that asking again makes sense.
+create or replace function deferred.__claim_limited(
+    queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer,
+    unknown text[], held bigint[], seed bigint, max_bytes integer)
+returns table (id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
+    backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
+    params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
+-- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
+language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
+as $$
+#variable_conflict use_column
+declare
+    v_keys_looked constant integer := 300;  -- keys looked at in a queue, and
+    v_keys_taken  constant integer := 100;  -- found free: then the search ends
+    v_now    timestamptz := clock_timestamp();
+    v_pivot  bigint := hashint8extended($10, 0);
+    v_at     bigint;
+    v_looked integer;
+    v_found  integer;
+    v_fn     text collate "C";
+    v_queue  text collate "C";
+    v_head   record;
+    v_more   bigint[];
+    -- lanes of a queue and a function that hold ready jobs without a key
+    v_lane_queue text[] := '{}';
+    v_lane_fn    text[] := '{}';
+    -- jobs with a key whose turn it is
+    v_key_job    bigint[] := '{}';
+    v_key_queue  text[] := '{}';
+    v_key_fn     text[] := '{}';
+    v_key_hash   text[] := '{}';
+    -- limits that matter for these, and the rows of them that are ours
+    v_queues     text[];
+    v_fns        text[];
+    v_kind       text[];
+    v_of         text[];
+    v_name       text[];
+    v_wanted     bigint;
+begin
+    for v_queue in select q.name from deferred.__limited_queues($1) q loop
+        v_fn := '';
+        loop
+            select x.fn into v_fn from deferred.__deferred_hot x
+            where x.queue = v_queue and x.limited and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
+            order by x.fn limit 1;
+            exit when not found;
+            continue when v_fn = any ($8);
+            v_lane_queue := v_lane_queue || v_queue::text;
+            v_lane_fn := v_lane_fn || v_fn::text;
+        end loop;
+
+        v_looked := 0;
+        v_found := 0;
+        v_at := v_pivot;
+        for lap in 0..1 loop
+            while v_looked < v_keys_looked and v_found < least(n, v_keys_taken) loop
+                -- The first job of the next key. One that was deferred with a delay has not arrived yet; one that waits
+                -- for its next attempt has.
+                select x.id, x.fn, x.due_at, x.visible_at, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
+                from deferred.__deferred_hot x
+                where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
+                  and x.fn is not null and (x.due_at is null or x.attempt > x.attempt_base)
+                order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
+                exit when not found or (lap = 1 and v_head.hash >= v_pivot);
+                v_looked := v_looked + 1;
+                v_more := null;
+                if v_head.concurrency > 1 then
+                    select array_agg(y.id) into v_more from (
+                        select x.id from deferred.__deferred_hot x
+                        where x.queue = v_queue and x.concurrency_key is not null
+                          and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
+                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and x.fn <> all ($8)
+                        order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
+                elsif v_head.due_at is null and v_head.visible_at <= v_now and v_head.fn <> all ($8) then
+                    v_more := array[v_head.id];
+                end if;
+                if v_more is not null then
+                    v_found := v_found + cardinality(v_more);
+                    v_key_job := v_key_job || v_more;
+                    v_key_queue := v_key_queue || array_fill(v_queue::text, array[cardinality(v_more)]);
+                    v_key_hash := v_key_hash || array_fill(v_head.hash::text, array[cardinality(v_more)]);
+                    if v_head.fn <> all (v_key_fn) then v_key_fn := v_key_fn || v_head.fn::text; end if;
+                end if;
+                exit when v_head.hash = 9223372036854775807;
+                v_at := v_head.hash + 1;
+            end loop;
+            v_at := -9223372036854775808;
+        end loop;
+    end loop;
+    if v_lane_fn = '{}' and v_key_job = '{}' then
+        return;
+    end if;
+
+    v_queues := array(select q.name from deferred.__deferred_queue q
+                      where coalesce(q.max_running, q.rate) is not null and q.name = any (v_lane_queue || v_key_queue));
+    -- Those of a key with concurrency above 1 may have other functions than its first job.
+    v_fns := array(select f.name from deferred.__deferred_function f where v_key_fn <> '{}' or f.name = any (v_lane_fn));
+    select array_agg(w.kind), array_agg(w.queue), array_agg(w.name), count(*) into v_kind, v_of, v_name, v_wanted
+    from (select 'queue' as kind, q as queue, '' as name from unnest(v_queues) q
+          union all select 'function', '', f from unnest(v_fns) f
+          union all (select distinct 'key', k.queue, k.hash from unnest(v_key_queue, v_key_hash) k(queue, hash))) w;
+    -- Else an insert would wait for another claim that is adding the same row.
+    with missing as materialized (
+        select w.kind, w.queue, w.name, (hashtextextended(w.kind || ' ' || w.queue || ' ' || w.name, 0) & 1023)::integer as n
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        where not exists (select from deferred.__deferred_limit l
+                          where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")),
+    guard as materialized (
+        select g.n from deferred.__deferred_limit_guard g where g.n = any (array(select m.n from missing m)) for update skip locked)
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select m.kind, m.queue, m.name from missing m where m.n = any (array(select g.n from guard g))
+    on conflict do nothing;
+    with ours as materialized (
+        select l.kind, l.queue, l.name
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        join deferred.__deferred_limit l
+          on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
+        for update of l skip locked)
+    select coalesce(array_agg(o.kind), '{}'), coalesce(array_agg(o.queue), '{}'), coalesce(array_agg(o.name), '{}')
+    into v_kind, v_of, v_name from ours o;
+
+    v_now := clock_timestamp();  -- later than any holder before us looked at the clock
+    return query
+    with lim as materialized (
+        select l.kind, l.queue, l.name, r.still, s.rate, t.tokens,
+               greatest(0, least(1000000000, s.max_running - cardinality(r.still), floor(t.tokens)))::integer as room,
+               cardinality(r.still) as running
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        join deferred.__deferred_limit l
+          on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
+        cross join lateral (
+            select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
+                         where h.receipt is not null and h.visible_at > v_now) as still) r
+        left join lateral (
+            select q.max_running, q.rate, coalesce(q.burst, 1) as burst from deferred.__deferred_queue q
+            where l.kind = 'queue' and q.name = l.queue
+            union all
+            select f.max_running, f.rate, coalesce(f.burst, 1) from deferred.__deferred_function f
+            where l.kind = 'function' and f.name = l.name) s on true
+        cross join lateral (
+            select case when s.rate is not null then
+                least(s.burst, coalesce(l.tokens + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * s.rate, s.burst))
+                end as tokens) t),
+    -- A limit that is in force but not ours closes what it is about.
+    open_lane as materialized (
+        select g.queue, g.fn, least(q.rate, f.rate) as rate, least(n, q.room, f.room) as room
+        from unnest(v_lane_queue, v_lane_fn) g(queue, fn)
+        left join lim q on q.kind = 'queue' and q.queue = g.queue
+        left join lim f on f.kind = 'function' and f.name = g.fn
+        where (q.room is not null or g.queue <> all (v_queues)) and (f.room is not null or g.fn <> all (v_fns))),
+    cand as materialized (
+        select x.tid, x.id, x.priority, g.queue, g.fn, null as hash, g.rate
+        from open_lane g
+        cross join lateral (
+            select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
+            where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited and y.concurrency_key is null
+              and y.due_at is null and y.visible_at <= v_now
+            order by y.queue, y.fn, y.priority desc, y.id limit g.room) x
+        union all
+        select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, least(q.rate, f.rate)
+        from (select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash, coalesce(h.concurrency, 1) as concurrency, l.running,
+                     row_number() over (partition by h.queue, j.hash order by h.id) as turn
+              from unnest(v_key_job, v_key_hash) j(id, hash)
+              join deferred.__deferred_hot h on h.id = any (array[j.id])
+              join lim l on l.kind = 'key' and l.queue = h.queue and l.name = j.hash
+              where h.due_at is null and h.visible_at <= v_now) k
+        left join lim q on q.kind = 'queue' and q.queue = k.queue
+        left join lim f on f.kind = 'function' and f.name = k.fn
+        where k.turn <= k.concurrency - k.running
+          and (q.room is not null or k.queue <> all (v_queues)) and (f.room is not null or k.fn <> all (v_fns))),
+    -- Each cut leaves fewer, so no limit is exceeded; what a cut wastes, the next claim takes.
+    by_fn as materialized (
+        select c.*, row_number() over (partition by c.fn order by c.priority desc, c.id) as turn from cand c),
+    by_queue as materialized (
+        select c.tid, c.id, c.priority, c.queue, c.fn, c.hash, c.rate,
+               row_number() over (partition by c.queue order by c.priority desc, c.id) as turn
+        from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
+        where c.turn <= coalesce(f.room, 2147483647)),
+    shared as materialized (
+        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms, greatest(q.params_max_bytes, 1048576) as params_max_bytes,
+               (c.turn - 1 - ln(((hashtextextended(c.queue, $10) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
+               / coalesce(q.weight, 1) as turn
+        from by_queue c left join deferred.__deferred_queue q on q.name = c.queue
+        left join lim l on l.kind = 'queue' and l.queue = c.queue
+        where c.turn <= coalesce(l.room, n)),
+    pick as materialized (
+        select s.* from (select x.*, row_number() over (partition by x.rate is null order by x.turn, x.id) as at from shared x) s
+        where s.rate is null or s.at <= $3
+        order by s.turn, s.id limit n),
+    row as materialized (
+        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.receipt, h.worker, h.started_at, h.visible_at, h.expires_at,
+               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $6) as lease_ms, p.params_max_bytes
+        from pick p join deferred.__deferred_hot h on h.ctid = p.tid
+        where h.due_at is null and h.visible_at <= v_now
+        for update of h skip locked),
+    -- As in job_claim.sql: of those that can be run, as many as their params allow, and one at least.
+    job as materialized (
+        select y.* from (
+            select x.*, x.expired or x.used_up as over, sum(x.bytes) filter (where (x.expired or x.used_up) is not true) over (order by x.turn, x.id) as upto
+            from (select r.*, r.expires_at <= v_now as expired,
+                         case when r.receipt is null then false
+                              else r.attempt - r.attempt_base >= coalesce(d.max_attempts,
+                                   (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $7) end as used_up,
+                         case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
+                              else least(pg_column_size(d.params)::bigint * 256, r.params_max_bytes)::integer end as bytes
+                  from row r left join deferred.__deferred d on d.id = r.id) x) y
+        where y.over or y.upto = y.bytes or y.upto <= $11),
+    taken as (
+        update deferred.__deferred_hot h
+        set attempt = h.attempt + 1, receipt = $5, worker = $4, started_at = now(),
+            visible_at = now() + j.lease_ms * interval '1 millisecond'
+        from job j where h.ctid = j.tid and j.expired is not true and not j.used_up
+        returning j.*),
+    gone as (
+        delete from deferred.__deferred_hot h using job j
+        where h.ctid = j.tid and (j.expired or j.used_up)
+        returning j.*),
+    lost as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select l.id, l.attempt, 'lost', l.used_up, 'the lease ended before a result was recorded', l.started_at, l.worker, l.receipt
+        from (select t.id, t.attempt, t.used_up, t.started_at, t.worker, t.receipt from taken t
+              union all select g.id, g.attempt, g.used_up, g.started_at, g.worker, g.receipt from gone g) l
+        where l.receipt is not null),
+    expired as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
+        select g.id, 0, 'expired', true, format('not started before %s', g.expires_at)
+        from gone g where not g.used_up),
+    held as (
+        update deferred.__deferred_worker w
+        set seen_at = now(), held = coalesce($9, w.held) || coalesce((select array_agg(t.id) from taken t), '{}')
+        where w.id = $4),
+    new as materialized (
+        select u.kind, u.queue, u.name, array_agg(u.id) as ids
+        from (select 'queue' as kind, t.queue, '' as name, t.id from taken t
+              union all select 'function', '', t.fn, t.id from taken t
+              union all select 'key', t.queue, t.hash, t.id from taken t where t.hash is not null) u
+        group by u.kind, u.queue, u.name),
+    stand as (
+        update deferred.__deferred_limit l
+        set running = m.still || coalesce(a.ids, '{}'), tokens = m.tokens - coalesce(cardinality(a.ids), 0), tokens_at = v_now,
+            used_at = v_now
+        from lim m left join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
+        where l.kind = m.kind and l.queue = m.queue and l.name = m.name and (a.ids is not null or m.still <> l.running))
+    select t.id, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
+           coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
+           coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
+           (extract(epoch from now() - coalesce(case when t.receipt is null then t.visible_at end, t.started_at)) * 1000000)::bigint,
+           d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms, s.n,
+           (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
+           case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint end
+    from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
+    left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
+    order by t.turn, t.id;
+end
+$$;
+comment on function deferred.__claim_limited is 'claims marked jobs within their limits; what sql/queries/job_claim_limited.sql calls';
+grant execute on function deferred.__claim_limited to deferred_worker;

@@ -1,0 +1,45 @@
+create or replace function deferred.__enqueue_opts(fn text, params json, opts json, queue text) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency}';
+    o   jsonb := opts::jsonb;
+    bad record;
+begin
+    if jsonb_typeof(o) <> 'object' then
+        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
+            hint = 'for example {"queue": "mail", "delay": "5s"}';
+    end if;
+    if queue is not null and o ? 'queue' then
+        raise exception using errcode = '22023', message = format('queue %L is given beside option "queue"', left(queue, 200)),
+            hint = 'name the queue once';
+    end if;
+    if o - 'queue' = '{}' then
+        return deferred.defer(fn, params, queue => coalesce(queue, o->>'queue'));
+    end if;
+    if o - options <> '{}' then
+        raise exception using errcode = '22023',
+            message = format('unknown option "%s"', (select left(k, 200) from jsonb_object_keys(o - options) k limit 1)),
+            hint = 'options: ' || array_to_string(options, ', ');
+    end if;
+    -- Checked by pattern: an exception block would cost every call a subtransaction.
+    if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
+        or o->>'backoff_exponent' !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') is true then
+        select k, v into bad
+        from jsonb_each_text(o) as e(k, v)
+        where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
+           or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$')
+        limit 1;
+        raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
+            hint = 'it takes a number';
+    end if;
+    return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
+        deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
+        deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
+        o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
+        deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
+end
+$$;
+comment on function deferred.__enqueue_opts is 'stores one job with its options as deferred.defer() takes them';

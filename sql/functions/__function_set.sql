@@ -1,0 +1,36 @@
+create or replace function deferred.__function_set(name text, settings json) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_new deferred.__deferred_function;
+    v_unknown text;
+begin
+    select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst') limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('unknown setting %s of function %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
+            hint = 'settings: max_running, rate, burst';
+    end if;
+    if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
+        raise exception using errcode = '22023', message = format('invalid function name %L', left($1, 200)),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    select * into v_new from deferred.__deferred_function f where f.name = $1 for update;
+    v_new := json_populate_record(v_new, settings);
+    if v_new.burst is not null and v_new.rate is null then
+        raise exception using errcode = '22023', message = format('function %L has a burst of %s, but no rate', $1, v_new.burst),
+            hint = 'set the rate too, or unset the burst';
+    end if;
+    if coalesce(v_new.max_running, v_new.rate) is null then
+        delete from deferred.__deferred_function f where f.name = $1;
+        return;
+    end if;
+    insert into deferred.__deferred_function (name, max_running, rate, burst) values ($1, v_new.max_running, v_new.rate, v_new.burst)
+    on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
+exception when check_violation then
+    raise exception using errcode = '22003', message = format('a setting of function %L is out of range: %s', $1, left(settings::text, 300)),
+        hint = 'max_running: more than 0; rate: 1e-7 to 1e6 a second; burst: 1 to 1000000';
+end
+$$;
+comment on function deferred.__function_set is 'changes the limits of a function; without any it has none. Call deferred.__mark() until it is done';
+grant execute on function deferred.__function_set to deferred_worker;

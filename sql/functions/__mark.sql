@@ -1,0 +1,41 @@
+-- Jobs deferred before a limit was set carry no mark yet: a claim that meets one marks it instead of taking it. This
+-- does the same ahead of claims, for some ids on; next_id NULL: all were looked at. Jobs that run are counted from then on.
+create or replace function deferred.__mark(from_id bigint, batch integer, out marked bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queues text[];
+begin
+    with seen as materialized (
+        select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
+               exists (select from deferred.__deferred_queue q where q.name = h.queue and q.max_length is not null) as to_bound
+        from deferred.__deferred_hot h where h.id >= from_id order by h.id limit batch),
+    row as materialized (
+        select h.id, s.to_limit, s.to_bound from seen s join deferred.__deferred_hot h on h.id = s.id
+        where s.to_limit <> h.limited or s.to_bound <> h.bounded
+        for update of h skip locked),
+    done as (
+        update deferred.__deferred_hot h set limited = r.to_limit, bounded = r.to_bound, xid = pg_current_xact_id()
+        from row r where h.id = r.id
+        returning h.id, h.queue, h.fn, h.concurrency_key, h.limited, h.receipt is not null and h.visible_at > clock_timestamp() as runs),
+    queue as (
+        update deferred.__deferred_queue q set limited_jobs = true
+        where not q.limited_jobs and q.name in (select d.queue from done d where d.limited)),
+    stand as (
+        insert into deferred.__deferred_limit (kind, queue, name, running)
+        select r.kind, r.queue, r.name, array_agg(r.id)
+        from (select 'queue' as kind, d.queue, '' as name, d.id from done d where d.runs and d.limited
+              union all select 'function', '', d.fn, d.id from done d where d.runs and d.limited and d.fn is not null
+              union all select 'key', d.queue, hashtextextended(d.concurrency_key, 0)::text, d.id from done d
+                        where d.runs and d.concurrency_key is not null) r
+        group by r.kind, r.queue, r.name order by r.kind, r.queue, r.name
+        on conflict (kind, queue, name) do update set running = __deferred_limit.running || excluded.running)
+    select (select count(*) from done), (select array_agg(distinct d.queue) from done d),
+           (select max(s.id) + 1 from seen s having count(*) = batch)
+    into marked, v_queues, next_id;
+    -- A worker may have looked among those without the mark before, and among those with it after this.
+    perform deferred.__wake(q) from unnest(v_queues) q;
+end
+$$;
+comment on function deferred.__mark is 'part of "deferred queue set": marks jobs that limits are about, takes the mark from others';
+grant execute on function deferred.__mark to deferred_worker;

@@ -1,0 +1,34 @@
+-- One step; more is true while there is something left, or locked by somebody else just now.
+create or replace function deferred.__message_clear_some(queue text, to_id bigint, batch integer, out cleared bigint, out more boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    with seen as materialized (
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited) and h.id <= $2)
+        union all
+        (select h.id from deferred.__deferred_hot h
+         where h.due_at is not null and h.fn is not null and h.concurrency_key is null and h.queue = $1 and h.id <= $2)
+        limit $3),
+    row as materialized (
+        select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),
+    gone as (
+        delete from deferred.__deferred_hot h using row r where h.id = r.id
+        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
+        from gone g)
+    select (select count(*) from gone), count(*) = $3 or count(*) > (select count(*) from gone) into cleared, more from seen;
+end
+$$;
+comment on function deferred.__message_clear_some is 'cancels some jobs of a queue up to an id';

@@ -1,0 +1,22 @@
+-- And the definitions: those from id on, in order of id, that are past the limit, not hot and have
+-- no log row left. next_id NULL: nothing further is old enough.
+create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, out purged bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+begin
+    with seen as materialized (
+        select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id limit batch),
+    gone as (
+        delete from deferred.__deferred d using seen s
+        where d.id = s.id and s.created_at < v_cutoff
+          and not exists (select from deferred.__deferred_hot h where h.id = d.id)
+          and not exists (select from deferred.__deferred_log l where l.job_id = d.id)
+        returning 1)
+    select (select count(*) from gone),
+           (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
+    into purged, next_id;
+end
+$$;
+comment on function deferred.__purge_jobs is 'part of "deferred purge": deletes outlived jobs from some ids on';

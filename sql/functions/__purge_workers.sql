@@ -1,0 +1,14 @@
+-- And what runs left behind.
+create or replace function deferred.__purge_workers(older_than interval) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_rows bigint;
+begin
+    delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
+       and not exists (select from unnest(w.held) i join deferred.__deferred_hot h on h.id = i where h.worker = w.id);
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+comment on function deferred.__purge_workers(interval) is 'part of "deferred purge": deletes rows of runs ended long ago';

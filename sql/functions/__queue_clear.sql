@@ -1,0 +1,26 @@
+-- Cancel the hot jobs of a queue among the next some ids; next_id NULL: all were looked at.
+create or replace function deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, out cancelled bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_workers bigint[];
+begin
+    with seen as materialized (
+        select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
+    gone as (
+        delete from deferred.__deferred_hot h using seen s where h.id = s.id and s.queue = $1
+        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
+        from gone g)
+    select (select count(*) from gone), (select max(s.id) + 1 from seen s having count(*) = batch),
+           array(select distinct g.worker from gone g where g.worker is not null)
+    into cancelled, next_id, v_workers;
+    perform pg_notify('deferred', '!' || w) from unnest(v_workers) w;
+end
+$$;
+comment on function deferred.__queue_clear is 'part of "deferred queue clear": cancels some jobs of a queue';
+grant execute on function deferred.__queue_clear to deferred_worker;

@@ -1,0 +1,21 @@
+create or replace function deferred.__queue_rm(name text) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    if $1 = 'default' then
+        raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
+            hint = 'jobs that name no queue go there; "deferred queue clear default" empties it';
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
+      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
+    where q.name = $1 and q.removed_at is null;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
+    end if;
+end
+$$;
+comment on function deferred.__queue_rm(text) is 'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is deferred to it';
+grant execute on function deferred.__queue_rm to deferred_worker;

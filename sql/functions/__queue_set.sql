@@ -1,0 +1,69 @@
+-- The settings are given in the units of the columns; one that is null goes back to its default.
+create or replace function deferred.__queue_set(name text, settings json, add boolean default false) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_old deferred.__deferred_queue;
+    v_new deferred.__deferred_queue;
+    v_unknown text;
+begin
+    if json_typeof(settings) is distinct from 'object' then
+        raise exception using errcode = '22023', message = format('settings are a JSON %s, not an object', coalesce(json_typeof(settings), 'null'));
+    end if;
+    select k into v_unknown from json_object_keys(settings) k
+    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
+        'max_dequeue')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
+            hint = 'deferred(1) lists the settings';
+    end if;
+    if $3 then
+        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
+            raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
+                hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+        end if;
+        insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
+        update deferred.__deferred_queue q set removed_at = null, created_by = null where q.name = $1 and q.removed_at is not null;
+    end if;
+    select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    if not found then
+        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
+            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+    end if;
+    v_new := json_populate_record(v_old, settings);
+    v_new.paused := coalesce(v_new.paused, false);
+    v_new.params_max_bytes := coalesce(v_new.params_max_bytes, 1048576);
+    v_new.on_full := coalesce(v_new.on_full, 'error');
+    v_new.weight := coalesce(v_new.weight, 1);
+    if v_new.burst is not null and v_new.rate is null then
+        raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
+            hint = 'set the rate too, or unset the burst';
+    end if;
+    if v_new.max_dequeue is not null and length($1) > 81 then
+        raise exception using errcode = '22023', message = format('the name of queue %L is too long for max_dequeue', $1),
+            hint = 'the queue NAME-poison takes its messages: NAME may have 81 characters';
+    end if;
+    if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
+        raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,
+            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
+    end if;
+    if coalesce(v_new.max_running, v_new.rate) is not null then
+        v_new.limited_jobs := true;
+    end if;
+    update deferred.__deferred_queue q
+    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
+      = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
+         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
+         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
+    where q.name = $1;
+exception when check_violation then
+    raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
+        hint = 'deferred(1) lists the settings with their ranges';
+end
+$$;
+comment on function deferred.__queue_set is 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';
+grant execute on function deferred.__queue_set to deferred_worker;

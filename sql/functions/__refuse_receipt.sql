@@ -1,0 +1,27 @@
+create or replace function deferred.__refuse_receipt(id bigint, receipt bigint) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_outcome text;
+    v_receipt bigint;
+begin
+    if $1 is null or $2 is null then
+        raise exception using errcode = '22004', message = 'job id or receipt is NULL',
+            hint = 'a function finds both in the call it is given';
+    end if;
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and deferred.__token($1, l.receipt, l.worker) = $2
+    order by l.finished_at desc limit 1;
+    select deferred.__token($1, h.receipt, h.worker) into v_receipt from deferred.__deferred_hot h where h.id = $1;
+    raise exception using errcode = '55000',
+        message = format('job %s is not held by this receipt: %s', $1,
+            case when v_outcome = 'ok' then 'it has been finished already'
+                 when v_outcome = 'cancelled' then 'it was cancelled'
+                 when v_outcome is not null then format('that attempt has been recorded as %s', v_outcome)
+                 when v_receipt = $2 then 'its lease has ended'
+                 when v_receipt is not null then 'it was claimed again'
+                 else 'it is not being run' end),
+        hint = 'roll back what was done for it: if it is still to be done, another attempt does it';
+end
+$$;
+comment on function deferred.__refuse_receipt(bigint, bigint) is 'says why a receipt is not valid; part of finish() and extend()';

@@ -1,0 +1,85 @@
+create or replace function deferred.__rule_add(
+    name text, query text, fn text, params json, key_column text, queue text, priority integer, opts json,
+    statement_timeout_ms bigint, search_path text)
+returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_queue text collate "C" := coalesce($6, 'default');
+    v_opts  json := coalesce($8, '{}');
+    v_owner oid := (select r.oid from pg_roles r where r.rolname = deferred.__actor());
+    k text;
+    v text;
+    v_id bigint;
+begin
+    if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
+        raise exception using errcode = '22023', message = format('invalid rule name %L', left($1, 200)),
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+    end if;
+    if $3 is null or length($3) > 127 or $3 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
+        raise exception using errcode = '22023', message = format('invalid function name %L', left($3, 200)),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
+        raise exception using errcode = '22023', message = format('invalid queue name %L', left(v_queue, 200)),
+            hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+    end if;
+    if coalesce(btrim($2, E' \t\r\n;'), '') = '' then
+        raise exception using errcode = '22023', message = format('the query of rule %L is empty', $1),
+            hint = 'write one SELECT, each row of which becomes a job';
+    end if;
+    if coalesce($5, '') = '' then
+        raise exception using errcode = '22023', message = format('rule %L names no key column', $1),
+            hint = 'name the column of the query that tells its rows apart: no two jobs of a queue with the same key are hot';
+    end if;
+    if json_typeof($4) <> 'object' or json_typeof(v_opts) <> 'object' then
+        raise exception using errcode = '22023', message = format('params of rule %L are a JSON %s, not an object', $1, json_typeof($4)),
+            hint = 'for example {"archive": "2026"}';
+    end if;
+    select o.key into k from json_object_keys($4) as o(key) where octet_length(o.key) not between 1 and 63 limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('invalid member %L in the params of rule %L', left(k, 200), $1),
+            hint = 'its name stands beside the names of columns, and so has 1 to 63 bytes';
+    end if;
+    if $7 not between -32768 and 32767 then
+        raise exception using errcode = '22003', message = format('priority %s is out of range', $7),
+            hint = 'use -32768 to 32767; larger is taken earlier';
+    end if;
+    if $9 not between 1 and 2147483647 then
+        raise exception using errcode = '22003', message = format('statement timeout %s ms is out of range', $9),
+            hint = 'use 1 ms to 24 days';
+    end if;
+    for k, v in select * from json_each_text(v_opts) loop
+        if k not in ('label', 'delay', 'expires', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+            raise exception using errcode = '22023', message = format('unknown option "%s"', left(k, 200)),
+                hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+        end if;
+        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
+            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
+                hint = 'it takes a number';
+        end if;
+    end loop;
+    if deferred.__ms('delay', v_opts->>'delay') < 0 or deferred.__ms('expires', v_opts->>'expires') < 0
+       or not deferred.__opts_ok(v_opts->>'label', null, (v_opts->>'max_attempts')::integer, deferred.__ms('timeout', v_opts->>'timeout'),
+              deferred.__ms('backoff_floor', v_opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_opts->>'backoff_ceiling'),
+              (v_opts->>'backoff_exponent')::double precision) then
+        raise exception using errcode = '22003', message = format('an option of rule %L is out of range', $1),
+            hint = 'label: at most 1000 characters; max_attempts, timeout and back-off delays: more than 0; backoff_exponent: 1 to 100';
+    end if;
+    if not deferred.__rule_may_defer(deferred.__actor(), v_queue, $3) then
+        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', deferred.__actor(), $3, v_queue),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+    insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority, opts, owner, search_path, statement_timeout_ms)
+    values ($1, btrim($2, E' \t\r\n;'), $3, $4, $5, v_queue, coalesce($7, 0), v_opts, v_owner, $10, $9)
+    on conflict (name) do nothing returning id into v_id;
+    if v_id is null then
+        raise exception using errcode = '23505', message = format('there is a rule %L already', $1),
+            hint = format('remove it first: deferred rule rm %s', $1);
+    end if;
+    return v_id;
+end
+$$;
+comment on function deferred.__rule_add is 'stores a rule, which then belongs to the role that acts; part of "deferred rule add"';
+grant execute on function deferred.__rule_add to deferred_producer;

@@ -1,0 +1,29 @@
+-- The rule for one who may run it. taking: nobody else runs or removes it until the transaction ends.
+create or replace function deferred.__rule_get(name text, taking boolean) returns deferred.__deferred_rule
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    r deferred.__deferred_rule;
+begin
+    select * into r from deferred.__deferred_rule x where x.name = $1;
+    if not found then
+        raise exception using errcode = 'P0002', message = format('there is no rule %L', left($1, 200)), hint = 'deferred rule ls shows them';
+    end if;
+    if not deferred.__rule_is_mine(r.owner) then
+        raise exception using errcode = '42501',
+            message = format('rule %L belongs to role %s, of which %I is no member', r.name, r.owner, deferred.__actor()),
+            hint = format('run it as that role, or grant %s', r.owner);
+    end if;
+    if taking then
+        select * into r from deferred.__deferred_rule x where x.id = r.id for no key update skip locked;
+        if not found then
+            raise exception using errcode = '55006', message = format('rule %L is being run', $1),
+                hint = 'wait until that run has ended; it makes jobs of the same rows';
+        end if;
+    end if;
+    return r;
+end
+$$;
+comment on function deferred.__rule_get(text, boolean) is 'a rule for the owner and members of it';
+grant execute on function deferred.__rule_get(text, boolean) to deferred_producer;

@@ -1,0 +1,47 @@
+create or replace function deferred.check_ledger() returns table (invariant text, job_id bigint, detail text)
+language sql stable
+as $$
+    select 'I1: a job is hot or has a final log row', d.id, 'neither hot nor finished'
+    from deferred.__deferred d
+    where not exists (select from deferred.__deferred_hot h where h.id = d.id)
+      and not exists (select from deferred.__deferred_log l where l.job_id = d.id and l.final)
+  union all
+    select 'I1: a hot row has its job', h.id, 'no row in __deferred'
+    from deferred.__deferred_hot h where not exists (select from deferred.__deferred d where d.id = h.id)
+  union all
+    select 'I2: at most one ok', l.job_id, format('%s ok rows', count(*))
+    from deferred.__deferred_log l where l.outcome = 'ok' group by l.job_id having count(*) > 1
+  union all
+    select 'I3: attempts are numbered 1..n', l.job_id, format('%s rows, numbers up to %s', count(*), max(l.attempt))
+    from deferred.__deferred_log l where l.attempt > 0
+    group by l.job_id having count(*) <> max(l.attempt) or count(distinct l.attempt) <> count(*)
+  union all
+    select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
+    from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
+    group by h.id, h.attempt, h.receipt
+    having count(l.attempt) <> h.attempt - (h.receipt is not null)::integer
+  union all
+    select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
+    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
+  union all
+    select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
+           h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
+    from deferred.__deferred_hot h
+    where h.attempt < h.attempt_base or h.attempt_base < 0
+       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and h.due_at is not null)
+               else h.worker is not null or h.due_at <> h.visible_at
+                    or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
+  union all
+    select 'I7: a hot row has its job''s keys', h.id, format('key %L, concurrency key %L', h.key, h.concurrency_key)
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where h.key is distinct from deferred.__own_key(d.created_by, d.key)
+       or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
+  union all
+    select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
+    from deferred.__deferred d
+    where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+       or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
+                                 d.backoff_exponent)
+$$;
+comment on function deferred.check_ledger() is 'violations of the promises kept between the tables: no rows when all is well. Reads everything; for tests and doubts';
+grant execute on function deferred.check_ledger() to deferred_worker;

@@ -1,0 +1,61 @@
+create or replace function deferred.defer_many(jobs json) returns setof bigint
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bad record;
+begin
+    if json_typeof(jobs) is distinct from 'array' then
+        raise exception using errcode = '22023', message = format('jobs are a JSON %s, not an array', coalesce(json_typeof(jobs), 'null')),
+            hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
+    end if;
+    select e.n, json_typeof(e.job) as kind into bad
+    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s is a JSON %s, not an object', bad.n, bad.kind);
+    end if;
+    select e.n, k.name into bad
+    from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
+    where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
+        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
+        'concurrency_key', 'concurrency')
+    limit 1;
+    if found then
+        raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
+            hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
+                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency';
+    end if;
+    -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
+    -- has is no array: one of NULLs costs half a microsecond a job.
+    return query select m.* from (
+        select array_agg(j.fn) as fn, array_agg(coalesce(j.call_params, '{}')) as params,
+               case when count(j.queue) > 0 then array_agg(j.queue) end as queue,
+               case when count(j.label) > 0 then array_agg(j.label) end as label,
+               case when count(j.priority) > 0 then array_agg(j.priority) end as priority,
+               case when count(j.delay) > 0 then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
+               case when count(j.run_at) > 0 then array_agg(j.run_at) end as run_at,
+               case when count(j.expires) > 0 then array_agg(deferred.__ms('expires', j.expires)) end as expires_ms,
+               case when count(j.expires_at) > 0 then array_agg(j.expires_at) end as expires_at,
+               case when count(j.key) > 0 then array_agg(j.key) end as key,
+               case when count(j.on_duplicate) > 0 then array_agg(j.on_duplicate) end as on_duplicate,
+               case when count(j.max_attempts) > 0 then array_agg(j.max_attempts) end as max_attempts,
+               case when count(j.timeout) > 0 then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
+               case when count(j.backoff_floor) > 0 then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end as backoff_floor_ms,
+               case when count(j.backoff_ceiling) > 0 then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end as backoff_ceiling_ms,
+               case when count(j.backoff_exponent) > 0 then array_agg(j.backoff_exponent) end as backoff_exponent,
+               case when count(j.concurrency_key) > 0 then array_agg(j.concurrency_key) end as concurrency_key,
+               case when count(j.concurrency) > 0 then array_agg(j.concurrency) end as concurrency
+        from (
+            select e.job->'params' as call_params, r.*
+            from json_array_elements(jobs) with ordinality as e(job, n)
+            cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
+                expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
+                backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
+                concurrency_key text, concurrency integer)
+            order by e.n) j) a
+    cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
+        a.concurrency_key, a.concurrency) m;
+end
+$$;
+comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
+grant execute on function deferred.defer_many(json) to deferred_producer;

@@ -1,0 +1,35 @@
+-- running: jobs while they are being run: cancelled, reporting how far they are, holding on to their claim,
+-- finished in the transaction of their own work.
+--
+-- Who knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has one for all jobs that it claims
+-- at once, so no function is told it: a function is told a token that is good for its own job (deferred_plugin.h), and may act
+-- on that over a connection of its own with the rights of a producer.
+--
+-- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
+-- was cancelled is never recorded as done, and one that is done is not cancelled any more.
+create or replace function deferred.finish(id bigint, receipt bigint, result text default null) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    h deferred.__deferred_hot;
+begin
+    if octet_length($3) > 8192 then
+        raise exception using errcode = '22001',
+            message = format('the result of job %s has %s bytes, at most 8192 are kept', $1, octet_length($3)),
+            hint = 'store it elsewhere and hand in a reference';
+    end if;
+    delete from deferred.__deferred_hot x
+    where x.id = $1 and deferred.__token($1, x.receipt, x.worker) = $2 and x.visible_at > clock_timestamp()
+    returning * into h;
+    if not found then
+        perform deferred.__refuse_receipt($1, $2);
+    end if;
+    delete from deferred.__deferred_progress p where p.job_id = $1;
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, run_us, result)
+    values (h.id, h.attempt, 'ok', true, h.started_at, h.worker, h.receipt,
+            (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
+end
+$$;
+comment on function deferred.finish(bigint, bigint, text) is 'record the attempt that was told this receipt as ok, in the transaction of the caller: what else it writes and the success commit together. Raises 55000 where the receipt is not valid any more';
+grant execute on function deferred.finish(bigint, bigint, text) to deferred_producer, deferred_http;

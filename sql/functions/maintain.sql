@@ -1,0 +1,46 @@
+create or replace function deferred.maintain() returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms'
+as $$
+declare
+    v_made  integer := 0;
+    v_week  date;
+    v_last  bigint;
+    v_lo    bigint;
+    v_width constant bigint := 10000000;
+    v_utc   constant text := 'UTC';
+begin
+    perform deferred.__forget_keys(1000);
+    -- The common case costs two catalog look-ups and takes no lock.
+    if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
+        select last_value into v_last from deferred.__deferred_id_seq;
+        if to_regclass(format('deferred.%I', '__deferred_' || ((v_last + v_width / 2) / v_width))) is not null then
+            return 0;
+        end if;
+    end if;
+    if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
+
+    for i in 0..4 loop  -- a month ahead: a week without maintenance leaves no gap
+        v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;
+        if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'))) is null then
+            perform deferred.__add_partition('__deferred_log', '__deferred_log_' || to_char(v_week, 'YYYYMMDD'), 'finished_at',
+                v_week || ' 00:00:00+00', (v_week + 7) || ' 00:00:00+00', v_week < (now() + interval '1 hour') at time zone v_utc);
+            v_made := v_made + 1;
+        end if;
+    end loop;
+
+    select last_value into v_last from deferred.__deferred_id_seq;
+    for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
+        if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
+            v_lo := i * v_width;
+            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text,
+                v_last >= v_lo - v_width / 100);
+            v_made := v_made + 1;
+        end if;
+    end loop;
+    return v_made;
+exception when lock_not_available then
+    return 0;  -- somebody reads for long: the next call does it, weeks before it matters
+end
+$$;
+comment on function deferred.maintain() is 'adds the partitions the next weeks need; returns how many; cheap to call often';
+grant execute on function deferred.maintain() to deferred_worker;

@@ -1,0 +1,58 @@
+create or replace function deferred.retry(id bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    h deferred.__deferred_hot;
+    d deferred.__deferred;
+    v_outcome text;
+    v_attempt integer;
+begin
+    select * into d from deferred.__deferred x where x.id = $1;
+    if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
+    select * into h from deferred.__deferred_hot x where x.id = $1 for update;
+    if found then
+        if h.receipt is not null then
+            if h.visible_at > clock_timestamp() then
+                raise exception using errcode = '55006', message = format('job %s is being run', $1),
+                    hint = 'wait for its outcome, or cancel it first';
+            end if;
+            return true;  -- its lease has ended: the next claim takes it
+        end if;
+        update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
+        where x.id = $1 and x.due_at is not null;
+        perform deferred.__wake(h.queue);
+        return true;
+    end if;
+    -- Written, so that of two who retry it at once the second sees what became of the first, or fails if its snapshot is older.
+    update deferred.__deferred x set label = x.label where x.id = $1;
+    if exists (select from deferred.__deferred_hot x where x.id = $1) then return true; end if;
+    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
+    order by l.finished_at desc, l.attempt desc limit 1;
+    if v_outcome = 'ok' then
+        raise exception using errcode = '55000', message = format('job %s is done', $1),
+            hint = 'defer the call again to have it run once more';
+    elsif v_outcome is null then
+        raise exception using errcode = '55000', message = format('job %s ended so long ago that its attempts were purged', $1),
+            hint = 'defer the call again';
+    end if;
+    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
+        concurrency_key, concurrency)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
+        deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
+    on conflict on constraint __deferred_hot_pkey do nothing;
+    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
+    from deferred.__deferred_hot x
+    where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    perform deferred.__wake(d.queue);
+    return true;
+exception when unique_violation then
+    raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
+        hint = 'cancel the newer job, or defer the call again';
+end
+$$;
+comment on function deferred.retry(bigint) is 'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: no such job';
+grant execute on function deferred.retry(bigint) to deferred_worker;

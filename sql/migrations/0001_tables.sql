@@ -1,0 +1,539 @@
+-- 0001 tables: roles, tables, who may read and write them. What is done with them stands in sql/functions.
+--
+-- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in deferred.3 and drawn as a state machine in
+-- lib/base/job.h.
+
+-- Roles are global to the cluster: another database may have made them already.
+do $roles$
+declare
+    r text;
+begin
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_http'] loop
+        if not exists (select from pg_catalog.pg_roles where rolname = r) then
+            execute pg_catalog.format('create role %I nologin', r);
+        end if;
+    end loop;
+    -- A migrator who is no superuser must be a member before it can hand objects over.
+    if not (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
+        execute pg_catalog.format('grant deferred_owner to %I', current_user);
+    end if;
+    if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
+        grant deferred_producer to deferred_worker;  -- functions may defer further jobs
+    end if;
+end
+$roles$;
+
+create schema deferred authorization deferred_owner;
+comment on schema deferred is 'jobs deferred by applications and run by check_deferred';
+
+set local role deferred_owner;
+
+-- A function is nobody's until it is granted.
+alter default privileges revoke execute on functions from public;
+
+-- ---------------------------------------------------------------- schema version
+
+create table deferred.__deferred_migration (
+    version    integer primary key,
+    name       text not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    applied_by name not null default session_user
+);
+comment on table  deferred.__deferred_migration is 'schema steps applied, one row each';
+comment on column deferred.__deferred_migration.version is 'number of the step; the highest is the schema version';
+comment on column deferred.__deferred_migration.name is 'what the step does, from its file name';
+comment on column deferred.__deferred_migration.applied_at is 'when it was applied (database clock)';
+comment on column deferred.__deferred_migration.applied_by is 'role that applied it';
+
+create table deferred.__deferred_source (
+    name       text collate "C" primary key,
+    checksum   text not null,
+    applied_at timestamptz not null default clock_timestamp()
+);
+comment on table  deferred.__deferred_source is 'functions and views, as `deferred migrate` applied them last';
+comment on column deferred.__deferred_source.name is 'file below sql/ it was made from, without .sql';
+comment on column deferred.__deferred_source.checksum is 'SHA-256 of that file, hexadecimal: where it differs from the program''s, the file is applied anew';
+comment on column deferred.__deferred_source.applied_at is 'when it was applied (database clock)';
+
+-- ---------------------------------------------------------------- queues
+
+create table deferred.__deferred_queue (
+    name                  text collate "C" primary key
+                          check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
+    paused                boolean not null default false,
+    params_max_bytes      integer not null default 1048576 check (params_max_bytes > 0),
+    created_at            timestamptz not null default clock_timestamp(),
+    visibility_timeout_ms bigint check (visibility_timeout_ms between 1000 and 86400000),
+    ttl_ms                bigint check (ttl_ms > 0),
+    max_attempts          integer check (max_attempts > 0),
+    backoff_floor_ms      bigint check (backoff_floor_ms > 0),
+    backoff_ceiling_ms    bigint check (backoff_ceiling_ms > 0),
+    backoff_exponent      double precision check (backoff_exponent between 1 and 100),
+    max_running           integer check (max_running > 0),
+    rate                  double precision check (rate between 1e-7 and 1e6),
+    burst                 integer check (burst between 1 and 1000000),
+    max_length            integer check (max_length > 0),
+    on_full               text collate "C" not null default 'error' check (on_full in ('error', 'drop')),
+    fn                    text collate "C" check (fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
+    metadata              json,
+    weight                double precision not null default 1 check (weight between 0.001 and 1000),
+    limited_jobs          boolean not null default false,
+    removed_at            timestamptz,
+    max_dequeue           integer check (max_dequeue between 1 and 1000),
+    acl                   json,
+    clearing_to           bigint,
+    created_by            text collate "C",
+    simple                boolean not null generated always as
+                          (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
+);
+comment on table  deferred.__deferred_queue is 'queues and their settings; a queue is added by the first job deferred to it';
+comment on column deferred.__deferred_queue.name is 'name of the queue';
+comment on column deferred.__deferred_queue.paused is 'true: nothing is claimed from it';
+comment on column deferred.__deferred_queue.params_max_bytes is 'largest params accepted, in bytes';
+comment on column deferred.__deferred_queue.created_at is 'when it was added';
+comment on column deferred.__deferred_queue.visibility_timeout_ms is 'length of a lease, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.ttl_ms is 'a job deferred without an expiry expires after that, milliseconds; NULL: never';
+comment on column deferred.__deferred_queue.max_attempts is 'of jobs that say nothing; NULL: what the function or the worker says';
+comment on column deferred.__deferred_queue.backoff_floor_ms is 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.backoff_ceiling_ms is 'of jobs that say nothing, milliseconds; NULL: what the worker says';
+comment on column deferred.__deferred_queue.backoff_exponent is 'of jobs that say nothing; NULL: what the worker says';
+comment on column deferred.__deferred_queue.max_running is 'attempts at once, all workers together; NULL: no limit';
+comment on column deferred.__deferred_queue.rate is 'attempts a second, all workers together; NULL: no limit';
+comment on column deferred.__deferred_queue.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
+comment on column deferred.__deferred_queue.max_length is 'hot jobs it holds, each deferral counts that far; NULL: no limit';
+comment on column deferred.__deferred_queue.on_full is 'what a deferral to a full queue does: error, or drop the new job without a word';
+comment on column deferred.__deferred_queue.fn is 'function that a message deferred without one becomes a call of; NULL: it stays a message';
+comment on column deferred.__deferred_queue.metadata is 'for applications; the HTTP front shows fn and max_dequeue with it';
+comment on column deferred.__deferred_queue.weight is 'share of the claims of a worker that serves several queues';
+comment on column deferred.__deferred_queue.limited_jobs is 'true: some hot job of it may be marked as limited; once true it stays so';
+comment on column deferred.__deferred_queue.removed_at is 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
+comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
+comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
+comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
+comment on column deferred.__deferred_queue.created_by is 'role that added it by deferring to it, or account: and the account of the HTTP front that made it; NULL: an administrator, whom no quota binds';
+comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
+
+-- Read from its beginning: has any queue limited jobs?
+create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
+
+create index __deferred_queue_created_by on deferred.__deferred_queue (created_by) where created_by is not null;
+
+insert into deferred.__deferred_queue (name) values ('default');
+
+create table deferred.__deferred_quota (
+    creator text collate "C" primary key,
+    queues  integer not null check (queues >= 0)
+);
+comment on table  deferred.__deferred_quota is 'how many queues may be there that somebody added';
+comment on column deferred.__deferred_quota.creator is 'role, or account: and an account of the HTTP front; *: each that has no row';
+comment on column deferred.__deferred_quota.queues is 'queues at a time';
+
+insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
+
+create table deferred.__deferred_creator (
+    name text collate "C" primary key
+);
+comment on table  deferred.__deferred_creator is 'who has added queues, up to a tenth of the quota at least; a row is locked to add more';
+comment on column deferred.__deferred_creator.name is 'as creator of __deferred_quota';
+
+-- ---------------------------------------------------------------- who may defer what
+
+create table deferred.__deferred_grant (
+    role  name not null,
+    queue text collate "C",
+    fn    text collate "C",
+    unique nulls not distinct (role, queue, fn)
+);
+comment on table  deferred.__deferred_grant is 'optional limits for producers: a role named here may defer only what its rows allow; a role not named may defer anything';
+comment on column deferred.__deferred_grant.role is 'login role, or role taken by SET ROLE; the rows of both count, so that SET ROLE does not lift a limit';
+comment on column deferred.__deferred_grant.queue is 'queue allowed; NULL: any';
+comment on column deferred.__deferred_grant.fn is 'function allowed; NULL: any';
+
+-- ---------------------------------------------------------------- jobs
+
+create sequence deferred.__deferred_id_seq as bigint;
+
+-- The two tables a defer() writes have no CHECK constraints: PostgreSQL reads their text anew for every
+-- statement, which costs a single insert 50 us, more than the two rows themselves. The functions below
+-- check what they store, and deferred.check_ledger() finds what got around them.
+create table deferred.__deferred (
+    id                  bigint not null,
+    queue               text collate "C" not null,
+    fn                  text collate "C",
+    params              json not null,
+    label               text,
+    key                 text collate "C",
+    priority            smallint not null default 0,
+    run_at              timestamptz,
+    expires_at          timestamptz,
+    max_attempts        integer,
+    timeout_ms          bigint,
+    backoff_floor_ms    bigint,
+    backoff_ceiling_ms  bigint,
+    backoff_exponent    double precision,
+    created_at          timestamptz not null default clock_timestamp(),
+    created_by          text collate "C" not null default session_user,
+    concurrency_key     text collate "C",
+    concurrency         integer,
+    primary key (id)
+) partition by range (id);
+comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
+comment on column deferred.__deferred.id is 'job id';
+comment on column deferred.__deferred.queue is 'queue it was deferred to';
+comment on column deferred.__deferred.fn is 'function to call, 1 to 127 characters; NULL: a plain message for a consumer';
+comment on column deferred.__deferred.params is 'argument of the call, kept byte for byte';
+comment on column deferred.__deferred.label is 'text for people, at most 1000 characters';
+comment on column deferred.__deferred.key is 'at most one hot job of a queue that the same role deferred has this key; 1 to 1000 characters, at most 2500 bytes';
+comment on column deferred.__deferred.priority is 'larger is taken earlier';
+comment on column deferred.__deferred.run_at is 'not to be run before; NULL: at once';
+comment on column deferred.__deferred.expires_at is 'not to be started after; NULL: never expires';
+comment on column deferred.__deferred.max_attempts is 'attempts before the job is dead; NULL: default of the function or the worker';
+comment on column deferred.__deferred.timeout_ms is 'limit of one attempt, milliseconds; NULL: default of the function or the worker';
+comment on column deferred.__deferred.backoff_floor_ms is 'delay after the first failed attempt, milliseconds; NULL: default of the worker';
+comment on column deferred.__deferred.backoff_ceiling_ms is 'longest delay, milliseconds; NULL: default of the worker';
+comment on column deferred.__deferred.backoff_exponent is 'factor from one delay to the next, 1 to 100; NULL: default of the worker';
+comment on column deferred.__deferred.created_at is 'when it was deferred (database clock)';
+comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
+comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
+comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
+
+-- The net: a row that no partition takes lands here and is moved by deferred.maintain().
+create table deferred.__deferred_default partition of deferred.__deferred default;
+
+create table deferred.__deferred_hot (
+    id              bigint not null primary key,
+    queue           text collate "C" not null,
+    fn              text collate "C",
+    priority        smallint not null default 0,
+    xid             xid8 not null default pg_current_xact_id(),
+    due_at          timestamptz,
+    visible_at      timestamptz not null,
+    attempt         integer not null default 0,
+    attempt_base    integer not null default 0,
+    receipt         bigint,
+    worker          bigint,
+    started_at      timestamptz,
+    expires_at      timestamptz,
+    key             text collate "C",
+    limited         boolean not null default false,
+    bounded         boolean not null default false,
+    concurrency_key text collate "C",
+    concurrency     integer,
+    put_receipt     bigint
+) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
+comment on column deferred.__deferred_hot.id is 'job id, as in __deferred';
+comment on column deferred.__deferred_hot.queue is 'copied from __deferred';
+comment on column deferred.__deferred_hot.fn is 'copied from __deferred';
+comment on column deferred.__deferred_hot.priority is 'copied from __deferred';
+comment on column deferred.__deferred_hot.xid is 'arrival position: the transaction that made the row ready';
+comment on column deferred.__deferred_hot.due_at is 'delayed until, for a message also hidden until; NULL: ready, or a call that is claimed';
+comment on column deferred.__deferred_hot.visible_at is 'ready since, or while claimed the end of the lease, or while delayed = due_at';
+comment on column deferred.__deferred_hot.attempt is 'attempts made so far, the one in progress included';
+comment on column deferred.__deferred_hot.attempt_base is 'attempts made before the last retry by hand; they do not count against the limit';
+comment on column deferred.__deferred_hot.receipt is 'token of the claim, random; NULL: not claimed';
+comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
+comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
+comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
+comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
+comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
+comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
+comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
+comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
+comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
+
+-- A claim changes none of the columns these indexes hold, so it is a HOT update.
+create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id)
+    where due_at is null and not limited and fn is not null;
+create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null and fn is not null;
+create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null;
+-- One lane for each queue and function: no claim walks over jobs of a function that is at its limit.
+create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, priority desc, id)
+    where limited and due_at is null and concurrency_key is null;
+-- One lane for each key, in the order of ids: a job waiting for a retry keeps its place. By a hash of the key, so that
+-- a search can begin at a random one.
+create index __deferred_hot_concurrency on deferred.__deferred_hot (queue, hashtextextended(concurrency_key, 0), id)
+    where concurrency_key is not null;
+create index __deferred_hot_bounded on deferred.__deferred_hot (queue) where bounded;
+create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nulls first, priority desc, xid, id) where fn is null;
+
+create table deferred.__deferred_log (
+    job_id      bigint not null,
+    attempt     integer not null,
+    outcome     text collate "C" not null check (outcome in
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+    final       boolean not null,
+    error       text,
+    exit_code   integer,
+    signal      integer,
+    started_at  timestamptz,
+    finished_at timestamptz not null default clock_timestamp(),
+    worker      bigint,
+    receipt     bigint,
+    plugin      text,
+    wait_us     bigint,
+    run_us      bigint,
+    user_us     bigint,
+    sys_us      bigint,
+    max_rss_kb  bigint,
+    result      text
+) partition by range (finished_at);
+comment on table  deferred.__deferred_log is 'one row an attempt; rows are added and, long after, purged, never changed';
+comment on column deferred.__deferred_log.job_id is 'id of the job';
+comment on column deferred.__deferred_log.attempt is 'number of the attempt from 1; 0: the job ended while nobody ran it';
+comment on column deferred.__deferred_log.outcome is 'how the attempt ended';
+comment on column deferred.__deferred_log.final is 'true: the job left __deferred_hot with this row';
+comment on column deferred.__deferred_log.error is 'what went wrong, for people';
+comment on column deferred.__deferred_log.exit_code is 'exit status, where a process ended by itself';
+comment on column deferred.__deferred_log.signal is 'signal that ended the process';
+comment on column deferred.__deferred_log.started_at is 'start of the attempt (database clock)';
+comment on column deferred.__deferred_log.finished_at is 'end of the attempt (database clock)';
+comment on column deferred.__deferred_log.worker is 'worker that made the attempt: __deferred_worker.id; NULL: a consumer';
+comment on column deferred.__deferred_log.receipt is 'receipt of the claim, by which a worker that lost the answer finds its own row';
+comment on column deferred.__deferred_log.plugin is 'plugin, version and build that ran it';
+comment on column deferred.__deferred_log.wait_us is 'from ready to started, microseconds';
+comment on column deferred.__deferred_log.run_us is 'from started to finished, microseconds';
+comment on column deferred.__deferred_log.user_us is 'CPU time in user mode, microseconds';
+comment on column deferred.__deferred_log.sys_us is 'CPU time in the kernel, microseconds';
+comment on column deferred.__deferred_log.max_rss_kb is 'largest resident memory of the process so far, KiB';
+comment on column deferred.__deferred_log.result is 'text handed back by the function, at most 8 KiB';
+
+create index __deferred_log_job on deferred.__deferred_log (job_id);
+-- Jobs that ended without success, newest first, for people; the many that end well never touch it.
+create index __deferred_log_ended on deferred.__deferred_log (finished_at) where final and outcome <> 'ok';
+create table deferred.__deferred_log_default partition of deferred.__deferred_log default;
+
+create table deferred.__deferred_worker (
+    id         bigint generated always as identity primary key,
+    instance   text not null,
+    host       text not null,
+    pid        integer not null,
+    version    text not null,
+    started_at timestamptz not null default clock_timestamp(),
+    seen_at    timestamptz not null default clock_timestamp(),
+    ended_at   timestamptz,
+    held       bigint[] not null default '{}',
+    queues     text[]
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
+comment on column deferred.__deferred_worker.id is 'worker id';
+comment on column deferred.__deferred_worker.instance is 'host, pidfile, its device and inode, boot: two runs of one instance never overlap';
+comment on column deferred.__deferred_worker.host is 'host name';
+comment on column deferred.__deferred_worker.pid is 'process id on that host';
+comment on column deferred.__deferred_worker.version is 'version of the program';
+comment on column deferred.__deferred_worker.started_at is 'when it registered';
+comment on column deferred.__deferred_worker.seen_at is 'its last claim or renewal';
+comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
+comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on, so that its successor finds them without a scan';
+comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
+-- Up to some thousand ids, written anew by each claim: compressing them costs more than they are worth.
+alter table deferred.__deferred_worker alter column held set storage external;
+create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
+
+-- Under a long snapshot a start would walk over all that has died since: it begins where the last one came to.
+create table deferred.__deferred_cursor (
+    queue     text collate "C" not null,
+    priority  smallint not null,
+    xid       xid8 not null,
+    id        bigint not null,
+    holes     xid8[] not null,
+    server    timestamptz not null,
+    learnt_at timestamptz not null,
+    primary key (queue, priority)
+);
+comment on table  deferred.__deferred_cursor is 'where the ready jobs begin, as a run of check_deferred found whose start was slow; nothing is lost with a row';
+comment on column deferred.__deferred_cursor.queue is 'queue';
+comment on column deferred.__deferred_cursor.priority is 'priority: each one of a queue has a beginning of its own';
+comment on column deferred.__deferred_cursor.xid is 'no job that this or a later run could find had an earlier (xid, id), but those of holes';
+comment on column deferred.__deferred_cursor.id is 'see xid';
+comment on column deferred.__deferred_cursor.holes is 'transactions that were in progress, or have left jobs behind';
+comment on column deferred.__deferred_cursor.server is 'start of the server it was learnt from: for another one it means nothing';
+comment on column deferred.__deferred_cursor.learnt_at is 'when all was read last; after 5 minutes it is read again';
+
+-- Workers that claim in turn lock one of these. Two, so that one can read while the other commits.
+create table deferred.__deferred_turn_0 ();
+create table deferred.__deferred_turn_1 ();
+comment on table deferred.__deferred_turn_0 is 'locked by a worker that claims in turn with many others; never has rows';
+comment on table deferred.__deferred_turn_1 is 'as __deferred_turn_0, for the other half of the jobs';
+grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
+grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
+grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
+grant select, update, delete on deferred.__deferred_hot to deferred_worker;
+grant insert on deferred.__deferred_log to deferred_worker;
+grant update on deferred.__deferred_turn_0, deferred.__deferred_turn_1 to deferred_worker;
+grant select, insert, update on deferred.__deferred_cursor to deferred_worker;
+grant select, insert, update on deferred.__deferred_worker to deferred_worker;
+grant select on deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
+grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
+grant select (ctid, job_id, attempt, outcome, final, exit_code, signal, started_at, finished_at, worker, plugin, wait_us, run_us,
+              user_us, sys_us, max_rss_kb) on deferred.__deferred_log to deferred_viewer;
+-- Workers kept level: check_deferred --balance GROUP:RANGE.
+
+create table deferred.__deferred_group (
+    name  text primary key check (name ~ '^[A-Za-z0-9_.-]{1,63}$'),
+    round bigint not null default 0 check (round >= 0),
+    steps integer not null check (steps >= 1)
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_group is 'groups of workers that are kept level, made by the first worker that names one';
+comment on column deferred.__deferred_group.name is 'name of the group';
+comment on column deferred.__deferred_group.round is 'round under way: each live track may make so many steps in it';
+comment on column deferred.__deferred_group.steps is 'steps of that round: the smallest range of the tracks that were live when it began';
+
+create table deferred.__deferred_track (
+    worker      bigint primary key,
+    group_name  text not null,
+    range       integer not null check (range >= 1),
+    since       bigint not null,
+    round       bigint not null check (round >= since),
+    made        integer not null check (made >= 0),
+    lease_until timestamptz not null
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_track is 'workers that are in a group and have work: those that the others of the group wait for';
+comment on column deferred.__deferred_track.worker is 'worker: __deferred_worker.id';
+comment on column deferred.__deferred_track.group_name is 'its group: __deferred_group.name';
+comment on column deferred.__deferred_track.range is 'range it was started with';
+comment on column deferred.__deferred_track.since is 'round in which it joined';
+comment on column deferred.__deferred_track.round is 'round it is in';
+comment on column deferred.__deferred_track.made is 'steps it reported of that round: attempts begun';
+comment on column deferred.__deferred_track.lease_until is 'not reported again by then, it is taken for dead and blocks nobody';
+create index __deferred_track_group on deferred.__deferred_track (group_name);
+grant select on deferred.__deferred_group, deferred.__deferred_track to deferred_worker, deferred_viewer;
+grant delete on deferred.__deferred_track to deferred_worker;
+
+create table deferred.__deferred_rule (
+    id                   bigint generated always as identity primary key,
+    name                 text collate "C" not null unique check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
+    query                text not null,
+    fn                   text collate "C" not null,
+    params               json not null default '{}',
+    key_column           text not null,
+    queue                text collate "C" not null default 'default',
+    priority             smallint not null default 0,
+    opts                 json not null default '{}',
+    owner                regrole not null,
+    search_path          text not null,
+    statement_timeout_ms integer not null check (statement_timeout_ms > 0),
+    created_at           timestamptz not null default clock_timestamp(),
+    last_run_at          timestamptz,
+    last_run_ms          bigint,
+    last_run_by          name,
+    last_queued          bigint,
+    last_skipped         bigint,
+    last_failed          bigint,
+    last_error           text
+);
+comment on table  deferred.__deferred_rule is 'stored queries whose rows become jobs';
+comment on column deferred.__deferred_rule.id is 'rule id';
+comment on column deferred.__deferred_rule.name is 'name it is run by';
+comment on column deferred.__deferred_rule.query is 'one SELECT; each row becomes a job';
+comment on column deferred.__deferred_rule.fn is 'function of the jobs';
+comment on column deferred.__deferred_rule.params is 'object whose members every job gets, but for those the query has a column for';
+comment on column deferred.__deferred_rule.key_column is 'column whose text is the key of the job, among the jobs of its owner';
+comment on column deferred.__deferred_rule.queue is 'queue of the jobs';
+comment on column deferred.__deferred_rule.priority is 'priority of the jobs';
+comment on column deferred.__deferred_rule.opts is 'further options of the jobs, as deferred.defer() takes them';
+comment on column deferred.__deferred_rule.owner is 'role that added it; the query runs with its rights, the jobs are its jobs. By oid: a role made anew by that name is another one';
+comment on column deferred.__deferred_rule.search_path is 'the search_path of its owner when it was added';
+comment on column deferred.__deferred_rule.statement_timeout_ms is 'limit of one run, milliseconds';
+comment on column deferred.__deferred_rule.created_at is 'when it was added (database clock)';
+comment on column deferred.__deferred_rule.last_run_at is 'when the last run began (database clock)';
+comment on column deferred.__deferred_rule.last_run_ms is 'what it took, milliseconds';
+comment on column deferred.__deferred_rule.last_run_by is 'login role that ran it';
+comment on column deferred.__deferred_rule.last_queued is 'rows it made jobs of; NULL: it failed as a whole';
+comment on column deferred.__deferred_rule.last_skipped is 'rows whose key was hot already';
+comment on column deferred.__deferred_rule.last_failed is 'rows without a key, or beyond a limit of the queue';
+comment on column deferred.__deferred_rule.last_error is 'why it failed';
+
+-- ---------------------------------------------------------------- where limits stand
+
+create table deferred.__deferred_function (
+    name        text collate "C" primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
+    max_running integer check (max_running > 0),
+    rate        double precision check (rate between 1e-7 and 1e6),
+    burst       integer check (burst between 1 and 1000000),
+    check (coalesce(max_running, rate) is not null)
+);
+comment on table  deferred.__deferred_function is 'functions that have a limit, in whatever queue; one without has no row';
+comment on column deferred.__deferred_function.name is 'name of the function';
+comment on column deferred.__deferred_function.max_running is 'attempts at once, all workers together; NULL: no limit';
+comment on column deferred.__deferred_function.rate is 'attempts a second, all workers together; NULL: no limit';
+comment on column deferred.__deferred_function.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
+
+create table deferred.__deferred_limit (
+    kind      text collate "C" not null check (kind in ('queue', 'function', 'key')),
+    queue     text collate "C" not null,
+    name      text collate "C" not null,
+    running   bigint[] not null default '{}',
+    tokens    double precision,
+    tokens_at timestamptz,
+    used_at   timestamptz not null default clock_timestamp(),
+    primary key (kind, queue, name)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_limit is 'where limits stand; a row is locked by the claim that uses it and made by the first one';
+comment on column deferred.__deferred_limit.kind is 'what is limited: a queue, a function or a concurrency key';
+comment on column deferred.__deferred_limit.queue is 'the queue, or that of the key; empty for a function';
+comment on column deferred.__deferred_limit.name is 'the function, or the hash of the key; empty for a queue';
+comment on column deferred.__deferred_limit.running is 'ids of jobs that may be running; one counts while its hot row is claimed and the lease runs';
+comment on column deferred.__deferred_limit.tokens is 'attempts that might have started at tokens_at; NULL: as many as burst says';
+comment on column deferred.__deferred_limit.tokens_at is 'when tokens was counted (database clock)';
+comment on column deferred.__deferred_limit.used_at is 'last claim, or last look by deferred.maintain(), which removes rows of keys no hot job has';
+grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
+grant update (limited_jobs) on deferred.__deferred_queue to deferred_worker;  -- a claim that meets an unmarked job
+grant select, insert, update on deferred.__deferred_limit to deferred_worker;
+grant select on deferred.__deferred_limit to deferred_viewer;
+
+create table deferred.__deferred_limit_guard (
+    n integer primary key
+);
+comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
+comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added';
+insert into deferred.__deferred_limit_guard select generate_series(0, 1023);
+grant select, update on deferred.__deferred_limit_guard to deferred_worker;
+grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
+
+create table deferred.__deferred_progress (
+    job_id      bigint primary key,
+    attempt     integer not null,
+    done        bigint,
+    total       bigint,
+    text        text,
+    reported_at timestamptz not null
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_progress is 'how far attempts in progress are, for those functions that say so; of use only while a hot row with that attempt is claimed';
+comment on column deferred.__deferred_progress.job_id is 'id of the job';
+comment on column deferred.__deferred_progress.attempt is 'number of the attempt that reported';
+comment on column deferred.__deferred_progress.done is 'so much is done, in units of the function; NULL: not told';
+comment on column deferred.__deferred_progress.total is 'so much is to be done in all; NULL: not known';
+comment on column deferred.__deferred_progress.text is 'what it is at, for people';
+comment on column deferred.__deferred_progress.reported_at is 'when the function said so (database clock)';
+grant select, insert, update, delete on deferred.__deferred_progress to deferred_worker;
+grant select on deferred.__deferred_progress to deferred_viewer;
+
+-- ---------------------------------------------------------------- tables
+
+create table deferred.__deferred_account (
+    name          text collate "C" primary key check (name ~ '^[a-z0-9]{3,24}$'),
+    enabled       boolean not null default true,
+    key1          bytea not null,
+    key2          bytea not null,
+    properties    json,
+    functions     text[] collate "C" not null default '{}',
+    created_at    timestamptz not null default clock_timestamp(),
+    key1_since    timestamptz not null default clock_timestamp(),
+    key2_since    timestamptz not null default clock_timestamp()
+);
+comment on table  deferred.__deferred_account is 'accounts of the HTTP front; the queues of an account are those whose names begin with its name and a dot';
+comment on column deferred.__deferred_account.name is 'name of the account, 3 to 24 lower-case letters and digits';
+comment on column deferred.__deferred_account.enabled is 'false: every request is refused';
+comment on column deferred.__deferred_account.key1 is 'first key, encrypted: lib/program/account_key.h';
+comment on column deferred.__deferred_account.key2 is 'second key, encrypted';
+comment on column deferred.__deferred_account.properties is 'service properties, as they were set';
+comment on column deferred.__deferred_account.functions is 'functions that its messages may become calls of, each by its name or, as PREFIX.*, by how it begins';
+comment on column deferred.__deferred_account.created_at is 'when it was added (database clock)';
+comment on column deferred.__deferred_account.key1_since is 'when the first key was made';
+comment on column deferred.__deferred_account.key2_since is 'when the second key was made';
+grant usage on schema deferred to deferred_http;
+grant select on deferred.__deferred_migration to deferred_http;
+
+reset role;

@@ -1,0 +1,7 @@
+-- admin_migrate_changed: which functions and views are to be applied anew?
+-- Arrays in step: $1 name text[] (as deferred.__deferred_source has it), $2 SHA-256 of the file, hexadecimal, text[]
+-- returns one row for each of them: its position in the arrays from 1 (int8)
+-- locks: none. Index: primary key of __deferred_source
+select f.n
+from unnest($1::text[], $2::text[]) with ordinality as f(name, checksum, n)
+where not exists (select from deferred.__deferred_source s where s.name = f.name and s.checksum = f.checksum)

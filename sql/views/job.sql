@@ -1,0 +1,22 @@
+-- What a viewer sees of every job: no params, no results, no error texts. A job whose time has come is ready, though it
+-- keeps its due_at until a worker looks for such jobs: where none does, that shows as jobs that have long been ready.
+create or replace view deferred.job as
+    select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
+           case when h.id is null then deferred.state(l.outcome)
+                when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
+                when h.due_at > clock_timestamp() then 'delayed'
+                else 'ready' end as state,
+           coalesce(h.attempt, l.attempts, 0) as attempt,
+           coalesce(h.due_at, h.visible_at) as visible_at,
+           h.worker, h.started_at,
+           case when h.id is null then l.finished_at end as finished_at,
+           l.outcome as last_outcome,
+           d.concurrency_key, coalesce(h.limited, false) as limited
+    from deferred.__deferred d
+    left join deferred.__deferred_hot h using (id)
+    left join lateral (
+        select last_value(x.outcome) over w as outcome, max(x.attempt) over w as attempts, last_value(x.finished_at) over w as finished_at
+        from deferred.__deferred_log x where x.job_id = d.id
+        window w as (order by x.finished_at, x.attempt rows between unbounded preceding and unbounded following) limit 1) l on true;
+comment on view deferred.job is 'every job with its state; without params, results and error texts';
+grant select on deferred.job to deferred_worker, deferred_viewer;
