@@ -26,7 +26,7 @@ size_t visible_char(const char *text, char out[VISIBLE_MAX])
 		snprintf(out, VISIBLE_MAX, "\\x%02x", (unsigned char)text[0]);
 		return 1;
 	} else if (misleads(c)) {
-		snprintf(out, VISIBLE_MAX, "\\u%04x", (unsigned int)c & 0xffff);
+		snprintf(out, VISIBLE_MAX, "\\u%04hx", (unsigned short)c);
 	} else {
 		memcpy(out, text, len);
 		out[len] = '\0';

@@ -1,15 +1,18 @@
+-- What clients set is forgotten. What an administrator set, limits among it, stays in the row and is there when the queue is made
+-- anew: else who may make queues would get rid of limits by removing them.
 create or replace function deferred.__message_queue_rm(queue text, batch integer, out status integer, out upto bigint, out more boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    update deferred.__deferred_queue q
+    set (fn, metadata, max_dequeue, acl, removed_at) = (null, null, null, null, clock_timestamp())
+    where q.name = $1 and q.removed_at is null and q.name <> 'default';
     if not found then
         status := 1;
         more := false;
         return;
     end if;
-    perform deferred.__queue_rm($1);
     upto := deferred.__message_last_id();
     select c.more into more from deferred.__message_clear_some($1, upto, $2) c;
     if more then

@@ -1,6 +1,7 @@
--- Those removed count until the quota is reached: then their rows go. Nothing is lost with them: a claim takes a queue without a row as one
--- without settings. Near its quota a creator waits for its other transactions that have added some; before, each may add a tenth unseen.
--- For a row, not for an advisory lock: that anybody who can connect could hold.
+-- Those removed count until the quota is reached: then their rows go, but for those with settings (deferred.__message_queue_rm()). Nothing
+-- is lost with them: a claim takes a queue without a row as one without settings. Near its quota a creator waits for its other
+-- transactions that have added some; before, each may add a tenth unseen. For a row, not for an advisory lock: that anybody who can
+-- connect could hold.
 create or replace function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
 language plpgsql
 as $$
@@ -19,6 +20,9 @@ begin
     if v_n >= quota then
         with gone as (
             delete from deferred.__deferred_queue q where q.created_by = $1 and q.removed_at is not null and q.clearing_to is null
+            and (q.paused, q.params_max_bytes, q.weight) = (false, 1048576, 1)
+            and num_nonnulls(q.visibility_timeout_ms, q.ttl_ms, q.max_attempts, q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent,
+                             q.max_running, q.rate, q.max_length) = 0
             returning q.limited_jobs)
         update deferred.__deferred_queue q set limited_jobs = true
         where q.name = 'default' and not q.limited_jobs and exists (select from gone g where g.limited_jobs);

@@ -95,6 +95,15 @@ def test_crontab_samples_are_taken_by_cron():
         assert line == "" or line.startswith("#") or line == "MAILTO=root" or line in jobs, line
 
 
+def test_the_access_log_of_the_unit_is_turned_over_as_its_user():
+    unit, rotated = read("cron/deferred_http.service"), read("cron/deferred.logrotate")
+    user = re.search(r"(?m)^User=(\w+)$", unit)[1]
+    path = re.search(r"--access-log %L(\S+)", unit)[1]
+    block = re.search(rf"(?ms)^/var/log{path} {{\n(.*?)^}}", rotated)[1]
+    assert f"\tsu {user} {user}\n" in block and f"\tcreate 0640 {user} {user}\n" in block
+    assert f"useradd --system --user-group {user} " in unit
+
+
 def test_no_file_is_unfinished_or_names_the_machine_it_was_made_on():
     for folder, folders, files in os.walk(pg.TOP):
         folders[:] = [f for f in folders if f not in (".git", "build", "__pycache__")]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import textwrap
 
 import front
@@ -35,6 +36,24 @@ def test_the_sql_examples_run(db):
     assert db.sql("select fn, queue, params->>'to' from deferred.__deferred order by id") == [
         ("send_mail", "mail", "a@example.org"), ("rebuild_index", "default", None),
         ("send_mail", "mail", "a@example.org"), ("send_mail", "default", "b@example.org")]
+
+
+def test_what_make_pg_prints_is_all_that_the_steps_of_the_readme_need(tmp_path):
+    """A fresh checkout has no /etc/deferred."""
+    def kept(call):
+        text = f"import pg; pg.KEPT = {str(tmp_path / 'pg')!r}; pg.PLACE = pg.KEPT + '/place'; pg.{call}()"
+        done = run([sys.executable, "-B", "-c", text], cwd=os.path.join(pg.TOP, "tests", "harness"))
+        assert done.returncode == 0, done.stderr
+        return dict(re.findall(r"(?m)^export (\w+)='?(.*?)'?$", done.stdout))
+
+    env = kept("keep")
+    try:
+        for step in (["deferred", "add", "echo", "{}"], ["check_deferred"], ["deferred", "account", "add", "acme"], ["deferred", "account", "allow", "acme", "echo"]):
+            done = run(step, env=env)
+            assert done.returncode == 0, done
+        assert (tmp_path / "pg" / "http.key").stat().st_mode & 0o777 == 0o600
+    finally:
+        kept("stop_kept")
 
 
 def over_http():

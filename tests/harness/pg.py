@@ -348,7 +348,7 @@ def keep():
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)
     lines = {**cluster.env("deferred"), "DEFERRED_DB": cluster.conninfo("deferred"),
              "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"), "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
-             "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin")}
+             "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"), "DEFERRED_HTTP_KEY_FILE": os.path.join(KEPT, "http.key")}
     if os.geteuid() == 0:
         lines["DEFERRED_ALLOW_ROOT"] = "1"  # what is tried by hand is the jobs of whoever tries it
     for name, value in lines.items():

@@ -59,6 +59,22 @@ static void an_account_has_a_share_wherever_it_comes_from(void **state)
 	budget_release(&other);
 }
 
+static void what_was_held_before_the_account_was_known_counts_for_it(void **state)
+{
+	struct budget_hold one = who("10.0.0.1", NULL), two = who("10.0.0.2", "acme");
+
+	(void)state;
+	assert_true(budget_hold(&one, BUDGET_HEADS, BUDGET_SHARE - MIB));
+	budget_account(&one, "acme");
+	assert_false(budget_has(&two, BUDGET_HEADS, 2 * MIB));
+	assert_true(budget_hold(&two, BUDGET_HEADS, MIB));
+	budget_release(&one);
+	assert_true(budget_has(&two, BUDGET_HEADS, BUDGET_SHARE - MIB));
+	assert_false(budget_has(&two, BUDGET_HEADS, BUDGET_SHARE));
+	budget_release(&two);
+	assert_true(budget_has(&two, BUDGET_HEADS, BUDGET_SHARE));
+}
+
 static void all_together_have_a_limit(void **state)
 {
 	struct budget_hold hold[BUDGET_MAX / BUDGET_SHARE + 1];
@@ -105,6 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_address_has_a_share_and_others_have_theirs),
 		cmocka_unit_test(an_account_has_a_share_wherever_it_comes_from),
+		cmocka_unit_test(what_was_held_before_the_account_was_known_counts_for_it),
 		cmocka_unit_test(all_together_have_a_limit),
 		cmocka_unit_test(what_is_small_always_goes_through),
 		cmocka_unit_test(addresses_of_one_network_of_ipv6_are_one_and_mapped_ones_are_of_ipv4),

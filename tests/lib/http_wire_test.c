@@ -64,6 +64,7 @@ static void good_requests_pass_as_they_are(void **state)
 		{ "PUT / HTTP/1.1\r\nContent-Length:  3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n\r\n", "PUT / HTTP/1.1\r\nContent-Length:3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n\r\n", 2, 0 },
 		{ "\r\n\r\nGET / HTTP/1.1\r\n" H "\r\n\r\nGET /", "GET / HTTP/1.1\r\n" H "\r\nGET /", 2, 0 },
 		{ "PUT / HTTP/1.1\r\nContent-Length: 0\r\n\r\nGET ", "PUT / HTTP/1.1\r\nContent-Length:0\r\n\r\nGET ", 2, 0 },
+		{ "GET / HTTP/1.1\r\nCookie: a=\"\r\nCookies: b\r\n\r\n", "GET / HTTP/1.1\r\nCookie:\r\nCookies: b\r\n\r\n", 1, 0 },
 		{ "GET / HTTP/1.7\r\nA: b\tc \r\n\r\n", "GET / HTTP/1.1\r\nA: b\tc \r\n\r\n", 1, 0 },
 	};
 
@@ -128,6 +129,30 @@ static void a_head_that_is_too_large_is_ended_within_its_limit(void **state)
 	assert_true(n < WIRE_HEAD_MAX + 100 && memcmp(out + n - 4, "\r\n\r\n", 4) == 0);
 }
 
+/* A thread that reads goes on until it has something to pass on. */
+static void what_is_dropped_has_an_end(void **state)
+{
+	static const struct { const char *begin; char more; int status; } ways[] = {
+		{ "GET / HTTP/1.1\r\nContent-Length:", ' ', 431 },
+		{ "GET / HTTP/1.1\r\nTransfer-Encoding:", '\t', 431 },
+		{ "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;", 'a', 400 },
+	};
+	static char in[2 * WIRE_HEAD_MAX];
+	struct wire w;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		memset(in, ways[i].more, sizeof(in));
+		memcpy(in, ways[i].begin, strlen(ways[i].begin));
+		pass(&w, in, sizeof(in), 1000);
+		assert_int_equal(w.status, ways[i].status);
+	}
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = "\r\n"[i % 2];
+	pass(&w, in, sizeof(in), 1000);
+	assert_int_equal(w.status, 400);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +160,7 @@ int main(void)
 		cmocka_unit_test(chunks_pass_without_extensions_and_trailers),
 		cmocka_unit_test(what_can_be_read_in_two_ways_ends_the_request),
 		cmocka_unit_test(a_head_that_is_too_large_is_ended_within_its_limit),
+		cmocka_unit_test(what_is_dropped_has_an_end),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

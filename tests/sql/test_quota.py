@@ -148,3 +148,19 @@ def test_an_account_makes_queues_up_to_its_quota(db):
     assert create("shop.queue1") == 6 and create("bank.queue1") == 0
     assert db.one("select (deferred.__message_queue_rm('shop.queue1', 100)).status") == 0
     assert create("shop.queue4") == 0 and create("shop.queue1") == 12
+
+
+def test_an_account_does_not_get_rid_of_limits_by_making_its_queue_anew(db):
+    """Nor by having the row of the removed one go, as it would where the quota is reached."""
+    def ask(query, *args):
+        return db.one(f"select {query}", *args)
+
+    quota(db, "account:shop", 2)
+    assert ask("deferred.__message_queue_create('shop.mail', '{}')") == 0
+    db.sql("select deferred.__queue_set('shop.mail', '{\"max_running\": 1, \"rate\": 0.5, \"max_length\": 3}')")
+    for other in ("one", "two", "three"):
+        assert ask("(deferred.__message_queue_rm('shop.mail', 100)).status") == 0
+        assert ask("deferred.__message_queue_create(%s, '{}')", f"shop.{other}") == 0
+        assert ask("(deferred.__message_queue_rm(%s, 100)).status", f"shop.{other}") == 0
+        assert ask("deferred.__message_queue_create('shop.mail', '{}')") == 0
+        assert db.sql("select max_running, rate, max_length from deferred.__deferred_queue where name = 'shop.mail'") == [(1, 0.5, 3)]

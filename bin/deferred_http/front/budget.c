@@ -45,11 +45,6 @@ void budget_address(struct budget_hold *hold, const struct sockaddr_storage *add
 		snprintf(hold->address + 1 + 2 * i, 3, "%02x", ip[i]);
 }
 
-void budget_account(struct budget_hold *hold, const char *account)
-{
-	snprintf(hold->account, sizeof(hold->account), "=%s", account);
-}
-
 static struct payer **find(const char *name)
 {
 	struct payer **at;
@@ -100,6 +95,17 @@ static bool charge(const char *name, enum budget_kind kind, size_t was, size_t i
 	*at = payer->next;
 	free(payer);
 	return true;
+}
+
+/* The large head, which came before it was known whose it is, counts from now on: what is held is paid as long as it is. */
+void budget_account(struct budget_hold *hold, const char *account)
+{
+	snprintf(hold->account, sizeof(hold->account), "=%s", account);
+	pthread_mutex_lock(&lock);
+	for (enum budget_kind k = BUDGET_HEADS; k < BUDGET_KINDS; k++)
+		if (!charge(hold->account, k, 0, counted(hold->bytes[k])))
+			hold->account[0] = '\0'; /* no memory for a new payer, so nothing was charged yet */
+	pthread_mutex_unlock(&lock);
 }
 
 static bool change(struct budget_hold *hold, enum budget_kind kind, size_t was, size_t is)

@@ -25,6 +25,7 @@ struct budget_hold {
 
 /* Said once, before anything is held. Addresses of IPv6 that differ in their last 64 bits alone are one. */
 void budget_address(struct budget_hold *hold, const struct sockaddr_storage *address);
+/* Said once. What is held already counts for the account too, even beyond its share. */
 void budget_account(struct budget_hold *hold, const char *account);
 
 /* Hold so many bytes from now on, in place of those held before. False: there is no room for more, and nothing is changed. */

@@ -31,7 +31,8 @@ struct wire {
 	size_t name_len, value_len;
 	bool has_length, chunked, old;
 	uint64_t left;     /* of the body, or of the chunk */
-	size_t digits, line;
+	size_t digits;
+	size_t line;       /* what was dropped: empty lines before it, or of its chunks */
 
 	bool broken;       /* the request that began last was ended here: */
 	enum fault fault;  /* why */
