@@ -112,14 +112,16 @@ begin
     from (select 'queue' as kind, q as queue, '' as name from unnest(v_queues) q
           union all select 'function', '', f from unnest(v_fns) f
           union all (select distinct 'key', k.queue, k.hash from unnest(v_key_queue, v_key_hash) k(queue, hash))) w;
-    insert into deferred.__deferred_limit (kind, queue, name)
-    select w.kind, w.queue, w.name
-    from (select w.* from unnest(v_kind, v_of, v_name) w(kind, queue, name)
-          where not exists (select from deferred.__deferred_limit l
-                            where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")
-          offset 0) w
     -- Else an insert would wait for another claim that is adding the same row.
-    where pg_try_advisory_xact_lock(hashtextextended('deferred.limit ' || w.kind || ' ' || w.queue || ' ' || w.name, 0))
+    with missing as materialized (
+        select w.kind, w.queue, w.name, (hashtextextended(w.kind || ' ' || w.queue || ' ' || w.name, 0) & 1023)::integer as n
+        from unnest(v_kind, v_of, v_name) w(kind, queue, name)
+        where not exists (select from deferred.__deferred_limit l
+                          where l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C")),
+    guard as materialized (
+        select g.n from deferred.__deferred_limit_guard g where g.n = any (array(select m.n from missing m)) for update skip locked)
+    insert into deferred.__deferred_limit (kind, queue, name)
+    select m.kind, m.queue, m.name from missing m where m.n = any (array(select g.n from guard g))
     on conflict do nothing;
     with ours as materialized (
         select l.kind, l.queue, l.name

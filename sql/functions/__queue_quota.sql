@@ -1,6 +1,7 @@
--- Those removed count until the quota is reached: then their rows go, but for those with settings (deferred.__message_queue_rm()).
--- Nothing is lost with them: a claim takes a queue without a row as one without settings. Near its quota a creator waits for its other
--- transactions that have added some; before, each may add a tenth unseen.
+-- Those removed count until the quota is reached: then their rows go, but for those with settings (deferred.__message_queue_rm()). Nothing
+-- is lost with them: a claim takes a queue without a row as one without settings. Near its quota a creator waits for its other
+-- transactions that have added some; before, each may add a tenth unseen. For a row, not for an advisory lock: that anybody who can
+-- connect could hold.
 create or replace function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
 language plpgsql
 as $$

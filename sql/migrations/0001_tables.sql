@@ -482,6 +482,14 @@ grant select on deferred.__deferred_function to deferred_worker, deferred_viewer
 grant update (limited_jobs) on deferred.__deferred_queue to deferred_worker;  -- a claim that meets an unmarked job
 grant select, insert, update on deferred.__deferred_limit to deferred_worker;
 grant select on deferred.__deferred_limit to deferred_viewer;
+
+create table deferred.__deferred_limit_guard (
+    n integer primary key
+);
+comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
+comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added';
+insert into deferred.__deferred_limit_guard select generate_series(0, 1023);
+grant select, update on deferred.__deferred_limit_guard to deferred_worker;
 grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 
 create table deferred.__deferred_progress (

@@ -664,3 +664,16 @@ def test_a_claim_takes_limited_jobs_up_to_the_bytes_of_their_params(db, worker, 
     assert sorted(sum(got, [])) == jobs and (compressible or [len(g) for g in got] == [3, 3, 2])
     # What was left is not counted as running.
     assert db.one("select cardinality(running) from deferred.__deferred_limit where queue = 'large'") == 8
+
+
+def test_nobody_without_rights_keeps_limited_jobs_from_being_claimed(db):
+    """By an advisory lock, that is, made of what a limit is about: anybody may take it."""
+    stranger = db.connect()
+    with stranger.cursor() as cursor:
+        for what in ("queue default ", "function noop", "function  noop", "key default "):
+            cursor.execute("select pg_advisory_lock(hashtextextended('deferred.limit ' || %s || name, 0)) from ("
+                           "values (''), (hashtextextended(deferred.__own_key(session_user, 'k'), 0)::text)) v(name)", (what,))
+    job = db.defer("noop", concurrency_key="k")
+    assert db.run(["check_deferred", "--cnt", "1"], timeout=60).returncode == 0
+    assert db.log(job) == [(1, "ok")]
+    stranger.close()
