@@ -302,18 +302,32 @@ static bool params_full(const struct worker *w)
 	return params_room(w) <= 0 && worker_idle_runners(w) <= pool_unstarted(&w->pool);
 }
 
+/* Those that runners have, once a job of none of them was met; NULL: no such job, or no memory. Names that nobody has are not learnt one by
+ * one: who defers jobs of many of them would have each claim bring one more, and nothing else. */
+static const char **known_functions(const struct worker *w, size_t *len)
+{
+	const char **names = w->unknown_len > 0 ? malloc((w->pool.functions_len + 1) * sizeof(*names)) : NULL;
+
+	for (size_t i = 0; names && i < w->pool.functions_len; i++)
+		names[i] = w->pool.functions[i].name;
+	*len = names ? w->pool.functions_len : 0;
+	return names;
+}
+
 static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_error *err)
 {
 	int64_t limited = limited_share(w, n), room = params_room(w);
 	struct store_claim claim = {
 		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
-		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .unknown = (const char *const *)w->unknown, .unknown_len = w->unknown_len,
+		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w),
 		.place = w->place, .bytes = room > 0 ? (int)room : 0,
 	};
 	int64_t *held = worker_held_ids(w, &claim.held_len);
+	const char **known = known_functions(w, &claim.known_len);
 	int rc;
 
 	claim.held = held;
+	claim.known = known;
 	cursor_forget_when_old(&w->cursor, now);
 	claim.cursor = &w->cursor;
 	worker_crowd_claim(w, &claim, now);
@@ -330,6 +344,7 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 	w->limited_turn = !w->limited_turn;
 	rc = held ? store_cycle_claim(&w->cycle, &w->scope, &claim, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 	free(held);
+	free(known);
 	return rc;
 }
 

@@ -125,7 +125,7 @@ struct worker {
 	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
 	uint64_t progress_ns;      /* not to be looked for before */
 
-	char **unknown;            /* functions nobody here has */
+	char **unknown;            /* functions nobody here has, of which jobs were met */
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	size_t last_claim;         /* jobs the last claim asked for */

@@ -373,11 +373,12 @@ static int add_look(struct store_cycle *cycle, bool ready, struct deferred_error
 	return cycle->look ? store_look_add(cycle->pg, cycle->look, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
 }
 
-static void arg_unknown(struct pg_args *args, const struct store_claim *claim)
+static void arg_known(struct pg_args *args, const struct store_claim *claim)
 {
-	static const char *const no_text[] = { NULL };
-
-	pg_arg_text_array(args, claim->unknown_len ? claim->unknown : no_text, NULL, claim->unknown_len);
+	if (claim->known)
+		pg_arg_text_array(args, claim->known, NULL, claim->known_len);
+	else
+		pg_arg_null(args);
 }
 
 static void arg_held(struct pg_args *args, const struct store_claim *claim)
@@ -434,7 +435,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	pg_arg_int8(&args, claim->worker);
 	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
-	arg_unknown(&args, claim);
+	arg_known(&args, claim);
 	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	rc = store_arg_segments(&args, segments, n, err);
@@ -486,7 +487,7 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
 	pg_arg_int4(&args, scope->max_attempts);
-	arg_unknown(&args, claim);
+	arg_known(&args, claim);
 	if (claim->n > 0)
 		pg_arg_null(&args); /* the claim before it has noted them */
 	else

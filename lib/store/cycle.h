@@ -86,8 +86,8 @@ struct store_claim {
 	int drawn;                  /* n at least: more than that where some are expected to be locked */
 	int limited, rated;         /* asked for under limits, and of these with a rate */
 	int bytes;                  /* of params, that many at most, unless one job has more */
-	const char *const *unknown; /* functions not to be handed out */
-	size_t unknown_len;
+	const char *const *known;   /* functions to be handed out; NULL: all */
+	size_t known_len;
 	const int64_t *held;        /* ids kept from earlier claims */
 	size_t held_len;
 	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */

@@ -14,7 +14,7 @@
 -- for: then nothing is taken that this limit is about, and `seen` says that asking again makes sense.
 create or replace function deferred.__claim_limited(
     queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer,
-    unknown text[], held bigint[], seed bigint, max_bytes integer)
+    known text[], held bigint[], seed bigint, max_bytes integer)
 returns table (id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
     params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
@@ -57,7 +57,7 @@ begin
             where x.queue = v_queue and x.limited and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
             order by x.fn limit 1;
             exit when not found;
-            continue when v_fn = any ($8);
+            continue when v_fn <> all ($8);
             v_lane_queue := v_lane_queue || v_queue::text;
             v_lane_fn := v_lane_fn || v_fn::text;
         end loop;
@@ -82,9 +82,9 @@ begin
                         select x.id from deferred.__deferred_hot x
                         where x.queue = v_queue and x.concurrency_key is not null
                           and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
-                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and x.fn <> all ($8)
+                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and ($8 is null or x.fn = any ($8))
                         order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
-                elsif v_head.due_at is null and v_head.visible_at <= v_now and v_head.fn <> all ($8) then
+                elsif v_head.due_at is null and v_head.visible_at <= v_now and ($8 is null or v_head.fn = any ($8)) then
                     v_more := array[v_head.id];
                 end if;
                 if v_more is not null then

@@ -2,7 +2,7 @@
 -- $1 queues served, text[]; NULL: all
 -- $2 window: jobs of a queue looked at, int4 $3 jobs taken at most, int4
 -- $4 worker id, int8                       $5 receipt of this claim, int8
--- $6 lease in milliseconds, int8           $7 functions unknown to this worker, text[]
+-- $6 lease in milliseconds, int8           $7 functions this worker has, text[]; NULL: whatever they are
 -- $8 ids still held from earlier claims, int8[]
 -- $9 seed of the random choice, int8
 -- $10..$16 the parts of the index to be read, in their order (lib/base/cursor.h), arrays in step: queue text[], highest
@@ -66,14 +66,14 @@ seen as materialized (
              where h.queue = s.queue and h.priority = s.high and h.due_at is null and not h.limited
                and (h.xid, h.id) >= (s.from_xid, s.from_id) and h.xid < s.until_xid
                and ($17::int4 < 2 or (hashint8(h.id) & 1) = $17::int4 - 2)
-               and h.visible_at <= now() and h.fn is not null and h.fn <> all ($7::text[])
+               and h.visible_at <= now() and h.fn is not null and ($7::text[] is null or h.fn = any ($7::text[]))
              order by h.xid, h.id limit $2::int4)
             union all
             (select h.ctid, h.priority, h.id, h.receipt is null and (h.expires_at is null or h.expires_at > now())
              from deferred.__deferred_hot h
              where s.from_xid is null and h.queue = s.queue and h.priority between s.low and s.high and h.due_at is null
                and not h.limited
-               and h.visible_at <= now() and h.fn is not null and h.fn <> all ($7::text[])
+               and h.visible_at <= now() and h.fn is not null and ($7::text[] is null or h.fn = any ($7::text[]))
              order by h.priority desc, h.xid, h.id limit $2::int4)) x
         limit $2::int4) f),
 pick as materialized (

@@ -5,7 +5,7 @@
 --    starts would come later and closer together than the rate allows
 -- $4 worker id, int8                       $5 receipt of this claim, int8
 -- $6 lease in milliseconds, int8           $7 default of max_attempts, int4
--- $8 functions unknown to this worker, text[]
+-- $8 functions this worker has, text[]; NULL: whatever they are
 -- $9 ids still held from earlier claims, int8[]; NULL: job_claim.sql of this transaction has them
 -- $10 seed of the random choice, int8      $11 bytes of params, as $20 of job_claim.sql, int4
 -- returns the columns of job_claim.sql but the last four; instead of these: milliseconds until a rate allows the next job

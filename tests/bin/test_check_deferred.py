@@ -541,6 +541,18 @@ def test_an_unknown_function_that_uses_up_cnt_is_given_back(db):
     ledger(db)
 
 
+def test_names_that_nobody_has_do_not_keep_a_worker_busy(db):
+    """A producer may think of any number of them. Each claim taught one more, and walked over all."""
+    db.sql("select count(deferred.defer('nosuch' || i)) from generate_series(1, 2000) i")
+    db.sql("select count(deferred.defer('nosuch', '{}', json_build_object('concurrency_key', i::text))) from generate_series(1, 50) i")
+    job, limited = db.defer("noop"), db.defer("noop", concurrency_key="k")
+    done = check(db, "--cnt", "0")
+    assert done.stderr.count("is in no plugin here") < 100
+    assert db.log(job) == db.log(limited) == [(1, "ok")]
+    assert db.hot() == 2050
+    ledger(db)
+
+
 def test_plugins_that_others_could_have_written_are_refused(db):
     folder = db.plugins()
     db.defer("noop")
@@ -659,7 +671,7 @@ def test_a_start_with_nothing_due_writes_nothing(db):
 
 
 def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
-    with open(os.path.join(pg.TOP, "lib", "job.h")) as f:
+    with open(os.path.join(pg.TOP, "lib", "base", "job.h")) as f:
         header = f.read()
     words = re.findall(r"X\(\w+, \"(\w+)\"\)", header[header.index("#define JOB_OUTCOMES"):header.index("enum job_outcome")])
     constraint = db.one("""select pg_get_constraintdef(oid) from pg_constraint

@@ -612,7 +612,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         cursor.execute("prepare session_setup as " + statement("session_setup"))
         cursor.execute("execute session_setup('60000')")
         for name, arguments in {
-            "job_claim": "null, 1000, 100, 1, 2, 60000, '{}', '{}', 3" + ", '{}'" * 7 + ", 0, null, 100, 16777216",
+            "job_claim": "null, 1000, 100, 1, 2, 60000, null, '{}', 3" + ", '{}'" * 7 + ", 0, null, 100, 16777216",
             "job_finish": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 12),
             "job_retry": ", ".join(["'{1,2,3}'", "'{1,2,3}'"] + ["'{}'"] * 13 + ["1"]),
         }.items():

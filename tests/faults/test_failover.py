@@ -140,7 +140,7 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
     assert db.log(job) == [(1, "ok")]
     assert db.one("select receipt from deferred.__deferred_log where job_id = %s", job) == claim[0][2]
     said = "result (ok) refused: the lease had ended" if old_ms < 1000 else "taken by another worker; stopped here"
-    assert f"job {job} record attempt 1: {said}" in old.output()
+    wait_for(lambda: f"job {job} record attempt 1: {said}" in old.output(), 30)
     stop(old)
     stop(new)
     assert len(recorded.starts(job)) == 2, "once for each of the two jobs"

@@ -2,7 +2,7 @@
 /*
  * claim_call - a worker without runners, told what to do line by line, for tests of the claim and its cursor.
  *
- *     claim_call [-q QUEUE]... [-u UNKNOWN-FUNCTION]... [-k LOOK-EVERY] [-w WINDOW] [-l LEASE_MS] CONNINFO
+ *     claim_call [-q QUEUE]... [-f FUNCTION]... [-k LOOK-EVERY] [-w WINDOW] [-l LEASE_MS] CONNINFO
  *
  * A line is one cycle; its parts, separated by ";", are sent in the order of a real one, whatever theirs is:
  *
@@ -36,9 +36,9 @@
 #define TEXTS_MAX 100
 #define IDS_MAX 100000
 
-static const char *queues[TEXTS_MAX], *unknown[TEXTS_MAX];
+static const char *queues[TEXTS_MAX], *known[TEXTS_MAX];
 static struct store_scope scope = { .instance = "test:/claim_call", .max_attempts = 3 };
-static size_t unknown_len;
+static size_t known_len;
 static int look_every = 1, window = 1000000;
 static int64_t lease_ms = 600000, worker;
 static struct pg *pg;
@@ -176,8 +176,8 @@ static void read_part(struct asked *asked, char *part)
 static int add_claim(struct store_cycle *cycle, int n, const struct way *way, struct deferred_error *err)
 {
 	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
-				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .bytes = INT32_MAX, .unknown = unknown,
-				     .unknown_len = unknown_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
+				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .bytes = INT32_MAX, .known = known_len ? known : NULL,
+				     .known_len = known_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
 				     .look_ready = !way->front,
 				     .whole = way->whole, .front = way->front, .in_turn = way->in_turn, .turn_ms = lease_ms / 8, .half = way->half };
 
@@ -388,11 +388,11 @@ int main(int argc, char **argv)
 	int opt;
 
 	error_clear(&err);
-	while ((opt = getopt(argc, argv, "q:u:k:w:l:")) != -1) {
+	while ((opt = getopt(argc, argv, "q:f:k:w:l:")) != -1) {
 		if (opt == 'q' && scope.queues_len < TEXTS_MAX)
 			queues[scope.queues_len++] = optarg;
-		else if (opt == 'u' && unknown_len < TEXTS_MAX)
-			unknown[unknown_len++] = optarg;
+		else if (opt == 'f' && known_len < TEXTS_MAX)
+			known[known_len++] = optarg;
 		else if (opt == 'k' && atoi(optarg) > 0)
 			look_every = atoi(optarg);
 		else if (opt == 'w')

@@ -72,11 +72,11 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, place=None, drawn=0, size=1 << 24):
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, held=(), seed=1, place=None, drawn=0, size=1 << 24):
         """Without a cursor: every queue is read whole. What has lapsed is put right and asked for again."""
         receipt, jobs = next(self.receipts), []
         for _ in range(20):
-            rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, list(unknown),
+            rows = self.ask("job_claim", queues, window, n - len(jobs), self.id, receipt, lease_ms, known,
                             list(held) + ids(jobs), seed, *([[]] * 7), 0, place, max(drawn, n - len(jobs)), size)
             seen, lapsed, self.limits, self.place, self.left = rows[0][16:]
             self.seen = seen if not jobs else self.seen
@@ -293,10 +293,10 @@ def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worke
     many(db, 30, fn="elsewhere")
     mine = many(db, 3, fn="here")
     w = worker()
-    assert sorted(ids(w.claim(window=3, unknown=["elsewhere", "nowhere"]))) == mine
+    assert sorted(ids(w.claim(window=3, known=["here", "nowhere"]))) == mine
     assert w.seen == 3
     w.rollback()
-    assert w.claim(unknown=["elsewhere", "here"]) == [] and w.seen == 0
+    assert w.claim(known=["nowhere"]) == [] and w.seen == 0
 
 
 def test_a_message_is_nobodys_call(db, worker):
@@ -884,7 +884,7 @@ def probe(w, served=None, instance="host:/pid"):
 
 def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
     w = worker("host:/a")
-    newest = max(int(f[:4]) for f in os.listdir(os.path.join(pg.TOP, "sql", "migrations")))
+    newest = max(int(f[:4]) for f in os.listdir(os.path.join(pg.TOP, "sql", "migrations")) if f.endswith(".sql"))
     assert probe(w) == {"version": newest, "work": False, "unclean": False, "live": 1}
     assert probe(w, instance="host:/a")["unclean"] is True
     job = db.defer("f", queue="q")
@@ -946,7 +946,7 @@ def statements(w):
         "run_probe": ((None, "host:/pid", *([[]] * 7), None), {"__deferred_hot": ("__deferred_hot_ready", "__deferred_hot_limited", "__deferred_hot_concurrency",
                                                                "__deferred_hot_delayed"),
                                             "__deferred_worker": "__deferred_worker_alive"}),
-        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, [], [], 1, *([[]] * 7), 0, None, 100, 1 << 24), {"__deferred_hot": "__deferred_hot_ready"}),
+        "job_claim": ((None, 1000, 100, w.id, 1, MINUTE, None, [], 1, *([[]] * 7), 0, None, 100, 1 << 24), {"__deferred_hot": "__deferred_hot_ready"}),
         "job_finish": (columns, hot),
         "job_retry": ((*columns, [0, 0, 0], w.id), hot),
         "job_renew": ((n, n, [MINUTE] * 3), hot),

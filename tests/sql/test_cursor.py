@@ -32,7 +32,7 @@ class Caller:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=db.env)
         self.id = self.answer()["worker"]
         self.queues = [args[i + 1] for i, a in enumerate(args) if a == "-q"] or None
-        self.unknown = [args[i + 1] for i, a in enumerate(args) if a == "-u"]
+        self.known = [args[i + 1] for i, a in enumerate(args) if a == "-f"] or None
         self.lanes = self.holes = 0
 
     def answer(self):
@@ -88,9 +88,9 @@ def full_scan(db, caller):
     cursor.execute("set local enable_indexscan = off; set local enable_bitmapscan = off; set local enable_indexonlyscan = off")
     seen = """from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue and not q.paused
               where h.due_at is null and h.visible_at <= now() and h.fn is not null
-                and h.fn <> all (%(unknown)s::text[]) and (%(queues)s::text[] is null or h.queue = any (%(queues)s))
+                and (%(known)s::text[] is null or h.fn = any (%(known)s::text[])) and (%(queues)s::text[] is null or h.queue = any (%(queues)s))
                 and (h.receipt is null and coalesce(h.expires_at > now(), true)) = %(plain)s"""
-    names = {"unknown": caller.unknown, "queues": caller.queues}
+    names = {"known": caller.known, "queues": caller.queues}
     cursor.execute("select h.id " + seen, {**names, "plain": False})
     odd = {r[0] for r in cursor}
     cursor.execute("select h.id " + seen + " for update of h skip locked", {**names, "plain": True})
@@ -541,7 +541,7 @@ def test_queues_that_are_paused_and_resumed(db, caller, writer):
 
 
 def test_functions_unknown_to_one_worker_are_not_lost_to_another(db, caller):
-    a, b = caller("-u", "elsewhere"), caller(look_every=2)
+    a, b = caller("-f", "here"), caller(look_every=2)
     same(db, a, b)
     elsewhere = many(db, 3, fn="elsewhere")
     many(db, 2, fn="here")

@@ -15,9 +15,9 @@ MINUTE = 60000
 class Limited(Worker):
     """A worker that claims jobs under limits too."""
 
-    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, unknown=(), held=(), seed=1, size=1 << 24):
+    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, held=(), seed=1, size=1 << 24):
         receipt = next(self.receipts)
-        rows = self.ask("job_claim_limited", queues, n, rated, self.id, receipt, lease_ms, max_attempts, list(unknown), list(held), seed, size)
+        rows = self.ask("job_claim_limited", queues, n, rated, self.id, receipt, lease_ms, max_attempts, known, list(held), seed, size)
         self.seen = rows[0][16] if rows else 0
         self.wait_ms = rows[0][17] if rows else None
         return [Claimed(r, receipt) for r in rows if r[0] is not None]
@@ -288,7 +288,7 @@ def test_each_of_many_keys_gets_its_turn(db, worker):
     w = worker()
     got = set()
     for seed in range(200):
-        got |= set(ids(w.take(unknown=["unknown"], seed=seed)))
+        got |= set(ids(w.take(known=["f"], seed=seed)))
     assert len(blocked) == 1000 and got == free
 
 

@@ -96,7 +96,7 @@ def texts(ids, receipt):
 
 def claiming(_, receipt):
     """Without a cursor: the queue is read from its first job that is ready."""
-    return [None, 1000, BATCH, WORKER, receipt, LEASE_MS, *[[]] * 2, receipt, *[[]] * 7, 0, None, BATCH, 1 << 24]
+    return [None, 1000, BATCH, WORKER, receipt, LEASE_MS, None, [], receipt, *[[]] * 7, 0, None, BATCH, 1 << 24]
 
 
 STATEMENTS = {
