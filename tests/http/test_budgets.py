@@ -27,21 +27,6 @@ def token(client, queue, rights):
     return urllib.parse.urlencode({**q, "sig": client.sign(text)})
 
 
-@pytest.fixture
-def f(db):
-    started = front.Front(db)
-    yield started
-    assert started.stop() == 0, started.program.output()
-
-
-@pytest.fixture
-def c(f):
-    client = f.client()
-    client.create("mail")
-    yield client
-    client.close()
-
-
 @contextlib.contextmanager
 def connections(f, n, **kw):
     with contextlib.ExitStack() as stack:

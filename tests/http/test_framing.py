@@ -4,27 +4,10 @@ import contextlib
 import re
 import ssl
 
-import pytest
-
 import front
 import harness
 from front import XML
 from test_wire import certificate
-
-
-@pytest.fixture
-def f(db):
-    started = front.Front(db)
-    yield started
-    assert started.stop() == 0, started.program.output()
-
-
-@pytest.fixture
-def c(f):
-    client = f.client()
-    client.create("mail")
-    yield client
-    client.close()
 
 
 def length(text):

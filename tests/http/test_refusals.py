@@ -5,8 +5,6 @@ import os
 import re
 import urllib.parse
 
-import pytest
-
 import front
 import harness
 import pg
@@ -75,21 +73,6 @@ def test_one_account_whose_keys_cannot_be_read_does_not_stop_the_others(db):
 
 
 WRONG = base64.b64encode(b"w" * 64).decode()
-
-
-@pytest.fixture
-def f(db):
-    started = front.Front(db)
-    yield started
-    assert started.stop() == 0, started.program.output()
-
-
-@pytest.fixture
-def c(f):
-    client = f.client()
-    client.create("mail")
-    yield client
-    client.close()
 
 
 def detail(got):
