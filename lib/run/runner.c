@@ -30,7 +30,7 @@
 #define TAIL_MAX 2048
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
 #define USAGE_MAX (1ull << 50)     /* what a runner says of processor time and memory is believed up to this */
-#define FUNCTIONS_MAX 100000       /* so many a runner may name */
+#define FUNCTIONS_BYTES_MAX (4u << 20) /* of the names and plugins of functions that a runner may say */
 #define BUFFER_KEPT (1u << 20)     /* what a large frame needed beyond is given back */
 #define REMOVALS_MAX (1u << 20)    /* bytes of requests that wait for a runner to read them */
 #define START_NS NS_PER_S           /* a runner begins its next call so soon */
@@ -77,7 +77,7 @@ struct runner {
 	size_t load;               /* those of them that are jobs */
 	struct attempt *ended, **ended_tail;
 	struct runner_function *functions;
-	size_t functions_len;
+	size_t functions_len, functions_bytes;
 	char line[OUTPUT_LINE_MAX]; /* of output, not yet ended */
 	size_t line_len;
 	char tail[TAIL_MAX];       /* the last it printed */
@@ -498,7 +498,8 @@ static int take_function(struct runner *r, const char *payload, size_t len)
 	memcpy(&fixed, payload, sizeof(fixed));
 	name = frame_text(payload, len, &at);
 	plugin = name ? frame_text(payload, len, &at) : NULL;
-	if (!plugin || r->functions_len == FUNCTIONS_MAX)
+	r->functions_bytes += len + sizeof(*f);
+	if (!plugin || r->functions_bytes > FUNCTIONS_BYTES_MAX)
 		return -1;
 	bigger = realloc(r->functions, (r->functions_len + 1) * sizeof(*bigger));
 	if (!bigger)

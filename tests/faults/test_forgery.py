@@ -162,6 +162,16 @@ def ledger_later(db, run):
     ledger(db)
 
 
+def test_a_plugin_that_tells_of_functions_without_end_is_not_listened_to(db):
+    db.plugins("forger", "unruly", "flood_at_load")
+    job = db.defer("noop")
+    run = db.spawn(["check_deferred", "--loop"])
+    wait_for(lambda: db.log(job) == [(1, "ok")], 30)
+    assert "plugin 'flood_at_load.so' not loaded" in run.output()
+    assert high_water_kb(run.pid) < 60 * 1024
+    ledger_later(db, run)
+
+
 @pytest.mark.parametrize("params", [{}, {"paths": 1}, {"paths": 2}, {"bytes": 900_000}], ids=["calls", "paths", "files", "large calls"])
 def test_a_function_that_asks_for_too_much_is_refused_and_fails(db, params):
     with service(db) as run:
