@@ -97,6 +97,23 @@ def test_transactions_at_the_same_time_do_not_add_much_more_than_the_quota(db, r
     assert len(added) == 6 and 30 <= n <= 50 + 6 * 5
 
 
+def test_near_its_quota_a_role_waits_for_its_other_transactions(db, role):
+    quota(db, "*", 20)
+    a, b = role(), role()
+    for i in range(4):
+        defer(a, f"q{i}")
+    a.commit()
+    defer(a, "first")
+    with b.cursor() as cursor:
+        cursor.execute("set local lock_timeout = '200ms'")
+        with pytest.raises(psycopg2.errors.LockNotAvailable):
+            defer(b, "second")
+    b.rollback()
+    a.commit()
+    defer(b, "second")
+    b.commit()
+
+
 def test_nobody_without_rights_holds_up_who_adds_a_queue(db, role):
     """By an advisory lock, that is: anybody may take any of these."""
     quota(db, f"app_{db.name}", 5)
