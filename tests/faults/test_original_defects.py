@@ -128,7 +128,7 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
             cursor.execute("execute s('60000')")
             with open(os.path.join(pg.TOP, "sql", "queries", "job_claim.sql")) as f:
                 cursor.execute("prepare c as " + f.read())
-            cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 1, 1, 2, 60000, '{}', '{}', 3, '{}', '{}', '{}', '{}', '{}', '{}', '{}', 0, null, 100, 16777216)")
+            cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 1, 1, 2, 60000, null, '{}', 3, '{}', '{}', '{}', '{}', '{}', '{}', '{}', 0, null, 100, 16777216)")
             plan = cursor.fetchone()[0][0]["Plan"]
         connection.rollback()
         connection.close()

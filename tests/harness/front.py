@@ -256,9 +256,9 @@ class Front:
         return Connection(self, **kw)
 
     def log(self):
-        """The lines of the access log."""
+        """The lines of the access log, but for one that is being written."""
         with open(self.access_log) as f:
-            return [json.loads(line) for line in f]
+            return [json.loads(line) for line in f if line.endswith("\n")]
 
     def stop(self, timeout=30):
         self.program.signal(signal.SIGTERM)
