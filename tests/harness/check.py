@@ -29,7 +29,7 @@ AT_A_TIME = max(4, min(3 * len(os.sched_getaffinity(0)), 12))  # tests; most of 
 # These judge how things went in time, by several processes, on a machine that may be busy with something else. What
 # fails in them is tried once more, alone, and said. Whatever fails elsewhere has failed.
 TIMED = ("tests.bin.test_service", "tests.bin.test_balance", "tests.bin.test_queue", "tests.faults.test_restarts",
-         "tests.faults.test_running", "tests.http.test_time")
+         "tests.faults.test_running", "tests.faults.test_forgery", "tests.http.test_time")
 
 
 def unit_tests(build, cluster):
