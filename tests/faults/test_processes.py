@@ -330,6 +330,10 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         with open(f"/proc/{pid}/status") as f:
             return int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
 
+    def oom_score(pid):
+        with open(f"/proc/{pid}/oom_score_adj") as f:
+            return f.read().strip()
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     def test_p15_the_parent_does_not_grow_with_what_its_functions_take(db, isolate):
         db.plugins("unruly")
@@ -345,9 +349,9 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         db.defer("sleep", '{"ms": 60000}')
         wait_for(lambda: claimed(db))
         # Where the machine as a whole runs short, the kernel is to choose a runner.
-        for pid, score in [(run.pid, "0"), *((p, "500") for p in db.orphans())]:
-            with open(f"/proc/{pid}/oom_score_adj") as f:
-                assert f.read().strip() == score
+        assert oom_score(run.pid) == "0"
+        scores = db.of_orphans(oom_score)
+        assert scores and set(scores.values()) == {"500"}
         db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
         run.signal(signal.SIGTERM)
         assert run.wait(20) == 0, run.output()
@@ -581,10 +585,10 @@ def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is
 
 def loaded(db):
     """Which of these the runners of the test, and their children, have loaded."""
-    maps = ""
-    for pid in db.orphans():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
-            maps += f.read()
+    def maps_of(pid):
+        with open(f"/proc/{pid}/maps") as f:
+            return f.read()
+    maps = "".join(db.of_orphans(maps_of).values())
     return {name for name in ("sample.so", "unruly.so", "send_mail.so", "libcurl") if name in maps}
 
 
@@ -707,17 +711,28 @@ def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     ledger(db)
 
 
+def descriptors(pid):
+    """What they are of, but for those that are closed meanwhile."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return found
+
+
 def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
     db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--grace", "100ms"], env={"PGPASSWORD": "s3cret", "DEFERRED_DB": db.conninfo + " password=s3cret"})
     wait_for(lambda: claimed(db) and db.orphans())
-    for pid in db.orphans():
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            assert b"s3cret" not in f.read()
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            assert b"s3cret" not in f.read()
-        sockets = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-        assert sum(s.startswith("socket:") for s in sockets) <= 1, sockets
+
+    def look(pid):
+        with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/cmdline", "rb") as arguments:
+            return environment.read(), arguments.read(), [name for name in descriptors(pid) if name.startswith("socket:")]
+    seen = db.of_orphans(look)
+    assert seen
+    for environment, arguments, sockets in seen.values():
+        assert b"s3cret" not in environment and b"s3cret" not in arguments
+        assert len(sockets) <= 1, sockets
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)
@@ -728,8 +743,8 @@ def test_runners_inherit_no_descriptor_that_is_not_theirs(db):
     with open(os.path.join(db.dir, "secret"), "w") as secret:
         run = db.spawn(["check_deferred", "--grace", "100ms"], pass_fds=[secret.fileno()])
         wait_for(lambda: claimed(db) and db.orphans())
-        opened = {pid: [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] for pid in [run.pid, *db.orphans()]}
-    assert secret.name in opened.pop(run.pid)
+        own, opened = descriptors(run.pid), db.of_orphans(descriptors)
+    assert secret.name in own
     assert opened and all(secret.name not in names for names in opened.values())
     run.signal(signal.SIGTERM)
     run.wait(20)
@@ -747,7 +762,7 @@ def status_of_a_program(db, *args, **kw):
     db.config('function "outside" { command = {"/bin/sleep", "60"} }\n')
     db.defer("outside")
     run = db.spawn(["check_deferred", "--grace", "100ms", *args], **kw)
-    found = wait_for(lambda: [s for s in map(status_of, db.orphans()) if s["Name"] == ["sleep"]], 20, "it runs")
+    found = wait_for(lambda: [s for s in db.of_orphans(status_of).values() if s["Name"] == ["sleep"]], 20, "it runs")
     found += [status_of(pid) for pid in pg.children_of(run.pid)]
     run.signal(signal.SIGTERM)
     run.wait(20)
@@ -796,8 +811,8 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
 def test_every_child_is_in_a_process_group_of_its_own(db):
     db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--grace", "100ms"])
-    runners = wait_for(lambda: claimed(db) and db.orphans())
-    assert all(os.getpgid(p) != os.getpgid(run.pid) for p in runners)
+    groups = wait_for(lambda: claimed(db) and db.of_orphans(os.getpgid))
+    assert os.getpgid(run.pid) not in groups.values()
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)

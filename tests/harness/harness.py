@@ -4,6 +4,7 @@ Every process started here has DEFERRED_TEST_ROOT in its environment, and every 
 DEFERRED_INSTANCE below that folder: so pg.sweep() finds what a broken test left behind.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -193,7 +194,8 @@ class Db:
             started.kill()
             started.said.close()
         for pid in self.orphans():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one whose parent was killed above ends by itself
+                os.kill(pid, signal.SIGKILL)
         if self.connection is not None:
             self.connection.close()
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -201,6 +203,17 @@ class Db:
     def orphans(self):
         """Runners of this test that live."""
         return pg.processes_with("DEFERRED_INSTANCE", self.dir + "/")
+
+    def of_orphans(self, look):
+        """What look(pid) returned for each of them, by pid. Some end by themselves, as the child does that tells a runner what is in
+        the plugins: one that has ended meanwhile is left out."""
+        found = {}
+        for pid in self.orphans():
+            try:
+                found[pid] = look(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                wait_for(lambda: not pg.running(pid), 10, "the end of what could not be looked at")  # it is under way
+        return found
 
 
 class OwnServer(Db):
