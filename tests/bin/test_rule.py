@@ -280,10 +280,11 @@ def test_of_two_runs_at_once_one_queues_the_rows(docs, ledger):
 
 def test_a_key_that_somebody_else_defers_meanwhile_is_skipped(docs, ledger, wait_for):
     ok(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"))
+    sessions = "select count(*) from pg_stat_activity where application_name = 'deferred' and datname = current_database()"
     with docs.connect() as conn, conn.cursor() as cursor:
         cursor.execute("select deferred.defer('noop', '{}', '{\"key\": \"50\"}')")
         started = docs.spawn(["deferred", "rule", "run", "r"])
-        wait_for(lambda: docs.one("select count(*) from pg_stat_activity where application_name = 'deferred' and wait_event_type = 'Lock'"), 20)
+        wait_for(lambda: docs.one(sessions + " and wait_event_type = 'Lock'"), 20, "the key is waited for")
     conn.close()
     assert started.wait() == OK
     assert started.output().startswith("r: 99 queued, 1 skipped, 0 failed")
@@ -293,10 +294,10 @@ def test_a_key_that_somebody_else_defers_meanwhile_is_skipped(docs, ledger, wait
 def test_a_run_whose_client_dies_ends_and_leaves_nothing(docs, wait_for):
     ok(rule(docs, "add", "r", "noop", "select id, pg_sleep(1)::text as s from doc", "--key", "id"))
     started = docs.spawn(["deferred", "rule", "run", "r"])
-    busy = "select count(*) from pg_stat_activity where application_name = 'deferred' and state = 'active' and query ~ '__rule_run'"
-    wait_for(lambda: docs.one(busy) == 1, 20)
+    sessions = "select count(*) from pg_stat_activity where application_name = 'deferred' and datname = current_database()"
+    wait_for(lambda: docs.one(sessions + " and state = 'active' and query ~ '__rule_run'") == 1, 20, "it runs")
     started.signal(signal.SIGKILL)
-    wait_for(lambda: docs.one("select count(*) from pg_stat_activity where application_name = 'deferred'") == 0, 15)
+    wait_for(lambda: docs.one(sessions) == 0, 20, "its session has ended")
     assert docs.hot() == 0
     ok(rule(docs, "rm", "r"))
 
@@ -343,7 +344,7 @@ def test_a_query_leaves_no_statement_or_lock_in_the_session(docs):
         execute 'prepare left_behind as select 1'; perform pg_advisory_lock_shared(4711); execute 'listen left_behind'; return 1; end $$""")
     ok(rule(docs, "add", "a", "noop", "select leave() as id", "--key", "id"))
     ok(rule(docs, "add", "b", "noop", """select 2 as id, (select count(*) from pg_prepared_statements) as statements, (select count(*) from pg_listening_channels()) as channels,
-        (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711) as locks""", "--key", "id"))
+        (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711 and database = (select oid from pg_database where datname = current_database())) as locks""", "--key", "id"))
     ok(rule(docs, "run"))
     assert params(docs)[1] == '{"id":2,"statements":0,"channels":0,"locks":0}'
 

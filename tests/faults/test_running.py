@@ -452,7 +452,7 @@ def test_who_meets_the_open_transaction_waits_and_finds_it_done(running, what):
     met = []
     other = threading.Thread(target=lambda: met.append(running.run(["deferred", what, job])))
     other.start()
-    wait_for(lambda: running.sql("select 1 from pg_locks where not granted"), 10, "it waits")
+    wait_for(lambda: running.sql("select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"), 20, "it waits")
     go(running)
     other.join(20)
     stop(run)

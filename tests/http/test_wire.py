@@ -855,7 +855,8 @@ def test_sigterm_finishes_what_is_in_hand(f, c, db):
     got = []
     waiting = threading.Thread(target=lambda: got.append(c.put("mail", "in hand")))
     waiting.start()
-    harness.wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'deferred_http' and wait_event_type = 'Lock'") > 0)
+    waits = "select 1 from pg_stat_activity where application_name = 'deferred_http' and wait_event_type = 'Lock' and datname = current_database()"
+    harness.wait_for(lambda: db.sql(waits), what="the put waits")
     idle = f.connect()
     f.program.signal(signal.SIGTERM)
     time.sleep(0.3)

@@ -96,7 +96,7 @@ def test_a_run_reads_no_more_beside_many_queues_without_jobs(db, jobs):
         before = read(db)
         done = db.run(["check_deferred", "--cnt", "0", "--batch", "50"])
         assert done.returncode == 0, done.stderr
-        wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'check_deferred'") == 0)
+        wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()") == 0)
         return read(db) - before
     try:
         run()

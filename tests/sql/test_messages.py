@@ -450,8 +450,9 @@ def test_a_put_of_a_call_wakes_a_sleeping_service_and_a_message_does_not(db, c):
     give(db, "noop")
     c.create("acct.calls", deferred_function="noop")
     service = db.spawn(["check_deferred", "--loop", "--listen", "--interval-floor", "1h", "--interval-ceiling", "1h"])
-    wait_for(lambda: db.one("select count(*) from pg_locks where locktype = 'advisory' and objid = hashtext('*')::bigint & 4294967295 and granted") > 0,
-             20, "the service sleeps")
+    asleep = """select count(*) from pg_locks where locktype = 'advisory' and objid = hashtext('*')::bigint & 4294967295 and granted
+                and database = (select oid from pg_database where datname = current_database())"""
+    wait_for(lambda: db.one(asleep) > 0, 20, "the service sleeps")
     time.sleep(0.3)
     c.put("message")
     put = c.put("{}", queue="acct.calls")
