@@ -11,7 +11,7 @@ import time
 import pytest
 
 import pg
-from harness import SAN, ledger, read_record, unforeseeable, wait_for
+from harness import ledger, read_record, unforeseeable, wait_for
 
 LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z check_deferred\[\d+\] (error|warning|info|debug): .+$")
 
@@ -346,7 +346,7 @@ def test_a_function_that_ends_because_it_was_asked_to_is_interrupted_not_failed(
     run = db.spawn(["check_deferred", "--grace", "20s"])
     begun(db)
     run.signal(signal.SIGTERM)
-    assert run.wait(10) == 0, run.output()
+    assert run.wait(18) == 0, run.output()
     assert db.log(job) == [(1, "interrupted")]
     assert db.one("select state from deferred.job where id = %s", job) == "ready"
     ledger(db)
@@ -359,7 +359,7 @@ def test_sigterm_ends_a_function_that_hangs_after_the_grace_period(db):
     began = time.monotonic()
     run.signal(signal.SIGTERM)
     assert run.wait(30) == 0, run.output()
-    assert time.monotonic() - began < 1.3 + (2 if SAN else 0.5)
+    assert time.monotonic() - began < 10  # of the minute that it would have taken
     assert db.log(job) == [(1, "interrupted")]
     assert db.one("select state from deferred.job where id = %s", job) == "ready"
     ledger(db)
@@ -456,7 +456,7 @@ def test_a_suspicious_pidfile_is_refused_before_anything_is_done(db, make, code)
         f.write("precious")
     make(db.pidfile)
     db.defer("noop")
-    done = check(db, code=code, timeout=10)
+    done = check(db, code=code, timeout=30)
     assert db.pidfile in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert db.hot() == 1 and db.log() == []
@@ -684,8 +684,10 @@ def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
 def test_jobs_taken_for_short_ones_do_not_queue_for_one_runner(db):
     """A runner was given many at once, since those before took no time: the others do not stand idle meanwhile."""
     db.sql("select deferred.defer('noop', '{}', '{\"priority\": 1}') from generate_series(1, 200)")
-    db.sql("select deferred.defer('sleep', '{\"ms\": 60}') from generate_series(1, 60)")
-    began = time.monotonic()
+    db.sql("select deferred.defer('sleep', '{\"ms\": 200}') from generate_series(1, 60)")
     check(db, "--cnt", "0", "--runners", "6")
-    assert time.monotonic() - began < 60 * 0.06 / 2  # with six at work it takes 0.6 s, with one 3.6 s
+    # With one runner it would be 1, with six that are there from the first moment 6.
+    at_work = """select sum(l.run_us) / 1e6 / extract(epoch from max(l.finished_at) - min(l.started_at))
+                 from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'sleep'"""
+    assert db.one(at_work) > 2
     ledger(db)

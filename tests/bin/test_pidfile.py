@@ -110,7 +110,7 @@ def test_what_a_killed_copy_left_is_ended_even_if_nothing_is_due_in_between(db):
     run = started(db)
     wait_for(lambda: len(db.orphans()) >= 3, 20, "runner, shell and sleep")
     run.kill()
-    wait_for(lambda: len(db.orphans()) == 1, 10, "the sleep is left")
+    wait_for(lambda: len(db.orphans()) == 1, 20, "the sleep is left")
     assert db.one("select deferred.cancel(%s)", job)
     assert db.run(["check_deferred"]).returncode == 0
     assert content(db), "the mark for the next start with work is still there"

@@ -131,10 +131,10 @@ def test_a_run_without_end_waits_for_the_rate_and_serves_others_meanwhile(db):
     run = db.spawn(["check_deferred", "--cnt", "0"])
     wait_for(lambda: len(attempts(db)) == 2, 20, "it is waiting")
     other = db.defer("noop")
-    wait_for(lambda: db.log(other) == [(1, "ok")], 10, "another job is run")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 20, "another job is run")
     assert run.wait(30) == 0 and db.hot() == 0 and len(attempts(db)) == 6
     made = [a for a in attempts(db) if a[0] in jobs]
-    assert worst_excess(made, 2, 1) <= 1 and made[-1][1] - made[0][1] < 6
+    assert worst_excess(made, 2, 1) <= 1 and made[-1][1] - made[0][1] < 10
     many(db, 3, queue="q")
     assert db.run(["check_deferred"]).returncode == 0  # a run of one attempt does not wait
     queue(db, "set", "q", "--rate", "1/h")
@@ -221,10 +221,10 @@ def test_a_killed_holder_keeps_others_waiting_no_longer_than_its_lease(db, limit
     try:
         wait_for(lambda: db.log(after) == [(1, "ok")], 30, "the next job was run")
         waited = time.monotonic() - killed
-        wait_for(lambda: db.log(held) == [(1, "lost")], 10, "the lease of the held one ended")
+        wait_for(lambda: db.log(held) == [(1, "lost")], 20, "the lease of the held one ended")
     finally:
         fleet.stop()
-    assert waited < 2 + (8 if SAN else 3)
+    assert waited < 2 + 8  # a lease is a minute where a queue does not say
     ledger(db)
 
 

@@ -94,7 +94,7 @@ def test_who_reads_the_config_file_leaves_no_core_and_cannot_be_looked_into(db):
             return (name.read() == "deferred_config\n" and os.stat(f"/proc/{reader.pid}/environ").st_uid == 0 and
                     re.search(r"Max core file size +0 +0 ", limits.read()))
     try:
-        harness.wait_for(closed, 5)
+        harness.wait_for(closed, 20)
     finally:
         said, _ = reader.communicate(b"cnt = 3\n")
     assert reader.returncode == 0 and b"cnt\0003\0" in said and said.endswith(b".\0")
