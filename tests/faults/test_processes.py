@@ -51,7 +51,7 @@ def kill_at_seeded_moments(recorded, rng, jobs, kills, group):
             with contextlib.suppress(ProcessLookupError):  # it was quicker
                 os.killpg(run.pid, signal.SIGKILL)
         run.kill()
-        wait_for(lambda: not db.orphans(), 5, "runners die with their parent")
+        wait_for(lambda: not db.orphans(), 20, "runners die with their parent")
     recorded.drain()
     assert outcomes(db) <= {"ok", "interrupted"}
     recorded.assert_all_ok(ids)
@@ -74,8 +74,8 @@ def test_p1_jobs_of_a_killed_parent_are_claimed_again_at_the_next_start(db):
     wait_for(lambda: claimed(db))
     run.kill()
     again = db.spawn(["check_deferred", "--lease", "1h", "--grace", "100ms"])
-    wait_for(lambda: db.log(job) == [(1, "interrupted")], 10)
-    wait_for(lambda: claimed(db), 10)
+    wait_for(lambda: db.log(job) == [(1, "interrupted")], 20)
+    wait_for(lambda: claimed(db), 20)
     again.signal(signal.SIGTERM)
     again.wait(20)
     ledger(db)
@@ -89,9 +89,9 @@ def test_p3_a_worker_stopped_past_its_lease_records_nothing(recorded):
     group = [stopped.pid] + db.orphans()
     for pid in group:
         os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where visible_at < clock_timestamp()"), 10, "the lease ended")
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where visible_at < clock_timestamp()"), 20, "the lease ended")
     other = db.spawn(["check_deferred", "--pidfile", db.dir + "/other"])
-    wait_for(lambda: db.log(job) == [(1, "lost")], 10)
+    wait_for(lambda: db.log(job) == [(1, "lost")], 20)
     for pid in group:
         with contextlib.suppress(ProcessLookupError):  # the first of them kills the others
             os.kill(pid, signal.SIGCONT)
@@ -217,7 +217,7 @@ if ROOT:
         else:
             os.chown(db.dir, 65534, 65534)
         db.defer("noop")
-        assert db.pidfile in check(db, code=77, timeout=10).stderr or kind.startswith("folder")
+        assert db.pidfile in check(db, code=77, timeout=30).stderr or kind.startswith("folder")
         assert db.log() == []
         ledger(db)
 
@@ -310,7 +310,7 @@ def test_p13_a_function_whose_time_is_up_is_killed(db, fn, isolate):
     check(db, "--cnt", "0", f"--isolate={isolate}")
     assert db.log(job) == [(1, "timeout")] and db.log(good) == [(1, "ok")]
     # 300 ms, then 200 ms (kill_after) to SIGKILL; the rest is the load of the machine.
-    assert 300_000 <= db.one("select run_us from deferred.__deferred_log where job_id = %s", job) < 500_000 + 1_000_000
+    assert 300_000 <= db.one("select run_us from deferred.__deferred_log where job_id = %s", job) < 500_000 + 2_500_000
     ledger(db)
 
 
@@ -340,11 +340,11 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         db.config('memory_limit = "256m"\ninterval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
         run = db.spawn(["check_deferred", "--loop", "--runners", "2", f"--isolate={isolate}"])
         warm = [db.defer("noop") for _ in range(20)]
-        wait_for(lambda: db.hot() == 0, 20)
+        wait_for(lambda: db.hot() == 0, 60)
         before = peak_kb(run.pid)
         bombs = [db.defer("eat_memory", max_attempts=1) for _ in range(6)]
         good = [db.defer("noop") for _ in range(20)]
-        wait_for(lambda: db.hot() == 0, 60)
+        wait_for(lambda: db.hot() == 0, 180)
         grown = peak_kb(run.pid) - before
         db.defer("sleep", '{"ms": 60000}')
         wait_for(lambda: claimed(db))
@@ -386,16 +386,18 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
 def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
     db.plugins("unruly")
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
-    run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--lease", "3s", "--grace", "1s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    talks = db.defer("chatter", params, timeout="5s", max_attempts=1)
+    run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--lease", "5s", "--grace", "1s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    talks = db.defer("chatter", params, timeout="10s", max_attempts=1)
     wait_for(lambda: claimed(db))
     other = db.defer("noop")
-    wait_for(lambda: db.log(other) == [(1, "ok")], 5, "the other runner gets its job")
-    wait_for(lambda: db.log(talks) == [(1, "timeout")], 15, "its lease lasts, its time is up")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 20, "the other runner gets its job")
+    assert db.log(talks) == []
+    wait_for(lambda: db.log(talks), 60, "its time is up")
+    assert db.log(talks) == [(1, "timeout")], "its lease lasts"
     db.defer("chatter", params)
     wait_for(lambda: claimed(db))
     run.signal(signal.SIGTERM)
-    assert run.wait(10) == 0
+    assert run.wait(30) == 0
     ledger(db)
 
 
@@ -424,14 +426,16 @@ def test_p16_an_answer_that_did_not_arrive_whole_is_no_success(db, isolate):
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     db.plugins("unruly")
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
     pidfile = os.path.join(db.dir, "survivor")
-    db.defer("survivor", '{"file": "%s"}' % pidfile)
+    survivor = db.defer("survivor", '{"file": "%s"}' % pidfile, max_attempts=50)  # it may be found before it has come to write the file
     db.defer("fork_bomb_light", max_attempts=1, timeout="2s")
     db.defer("noop")
-    check(db, "--cnt", "0", f"--isolate={isolate}")
-    wait_for(lambda: not db.orphans(), 2, "all that the functions started is gone")
+    wait_for(lambda: check(db, "--cnt", "0", f"--isolate={isolate}") and db.hot() == 0, 60)
+    assert db.log(survivor)[-1][1] == "ok"
+    wait_for(lambda: not db.orphans(), 10, "all that the functions started is gone")
     with open(pidfile) as f:
-        assert not pg.running(int(f.read()))
+        assert not any(pg.running(int(line)) for line in f)
     ledger(db)
 
 
@@ -471,7 +475,7 @@ if ROOT:
             seen.append(processes_of(user.pw_uid))
             return db.log(bomb)
         wait_for(ended, 20)
-        wait_for(lambda: processes_of(user.pw_uid) <= 1, 2, "all of it is gone, but perhaps a runner that waits for work")
+        wait_for(lambda: processes_of(user.pw_uid) <= 1, 10, "all of it is gone, but perhaps a runner that waits for work")
         good = db.defer("noop")
         wait_for(lambda: db.log(good), 20)
         run.signal(signal.SIGTERM)
@@ -504,7 +508,7 @@ def test_p18_a_plugin_that_kills_its_parent_costs_one_attempt(db):
     job = db.defer("kill_parent", max_attempts=2)
     good = db.defer("noop", priority=-1)
     assert db.run(["check_deferred"]).returncode in (-signal.SIGKILL, -signal.SIGTERM, 0)
-    wait_for(lambda: not db.orphans(), 5)
+    wait_for(lambda: not db.orphans(), 20)
     wait_for(lambda: db.run(["check_deferred", "--cnt", "1"]) and db.log(good), 20)
     assert db.log(good) == [(1, "ok")]
     wait_for(lambda: db.run(["check_deferred"]) and db.hot() == 0, 30)
