@@ -186,6 +186,6 @@ def test_d12_a_service_whose_claims_are_refused_goes_on_trying(db):
     wait_for(lambda: "the server refuses what is sent to it: no space left on device; trying again" in run.output() or not run.alive(), 20)
     assert run.alive(), run.output()
     db.sql("drop trigger inject on deferred.__deferred_hot")
-    wait_for(lambda: db.log(job) == [(1, "ok")], 10)
+    wait_for(lambda: db.log(job) == [(1, "ok")], 20)
     stop(run)
     ledger(db)

@@ -41,7 +41,7 @@ def contained(recorded):
 
 def test_a_start_beside_another_namespace_leaves_the_claims_and_processes_of_a_living_worker_alone(recorded, contained):
     db = recorded.db
-    [slow] = recorded.defer(1, ms=4000)
+    [slow] = recorded.defer(1, ms=8000)
     first = contained("first", "")
     wait_for(lambda: recorded.starts(slow), 20, "it is at its job")
     claim = db.sql("select receipt, worker, attempt from deferred.__deferred_hot where id = %s", slow)

@@ -46,6 +46,8 @@ def test_an_idle_service_survives_restarts_of_the_server(own_server):
             db.stop(mode)
         else:
             db.kill()
+        wait_for(lambda: not run.alive() or run.output().count("warning: connection lost: ") > run.output().count("connected again"), 20,
+                 "it has noticed")
         time.sleep(0.5)
         assert run.alive(), run.output()
         assert run.output().count("warning: connection lost: ") == run.output().count("connected again") + 1, run.output()
@@ -97,7 +99,7 @@ def test_it_can_be_stopped_while_the_server_is_away(own_server):
     db.config(SETTINGS)
     run = service(db)
     db.stop()
-    wait_for(lambda: not os.path.exists(os.path.join(db.cluster.data, "postmaster.pid")), 10)
+    wait_for(lambda: not os.path.exists(os.path.join(db.cluster.data, "postmaster.pid")), 20)
     began = time.monotonic()
     stop(run)
     assert time.monotonic() - began < 5
@@ -277,7 +279,7 @@ def test_sigkill_of_the_service_frees_its_jobs_at_the_next_start(recorded):
     run = service(db, "--runners", "2")
     wait_for(lambda: len(recorded.starts()) == 2, 20)
     run.kill()
-    wait_for(lambda: not db.orphans(), 10, "its runners are gone")
+    wait_for(lambda: not db.orphans(), 20, "its runners are gone")
     run = service(db, "--runners", "3")
     drained(db, 30)
     stop(run)
@@ -334,7 +336,7 @@ def test_a_listener_survives_restarts_and_is_woken_again(own_server):
         held = "select 1 from pg_locks where locktype = 'advisory' and classid = 1145390674 and mode = 'ShareLock'"
         wait_for(lambda: db.sql(held), 20, "armed")
         job = db.defer("noop")
-        wait_for(lambda: db.log(job) == [(1, "ok")], 5)
+        wait_for(lambda: db.log(job) == [(1, "ok")], 20)
     stop(run)
     ledger(db)
 
