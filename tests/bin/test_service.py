@@ -170,7 +170,7 @@ def test_one_runner_more_than_there_is_room_for_ends_nothing(db, number):
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") >= 4, 20)
     assert run.alive() and "interrupted" not in run.output()
     assert run.output().count("have to do for now") == 1, run.output()
-    wait_for(lambda: db.one(running) == runners(db), 10, "no more are claimed than can be run")
+    wait_for(lambda: db.one(running) == runners(db), 20, "no more are claimed than can be run")
     stop(run)
     assert len(jobs) > db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'")
     ledger(db)
@@ -271,13 +271,13 @@ def test_its_registration_stays_alive_and_partitions_are_added(db):
     run = service(db)
     db.sql("update deferred.__deferred_worker set seen_at = now() - interval '1 hour'")
     # Each look says that it lives.
-    wait_for(lambda: db.one("select seen_at > now() - interval '1 minute' from deferred.__deferred_worker"), 10)
+    wait_for(lambda: db.one("select seen_at > now() - interval '1 minute' from deferred.__deferred_worker"), 20)
     stop(run)
     parts = "select count(*) from pg_inherits where inhparent = 'deferred.__deferred'::regclass"
     db.sql("select setval('deferred.__deferred_id_seq', 16000000)")
     before = db.one(parts)
     run = service(db)
-    wait_for(lambda: db.one(parts) > before, 10, "a partition was added")
+    wait_for(lambda: db.one(parts) > before, 20, "a partition was added")
     stop(run)
 
 
@@ -341,12 +341,12 @@ def test_a_broken_file_is_refused_and_the_old_settings_go_on(db, text, why):
     run = service(db)
     db.config(text)
     run.signal(signal.SIGHUP)
-    wait_for(lambda: "settings not reloaded" in run.output(), 10)
+    wait_for(lambda: "settings not reloaded" in run.output(), 20)
     assert why in run.output() or "deferred.conf:1" in run.output(), run.output()
     done(db, db.defer("noop"))
     db.config(QUICK)
     run.signal(signal.SIGHUP)
-    wait_for(lambda: "settings reloaded" in run.output(), 10)
+    wait_for(lambda: "settings reloaded" in run.output(), 20)
     done(db, db.defer("noop"))
     stop(run)
     ledger(db)
@@ -366,7 +366,7 @@ def test_sighup_loads_plugins_anew_and_a_job_in_hand_finishes_in_the_old_runner(
     done(db, unknown)
     assert db.log(long) == []  # still at it
     done(db, long)
-    wait_for(lambda: not old & set(db.orphans()), 10, "the old runners are gone")
+    wait_for(lambda: not old & set(db.orphans()), 20, "the old runners are gone")
     assert db.orphans()
     stop(run)
     assert db.log(long) == [(1, "ok")] and db.log(unknown) == [(1, "ok")]
@@ -931,7 +931,7 @@ def test_a_range_can_be_changed_by_sighup(db):
     done(db, db.defer("noop"))
     db.config(QUICK + "runners = 2..4\n")
     run.signal(signal.SIGHUP)
-    wait_for(lambda: "settings reloaded" in run.output(), 10)
+    wait_for(lambda: "settings reloaded" in run.output(), 20)
     db.sql("select deferred.defer('sleep', '{\"ms\": 300}') from generate_series(1, 20)")
     wait_for(lambda: runners(db) >= 4, 20)
     wait_for(lambda: db.hot() == 0, 30)
