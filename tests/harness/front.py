@@ -66,7 +66,7 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", front.port), timeout)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
-        self.buffer = b""
+        self.buffer = bytearray()  # grows in place: an answer may be of 10 MiB
 
     def send(self, data):
         self.socket.sendall(data)
@@ -91,7 +91,7 @@ class Connection:
         length = 0 if head else int(got.header("content-length") or 0)
         while len(self.buffer) < length:
             assert self.more(), (got, self.buffer)
-        got.body, self.buffer = self.buffer[:length], self.buffer[length:]
+        got.body, self.buffer = bytes(self.buffer[:length]), self.buffer[length:]
         return got
 
     def closed(self):
