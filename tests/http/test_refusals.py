@@ -50,7 +50,7 @@ def test_with_a_wrong_key_file_it_is_not_ready_and_says_why_once(db):
     load_accounts_anew(f, 8)
     assert len(errors(f)) == 3 and errors(f)[2] == said[0], errors(f)
     write_key(f.key_file, right)
-    harness.wait_for(f.ready, 10)
+    harness.wait_for(f.ready, 20)
     assert f.client().create("mail").status == 201
     assert f.stop() == 0, f.program.output()
 
@@ -59,7 +59,7 @@ def test_one_account_whose_keys_cannot_be_read_does_not_stop_the_others(db):
     f = front.Front(db)
     key, _ = f.add_account("second")
     db.sql("update deferred.__deferred_account set key1 = '\\x00', key2 = '\\x01' where name = 'second'")
-    harness.wait_for(lambda: f.client("second", key).call("GET", "/?comp=list").status == 403, 10)
+    harness.wait_for(lambda: f.client("second", key).call("GET", "/?comp=list").status == 403, 20)
     load_accounts_anew(f, 8)
     assert f.client().create("mail").status == 201 and f.plain("GET", "/readyz").status == 200
     assert len(errors(f)) == 1 and "key 1 of account 'second' cannot be decrypted, and 1 more" in errors(f)[0], errors(f)

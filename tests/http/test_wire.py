@@ -72,7 +72,7 @@ def test_a_queue_is_made_once_and_deleted_once(c):
     assert c.call("DELETE", "/fresh").status == 204
     code(c.call("DELETE", "/fresh"), 404, "QueueNotFound")
     code(c.call("GET", "/fresh/messages"), 404, "QueueNotFound")
-    harness.wait_for(lambda: c.call("PUT", "/fresh").status == 201, 10, "a queue that can be made anew")
+    harness.wait_for(lambda: c.call("PUT", "/fresh").status == 201, 20, "a queue that can be made anew")
     assert c.count("fresh") == 0
 
 
@@ -294,14 +294,14 @@ def test_times_are_whole_seconds_of_one_clock(c):
 
 def test_hidden_messages_come_back_and_expired_ones_do_not(c):
     c.put("mail", "hidden")
-    first = c.get("mail", query="&visibilitytimeout=1")[0]
+    first = c.get("mail", query="&visibilitytimeout=4")[0]
     assert c.get("mail") == [] and c.peek("mail") == [] and c.count("mail") == 1
-    again = harness.wait_for(lambda: c.get("mail", query="&visibilitytimeout=60"), 10)[0]
+    again = harness.wait_for(lambda: c.get("mail", query="&visibilitytimeout=60"), 20)[0]
     assert again["DequeueCount"] == "2" and again["MessageId"] == first["MessageId"]
     code(c.delete("mail", first), 400, "PopReceiptMismatch")
     assert c.delete("mail", again).status == 204
     c.put("mail", "short", query="?messagettl=1")
-    harness.wait_for(lambda: c.count("mail") == 0, 10, "a message that is gone")
+    harness.wait_for(lambda: c.count("mail") == 0, 20, "a message that is gone")
     assert c.get("mail") == []
 
 
@@ -411,8 +411,8 @@ def test_a_message_that_was_taken_too_often_goes_to_the_poison_queue(c):
     c.create("work", deferred_max_dequeue="2")
     c.put("work", "bad")
     for _ in range(2):
-        m = harness.wait_for(lambda: c.get("work", query="&visibilitytimeout=1"), 10)[0]
-    harness.wait_for(lambda: c.get("work") == [] and c.count("work") == 0, 10, "the third get to move it")
+        m = harness.wait_for(lambda: c.get("work", query="&visibilitytimeout=1"), 20)[0]
+    harness.wait_for(lambda: c.get("work") == [] and c.count("work") == 0, 20, "the third get to move it")
     m = c.get("work-poison")[0]
     assert m["MessageText"] == "bad" and c.delete("work-poison", m).status == 204
 
@@ -520,7 +520,7 @@ def test_without_the_key_of_the_keys_nobody_is_let_in_and_the_log_says_why(db):
     code(harness.wait_for(lambda: [g for g in [f.client().call("GET", "/mail/messages")] if g.status != 503])[0], 403, "AuthenticationFailed")
     harness.wait_for(lambda: "another key file" in f.program.output() or "decrypt" in f.program.output(), what="a reason in the log: " + f.program.output())
     os.rename(f.key_file + ".away", f.key_file)
-    harness.wait_for(lambda: f.client().call("GET", "/mail/messages").status == 200, 10, "the right key to be taken without a restart")
+    harness.wait_for(lambda: f.client().call("GET", "/mail/messages").status == 200, 20, "the right key to be taken without a restart")
     assert f.program.output().count("accounts: ") <= 3, "each reason is said once"
     assert f.stop() == 0
 
@@ -804,7 +804,7 @@ def test_connections_are_limited_for_each_address(db):
                 got = raw.answer()
                 answered += got is not None and got.status == 200
         assert 15 <= answered <= 20, answered
-    harness.wait_for(f.ready, 10)
+    harness.wait_for(f.ready, 20)
 
 
 # ---- health, log, start and stop
