@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+import psycopg2
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -63,22 +64,70 @@ def test_a_run_that_fails_or_says_something_is_noticed(bench_db):
 
 
 @pytest.mark.parametrize("way", plain.WAYS)
-@pytest.mark.parametrize("clients", [1, 2])
+@pytest.mark.parametrize("clients", [1, 4])
 def test_plain_sql_works_each_row_once(bench_db, way, clients):
     p = plain.Plain(bench_db)
-    p.fill(1000)
-    assert p.work(way, clients, 50, 400) > 0
-    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok'")
-    assert (jobs, bench_db.one("select count(*) from plain.hot where receipt is not null")) == (400, 0)
-    p.top_up(1000)
+    p.fill(way, 1000)
+    rate, cpu_us = p.work(way, clients, 50, 400)
+    assert rate > 0 and cpu_us >= 0
+    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok' and attempt = 1")
+    assert (jobs, bench_db.one("select count(*) from plain.hot where receipt is not null"), bench_db.one("select count(*) from plain.lease")) == (400, 0, 0)
+    p.top_up(way, 1000)
     p.work(way, clients, 50, seconds=1)
-    p.top_up(1000)
-    assert (p.ready(), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
+    p.top_up(way, 1000)
+    assert (p.ready(way), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
     bench_db.sql("""create function twice() returns trigger language plpgsql as $$ begin
         if pg_trigger_depth() = 1 then insert into plain.log select new.*; end if; return new; end $$""")
     bench_db.sql("create trigger twice before insert on plain.log for each row execute function twice()")
     with pytest.raises(stage.Failed, match="plain SQL"):
         p.work(way, clients, 50, 400)
+
+
+def claimed(db, wanted):
+    lease = db.one("select lease from plain.claim(%s, 1, 7)", wanted)
+    return db.one("select ids from plain.lease where id = %s", lease)
+
+
+def test_the_second_yardstick_misses_no_job_that_is_committed_late(bench_db):
+    """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and one with a savepoint."""
+    plain.Plain(bench_db)
+    insert = f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"
+    late, never = (psycopg2.connect(bench_db.conninfo) for _ in range(2))
+    with late.cursor() as one, never.cursor() as other:
+        one.execute(insert, (1, 100))
+        one.execute("savepoint s")
+        one.execute(insert, (101, 150))
+        other.execute(insert, (1001, 1100))
+        bench_db.sql(insert, 201, 400)
+        first = claimed(bench_db, 150)
+        never.rollback()
+        late.commit()
+        second = claimed(bench_db, 100)
+        third = claimed(bench_db, 1000)
+    assert first == list(range(201, 351))
+    assert sorted(first + second + third) == [*range(1, 151), *range(201, 401)]
+    assert bench_db.one("select lease is null and tids = '{}' from plain.claim(100, 1, 7)")
+    late.close()
+    never.close()
+
+
+def test_the_server_is_charged_for_what_it_does(bench_db):
+    before = bench_db.stage.cpu_seconds()
+    bench_db.sql("select count(*) from generate_series(1, 1000000)")
+    used = bench_db.stage.cpu_seconds() - before
+    other = stage.Database(bench_db.stage, bench_db.name, bench_db.conninfo)
+    other.sql("select count(*) from generate_series(1, 1000000)")
+    other.db.close()
+    assert used > 0.02 and bench_db.stage.cpu_seconds() - before > 1.3 * used  # a process that is gone counts too
+
+
+def test_jobs_are_filled_in_without_end(bench_db):
+    """Partitions are made when they are needed, not for each call."""
+    bench_db.sql("select setval('deferred.__deferred_id_seq', 9999000)")
+    bench_db.fill(2000)
+    bench_db.sql("select setval('deferred.__deferred_id_seq', 24999000)")
+    bench_db.fill(2000)
+    assert bench_db.ready() == bench_db.one("select count(*) from deferred.__deferred") == 4000
 
 
 def test_the_median_counts_and_rounds_begin_with_different_ones():

@@ -75,7 +75,7 @@ def run(b):
                 b.say(f"round {i + 1} of {b.rounds}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last fifth {last:,.0f}/s")
         b.say("plain SQL under the reader, to compare")
         plain = Plain(db)
-        plain.fill(jobs)
+        plain.fill("two", jobs)
         db.settle()
         with held(db, "reader", 0):
             plain.work("two", 2, 100, seconds=1 if b.quick else 10)
