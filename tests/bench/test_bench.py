@@ -1,9 +1,11 @@
 """The bench is worth what its checks are: they have to notice work that was not done, or done twice."""
 
+import argparse
 import json
 import os
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree
 
 import psycopg2
@@ -14,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import bench  # noqa: E402
 import plain  # noqa: E402
 import report  # noqa: E402
+import results  # noqa: E402
 import stage  # noqa: E402
 import svg  # noqa: E402
 import turns  # noqa: E402
@@ -155,9 +158,58 @@ def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
     assert said.count("NOT REACHED") == 4 and ">= 0.9: reached" in said
     with open(tmp_path / "name.json") as f:
         saved = json.load(f)
-    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True}
+    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True, "quote": False}
     assert saved["machine"]["cores"] == os.cpu_count() and saved["settings"] == {"fsync": "on"} and saved["date"]
     assert saved["charts"] == ["name.svg"]
+
+
+def part_of(name, value, date, tmp_path):
+    about = {**report.about(False, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3), "date": date, "asked": {"scale": 0.5}}
+    r = report.Report(name, "Title", str(tmp_path), about)
+    r.row("base", 100, "jobs/s")
+    r.row("ours", value, "jobs/s", 100, least=1.2, quote=True)
+    return results.section(name, "Title", about, r.rows)
+
+
+def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
+    path, order = str(tmp_path / "RESULTS.md"), ("one", "two", "three")
+    results.record(path, order, "two", part_of("two", 90, "2026-01-02T00", tmp_path))
+    results.record(path, order, "one", part_of("one", 130, "2026-01-03T00", tmp_path))
+    before = results.sections(results.read(path))
+    results.record(path, order, "two", part_of("two", 150, "2026-01-04T00", tmp_path))
+    after = results.sections(results.read(path))
+    assert list(after) == ["one", "two"] and after["one"] == before["one"] and "2026-01-03" in after["one"]
+    assert "2026-01-04" in after["two"] and "| 150 jobs/s | 1.50 | >= 1.2 | reached |" in after["two"]
+    assert "| 90.00 jobs/s | 0.90 | >= 1.2 | missed |" in before["two"]
+    for word in ("PostgreSQL 15.1 ", "fsync = on", f"{os.cpu_count()} cores", "--scale 0.5", "3 round"):
+        assert word in after["two"], word
+
+
+def test_readme_is_given_the_lines_in_bold_and_no_others(tmp_path):
+    path, readme = str(tmp_path / "RESULTS.md"), str(tmp_path / "README.md")
+    results.record(path, ("one",), "one", part_of("one", 130, "2026-01-03T00", tmp_path))
+    results.write(readme, "before\n" + results.BEGIN + "old\n" + results.END + "after\n")
+    results.quote(path, readme)
+    text = results.read(readme)
+    assert text.startswith("before\n") and text.endswith(results.END + "after\n") and "old" not in text
+    assert text.count("\n| one: ours | 130 jobs/s | 1.30 | >= 1.2 | reached |\n") == 1 and "base" not in text
+
+
+def test_a_trial_leaves_the_results_alone(monkeypatch, tmp_path):
+    """And one that is none writes them."""
+    for quick in (True, False):
+        b = bench.Bench(None, argparse.Namespace(quick=quick, rounds=1, processes=1, batch=1, results=str(tmp_path / "RESULTS.md")))
+        scenario = types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
+        b.stage = types.SimpleNamespace(check_log=lambda: None)
+        monkeypatch.setattr(bench.importlib, "import_module", lambda name, s=scenario: s)
+        assert bench.run(b, "execute", str(tmp_path), report.about(quick, "15.1 (x)", {}, str(tmp_path), 1))
+        assert os.path.exists(tmp_path / "RESULTS.md") is not quick
+
+
+def test_readme_quotes_five_lines_of_the_results():
+    text, found = results.read(results.README), results.quoted(results.read(results.RESULTS))
+    assert text[text.index(results.BEGIN) + len(results.BEGIN):text.index(results.END)] == results.block(results.read(results.RESULTS))
+    assert len(found) == 5
 
 
 def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
