@@ -20,7 +20,7 @@ import results  # noqa: E402
 import stage  # noqa: E402
 import svg  # noqa: E402
 import turns  # noqa: E402
-from scenarios import latency, wal  # noqa: E402
+from scenarios import latency, plans, wal  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -237,6 +237,25 @@ def test_the_histogram_counts_every_wait_once():
     bounds, counts = latency.histogram({"a": [3, 100, 215, 216, 1000, 4641], "b": [999]})
     assert bounds == [100, 215, 464, 1000, 2154, 4642]
     assert counts == {"a": [2, 2, 0, 1, 1, 0], "b": [0, 0, 1, 0, 0, 0]}
+
+
+def test_each_statement_of_the_hot_path_settles_its_batch_and_one_that_does_not_is_noticed(bench_db, monkeypatch):
+    place = plans.Place(bench_db, plans.unclaimed, 10)
+    try:
+        plans.measure_all([place], 1)
+        assert {name: len(us) for name, us in place.costs_us.items()} == {name: 2 for name in plans.STATEMENTS}
+        assert all(place.cost(name) > 0 for name in plans.STATEMENTS) and bench_db.ready() == 10
+        monkeypatch.setitem(plans.STATEMENTS, "job_done", (lambda db, receipt: [*plans.claimed(db, receipt)[1:], 0], plans.STATEMENTS["job_done"][1]))
+        with pytest.raises(stage.Failed, match="job_done: 499 of 500"):
+            plans.measure_all([place], 1)
+    finally:
+        place.session.close()
+
+
+def test_bursts_of_the_machine_do_not_pass_for_a_plan():
+    place = object.__new__(plans.Place)
+    place.costs_us = {"slow half the time": [90, 10, 17, 10, 17, 17, 17, 10, 10, 17, 16], "slow": [90, *[17, 16] * 5]}
+    assert (place.cost("slow half the time"), place.cost("slow")) == (10, 16)
 
 
 def test_every_scenario_is_listed_and_described():
