@@ -338,7 +338,7 @@ bench-rules: deps-check
 bench-wake bench-runners: bench-%: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests bench-programs
 	@$(PYTHON) tests/bench/$*.py
-bench-programs: all $(BENCH_PROGRAMS)
+bench-programs: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
 
 # Modules are looked for beside the scripts that name them, so those run from where npm puts the packages. PEERS="--only held
 # --rounds 1" passes options on; NODE names another node.

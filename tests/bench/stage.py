@@ -185,10 +185,11 @@ class Database:
 
     def command(self, number=0, **options):
         """The command line of a run; options by name, underscores for hyphens."""
+        options = {"plugin_dir": os.path.join(pg.BUILD, "plugins"), **options}
         more = [part for k, v in options.items() if v is not None for part in ("--" + k.replace("_", "-"), str(v))]
         return [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo,
                 "--pidfile", os.path.join(self.stage.run_dir, f"{self.name}.{number}"),
-                "--plugin-dir", os.path.join(pg.BUILD, "plugins"), "--log-level", "warning", *more]
+                "--log-level", "warning", *more]
 
     def start(self, number=0, **options):
         return Run(self.command(number, **options))
