@@ -10,7 +10,7 @@ BEFORE = 0.25
 
 
 def run(b):
-    jobs = b.size(48000, 1600) // WORKERS * WORKERS
+    jobs = b.size(24000, 1600) // WORKERS * WORKERS
     with b.database() as db:
         plain = Plain(db)
 
