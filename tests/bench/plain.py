@@ -14,7 +14,7 @@ PLANNER = ("-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off
            " -c plan_cache_mode=force_generic_plan")
 
 # bare is the one row of an application without a queue, columns a table of our columns without any index; the others
-# are our tables without partitions. hot is what a claim updates, ready what it leaves alone.
+# are our tables without partitions. hot is what a claim updates, with the columns and indexes that takes, ready what it leaves alone.
 SCHEMA = """
 create table bare (id bigint generated always as identity primary key, queue text not null, fn text not null, params json not null,
     created_at timestamptz not null default clock_timestamp());
@@ -22,10 +22,11 @@ create schema plain;
 create table plain.columns (like deferred.__deferred including defaults);
 create sequence plain.id;
 alter table plain.columns alter id set default nextval('plain.id');
-create table plain.hot (like deferred.__deferred_hot including defaults including indexes)
+create table plain.hot (like deferred.__deferred_hot including defaults, primary key (id))
     with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 alter table plain.hot add column if not exists visible_at timestamptz not null, add column if not exists attempt integer not null default 0,
     add column if not exists receipt bigint, add column if not exists worker bigint, add column if not exists started_at timestamptz;
+create index on plain.hot (queue, priority desc, xid, id) where due_at is null and not limited and fn is not null;
 create table plain.ready (like deferred.__deferred_hot including defaults including indexes)
     with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 create table plain.job (like deferred.__deferred including defaults, primary key (id));
