@@ -3,7 +3,7 @@
     bench.py [--quick] [--scale F] [--jobs N] [--rows N] [--rounds N] [SCENARIO...]
 
 A private server with durable settings is started for it, each scenario has databases of its own. Figures go
-to the terminal and, with charts, to build/bench (build/bench/quick after a trial), but for a trial also to RESULTS.md. Exit status 1 if a
+to the terminal and, with charts, to build/bench (build/bench/quick after a trial), with full sizes also to RESULTS.md. Exit status 1 if a
 scenario failed: a run was wrong, lost or doubled a job, or said something. An aim that is not reached is no
 failure. See tests/bench/README.md.
 """
@@ -72,11 +72,17 @@ def run(bench, name, folder, about):
         return False
     bench.report.fact("best", dict(bench.best))
     bench.report.finish(time.monotonic() - begin)
-    if not bench.quick:
-        results.record(bench.args.results, scenarios.NAMES, name, results.section(name, scenario.TITLE, about, bench.report.rows))
-        if bench.args.results == results.RESULTS:
-            results.quote()
+    path = results_of(bench.args)
+    if path:
+        results.record(path, scenarios.NAMES, name, results.section(name, scenario.TITLE, about, bench.report.rows))
+    if path == results.RESULTS:
+        results.quote()
     return True
+
+
+def results_of(args):
+    """Where the tables go: small sizes are not to take the place of full ones, unless a file is named for them."""
+    return args.results or (None if args.quick or args.jobs or args.scale < 1 else results.RESULTS)
 
 
 def read_args():
@@ -90,7 +96,7 @@ def read_args():
     p.add_argument("--rounds", type=int, help="rounds (3; quick: 1)")
     p.add_argument("--processes", type=int, default=2, help="copies of check_deferred where a scenario does not vary them (2)")
     p.add_argument("--batch", type=int, default=500, help="batch where a scenario does not vary it (500)")
-    p.add_argument("--results", default=results.RESULTS, metavar="FILE", help="where the tables go (tests/bench/RESULTS.md)")
+    p.add_argument("--results", metavar="FILE", help="where the tables go (tests/bench/RESULTS.md; with --quick, --jobs or a --scale below 1 nowhere)")
     args = p.parse_args()
     for name in args.scenario:
         if name not in scenarios.NAMES:

@@ -13,7 +13,7 @@ README = os.path.join(os.path.dirname(os.path.dirname(HERE)), "README.md")
 HEAD = """# What was measured
 
 Written by `make bench`: what each line means is in [README.md](README.md). A scenario that a run leaves out keeps its table and its
-date; a trial (`BENCH_QUICK=1`) writes nothing here. The lines in bold are those that the project's README quotes.
+date; a run with smaller sizes writes nothing here. The lines in bold are those that the project's README quotes.
 """
 TABLE = "| | measured | ratio | aim | |\n|---|--:|--:|---|---|\n"
 BEGIN, END = "<!-- from tests/bench/RESULTS.md -->\n", "<!-- end of what is from there -->\n"

@@ -201,15 +201,22 @@ def test_readme_is_given_the_lines_in_bold_and_no_others(tmp_path):
     assert text.count("\n| one: ours | 130 jobs/s | 1.30 | >= 1.2 | reached |\n") == 1 and "base" not in text
 
 
-def test_a_trial_leaves_the_results_alone(monkeypatch, tmp_path):
-    """And one that is none writes them."""
-    for quick in (True, False):
-        b = bench.Bench(None, argparse.Namespace(quick=quick, rounds=1, processes=1, batch=1, results=str(tmp_path / "RESULTS.md")))
-        scenario = types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
-        b.stage = types.SimpleNamespace(check_log=lambda: None)
-        monkeypatch.setattr(bench.importlib, "import_module", lambda name, s=scenario: s)
-        assert bench.run(b, "execute", str(tmp_path), report.about(quick, "15.1 (x)", {}, str(tmp_path), 1))
-        assert os.path.exists(tmp_path / "RESULTS.md") is not quick
+def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
+    """Others write to a file that is named for them."""
+    full, scenario = str(tmp_path / "RESULTS.md"), types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
+    monkeypatch.setattr(bench.results, "RESULTS", full)
+    monkeypatch.setattr(bench.results, "quote", lambda: None)
+    monkeypatch.setattr(bench.importlib, "import_module", lambda name: scenario)
+
+    def written(**more):
+        args = argparse.Namespace(**{"quick": False, "rounds": 1, "processes": 1, "batch": 1, "scale": 1.0, "jobs": None, "results": None, **more})
+        b = bench.Bench(types.SimpleNamespace(check_log=lambda: None), args)
+        assert bench.run(b, "execute", str(tmp_path), report.about(args.quick, "15.1 (x)", {}, str(tmp_path), 1))
+        return [name for name in os.listdir(tmp_path) if name.endswith(".md")]
+
+    assert written(quick=True) == written(scale=0.5) == written(jobs=1000) == []
+    assert written(quick=True, results=str(tmp_path / "other.md")) == ["other.md"]
+    assert sorted(written()) == ["RESULTS.md", "other.md"]
 
 
 def test_readme_quotes_five_lines_of_the_results():
