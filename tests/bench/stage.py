@@ -235,9 +235,10 @@ class Database:
             script = path
         text = pg.call([os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 4)),
                         "-f", script, *map(str, args), f"{self.conninfo} options='{options}'"])
-        if not re.search(r"number of failed transactions: 0 ", text):
+        rate = re.search(r"tps = ([\d.]+)", text)  # not said of no transaction at all
+        if not re.search(r"number of failed transactions: 0 ", text) or not rate:
             raise Failed(f"pgbench: {text}")
-        return float(re.search(r"tps = ([\d.]+)", text)[1]), int(re.search(r"actually processed: (\d+)", text)[1])
+        return float(rate[1]), int(re.search(r"actually processed: (\d+)", text)[1])
 
 
 class Run:

@@ -67,6 +67,14 @@ def test_a_run_that_fails_or_says_something_is_noticed(bench_db):
         bench_db.work(1)
 
 
+def test_a_pgbench_that_did_nothing_is_noticed(bench_db, monkeypatch):
+    """It says so when it had no time for its first transaction."""
+    said = "number of transactions actually processed: 0\nnumber of failed transactions: 0 (NaN%)\n"
+    monkeypatch.setattr(stage.pg, "call", lambda args: said)
+    with pytest.raises(stage.Failed, match="actually processed: 0"):
+        bench_db.pgbench("select 1;", 1)
+
+
 @pytest.mark.parametrize("way", plain.WAYS)
 @pytest.mark.parametrize("clients", [1, 4])
 def test_plain_sql_works_each_row_once(bench_db, way, clients):
