@@ -11,7 +11,8 @@
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
-#                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."
+#                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."; tables go to
+#                tests/bench/RESULTS.md too, and five lines of it to README.md
 #   bench-rules  the same for rules: rows queued a second, archived over the number of agents
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
@@ -338,7 +339,7 @@ bench-rules: deps-check
 bench-wake bench-runners: bench-%: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests bench-programs
 	@$(PYTHON) tests/bench/$*.py
-bench-programs: all $(BENCH_PROGRAMS)
+bench-programs: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
 
 # Modules are looked for beside the scripts that name them, so those run from where npm puts the packages. PEERS="--only held
 # --rounds 1" passes options on; NODE names another node.

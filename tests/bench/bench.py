@@ -3,7 +3,7 @@
     bench.py [--quick] [--scale F] [--jobs N] [--rows N] [--rounds N] [SCENARIO...]
 
 A private server with durable settings is started for it, each scenario has databases of its own. Figures go
-to the terminal and, with charts, to build/bench (build/bench/quick after a trial). Exit status 1 if a
+to the terminal and, with charts, to build/bench (build/bench/quick after a trial), with full sizes also to RESULTS.md. Exit status 1 if a
 scenario failed: a run was wrong, lost or doubled a job, or said something. An aim that is not reached is no
 failure. See tests/bench/README.md.
 """
@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import report  # noqa: E402
+import results  # noqa: E402
 import scenarios  # noqa: E402
 from stage import SETTINGS, Failed, Stage, pg  # noqa: E402
 from turns import in_turns  # noqa: E402
@@ -71,7 +72,17 @@ def run(bench, name, folder, about):
         return False
     bench.report.fact("best", dict(bench.best))
     bench.report.finish(time.monotonic() - begin)
+    path = results_of(bench.args)
+    if path:
+        results.record(path, scenarios.NAMES, name, results.section(name, scenario.TITLE, about, bench.report.rows))
+    if path == results.RESULTS:
+        results.quote()
     return True
+
+
+def results_of(args):
+    """Where the tables go: small sizes are not to take the place of full ones, unless a file is named for them."""
+    return args.results or (None if args.quick or args.jobs or args.scale < 1 else results.RESULTS)
 
 
 def read_args():
@@ -85,6 +96,7 @@ def read_args():
     p.add_argument("--rounds", type=int, help="rounds (3; quick: 1)")
     p.add_argument("--processes", type=int, default=2, help="copies of check_deferred where a scenario does not vary them (2)")
     p.add_argument("--batch", type=int, default=500, help="batch where a scenario does not vary it (500)")
+    p.add_argument("--results", metavar="FILE", help="where the tables go (tests/bench/RESULTS.md; with --quick, --jobs or a --scale below 1 nowhere)")
     args = p.parse_args()
     for name in args.scenario:
         if name not in scenarios.NAMES:
@@ -108,7 +120,7 @@ def main():
             stage.start()
             bench = Bench(stage, args)
             about = report.about(args.quick, stage.server_version(), SETTINGS, place, bench.rounds)
-            about["asked"] = {k: v for k, v in vars(args).items() if k not in ("quick", "scenario") and v != defaults[k]}
+            about["asked"] = {k: v for k, v in vars(args).items() if k not in ("quick", "scenario", "results") and v != defaults[k]}
             print(report.head(about), flush=True)
             good = [name for name in names if run(bench, name, folder, about)]
         finally:

@@ -4,7 +4,8 @@
  *
  *     defer_loop CONNINFO single THREADS SECONDS   each thread defers on a context of its own, a call a transaction
  *     defer_loop CONNINFO bulk N                   N calls by deferred_defer_many()
- *     defer_loop CONNINFO copy N TABLE             the same rows by COPY into that table, to compare with
+ *     defer_loop CONNINFO copy N TABLE ROW ...     to compare with: N rows by COPY into each table, in one transaction. TABLE has its
+ *                                                  columns, ROW is a line of text; a # in it is the number of the row
  *
  * Prints calls per second; on standard error how many calls it made.
  */
@@ -107,36 +108,67 @@ static double bulk(size_t n)
 	return (double)n / start;
 }
 
-static double copy(size_t n, const char *table)
+static void run(PGconn *conn, const char *sql, ExecStatusType expected)
 {
-	static const char row[] = "default\t" FN "\t" PARAMS "\n";
-	PGconn *conn = PQconnectdb(conninfo);
-	PGresult *res;
-	char buf[65536];
-	size_t len = 0;
-	double start;
+	PGresult *res = PQexec(conn, sql);
 
-	snprintf(buf, sizeof(buf), "copy %s (queue, fn, params) from stdin", table);
-	start = now();
-	res = PQexec(conn, buf);
-	if (PQresultStatus(res) != PGRES_COPY_IN)
+	if (PQresultStatus(res) != expected)
 		die(PQerrorMessage(conn));
 	PQclear(res);
-	for (size_t i = 0; i < n; i++) {
-		if (len + sizeof(row) > sizeof(buf)) {
+}
+
+static size_t append(char *buf, size_t len, const char *text, size_t text_len)
+{
+	memcpy(buf + len, text, text_len);
+	return len + text_len;
+}
+
+static void copy_into(PGconn *conn, const char *table, const char *row, size_t n)
+{
+	const char *mark = strchr(row, '#');
+	const char *rest = mark ? mark + 1 : row;
+	size_t rest_len = strlen(rest);
+	char buf[65536];
+	size_t len = 0;
+	PGresult *res;
+
+	snprintf(buf, sizeof(buf), "copy %s from stdin", table);
+	run(conn, buf, PGRES_COPY_IN);
+	for (size_t i = 1; i <= n; i++) {
+		if (mark) {
+			len = append(buf, len, row, (size_t)(mark - row));
+			len += (size_t)snprintf(buf + len, sizeof(buf) - len, "%zu", i);
+		}
+		len = append(buf, len, rest, rest_len);
+		buf[len++] = '\n';
+		if (len > sizeof(buf) - 1024) {
 			PQputCopyData(conn, buf, (int)len);
 			len = 0;
 		}
-		memcpy(buf + len, row, sizeof(row) - 1);
-		len += sizeof(row) - 1;
 	}
 	PQputCopyData(conn, buf, (int)len);
 	PQputCopyEnd(conn, NULL);
 	res = PQgetResult(conn);
 	if (PQresultStatus(res) != PGRES_COMMAND_OK)
 		die(PQerrorMessage(conn));
-	start = now() - start;
 	PQclear(res);
+	while ((res = PQgetResult(conn)))
+		PQclear(res);
+}
+
+static double copy(size_t n, char **tables_and_rows)
+{
+	PGconn *conn = PQconnectdb(conninfo);
+	double start = now();
+
+	run(conn, "begin", PGRES_COMMAND_OK);
+	for (char **arg = tables_and_rows; *arg; arg += 2) {
+		if (!arg[1] || strlen(arg[1]) > 900)
+			die("a row of at most 900 bytes for each table");
+		copy_into(conn, arg[0], arg[1], n);
+	}
+	run(conn, "commit", PGRES_COMMAND_OK);
+	start = now() - start;
 	PQfinish(conn);
 	return (double)n / start;
 }
@@ -147,14 +179,14 @@ int main(int argc, char **argv)
 	long made = argc > 3 ? atol(argv[3]) : 0;
 
 	if (argc < 4)
-		die("usage: defer_loop CONNINFO single THREADS SECONDS | bulk N | copy N TABLE");
+		die("usage: defer_loop CONNINFO single THREADS SECONDS | bulk N | copy N TABLE ROW ...");
 	conninfo = argv[1];
 	if (strcmp(argv[2], "single") == 0 && argc == 5)
 		rate = single(atoi(argv[3]), atof(argv[4]), &made);
 	else if (strcmp(argv[2], "bulk") == 0)
 		rate = bulk(strtoul(argv[3], NULL, 10));
-	else if (strcmp(argv[2], "copy") == 0 && argc == 5)
-		rate = copy(strtoul(argv[3], NULL, 10), argv[4]);
+	else if (strcmp(argv[2], "copy") == 0 && argc > 5)
+		rate = copy(strtoul(argv[3], NULL, 10), argv + 4);
 	else
 		die("single, bulk or copy, with their arguments");
 	printf("%.1f\n", rate);

@@ -19,6 +19,12 @@ import pg  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(pg.BUILD, "tests", "bench")
 PARAMS = '{"n": 1}'
+TICKS = os.sysconf("SC_CLK_TCK")
+
+# A ready job in the hot table, beside its id.
+HOT_COLUMNS, HOT_VALUES = "queue, fn, visible_at", "'default', 'noop', now()"
+# What a fresh database has no rows in.
+EMPTY_TABLES = ("__deferred", "__deferred_hot", "__deferred_log", "__deferred_worker", "__deferred_place", "__deferred_lease")
 
 # Durable, as in production; the rest so that no scenario waits for a checkpoint in its middle.
 SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "1GB", "max_wal_size": "8GB",
@@ -61,6 +67,11 @@ class Stage:
     def close(self):
         self.cluster.remove()
 
+    def cpu_seconds(self):
+        """Processor time of the server until now: of all its processes, also of those that have ended."""
+        postmaster = self.cluster.pid()
+        return cpu_of(postmaster, True) + sum(cpu_of(pid, False) for pid in pg.children_of(postmaster))
+
     def defer_loop(self, conninfo, *args):
         """Calls per second, and their number."""
         rate, said = self.program("defer_loop", conninfo, *args)
@@ -82,6 +93,16 @@ class Stage:
         return done.stdout, done.stderr
 
 
+def cpu_of(pid, with_children):
+    """Seconds of processor time of a process; with_children: and of the children it has waited for."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            words = f.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(int(w) for w in words[11:15 if with_children else 13]) / TICKS
+
+
 def base_env():
     return {"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1"}
 
@@ -93,6 +114,7 @@ class Database:
         self.stage, self.name, self.conninfo = stage, name, conninfo
         self.db = psycopg2.connect(conninfo)
         self.db.autocommit = True
+        self.room = 0  # ids below this one have their partition
 
     def close(self):
         self.db.close()
@@ -120,7 +142,9 @@ class Database:
 
     def clear(self):
         """Tables as after `deferred migrate`."""
-        self.sql("truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_worker")
+        there = self.one("select string_agg(oid::regclass::text, ', ') from pg_class where relnamespace = 'deferred'::regnamespace"
+                         " and relname = any (%s)", list(EMPTY_TABLES))
+        self.sql(f"truncate {there}")
         self.sql("select setval('deferred.__deferred_id_seq', 1, false)")
 
     def clear_log(self):
@@ -133,13 +157,15 @@ class Database:
             some = min(n - done, 100000)
             first = self.one("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s) - %s",
                              some - 1, some - 1)
-            self.sql("select deferred.maintain()")
+            if first + some > self.room:  # maintain() makes partitions for half of one more, five million ids
+                self.sql("select deferred.maintain()")
+                self.room = first + some + 4000000
             with self.db.cursor() as cursor:
                 cursor.execute("begin")
                 cursor.execute("insert into deferred.__deferred (id, queue, fn, params)"
                                " select n, 'default', 'noop', %s::json from generate_series(%s, %s) n", (PARAMS, first, first + some - 1))
-                cursor.execute("insert into deferred.__deferred_hot (id, queue, fn, visible_at)"
-                               " select n, 'default', 'noop', now() from generate_series(%s, %s) n", (first, first + some - 1))
+                cursor.execute(f"insert into deferred.__deferred_hot (id, {HOT_COLUMNS}) select n, {HOT_VALUES}"
+                               " from generate_series(%s, %s) n", (first, first + some - 1))
                 cursor.execute("commit")
             done += some
             if say and done % 1000000 == 0:
@@ -159,10 +185,11 @@ class Database:
 
     def command(self, number=0, **options):
         """The command line of a run; options by name, underscores for hyphens."""
+        options = {"plugin_dir": os.path.join(pg.BUILD, "plugins"), **options}
         more = [part for k, v in options.items() if v is not None for part in ("--" + k.replace("_", "-"), str(v))]
         return [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo,
                 "--pidfile", os.path.join(self.stage.run_dir, f"{self.name}.{number}"),
-                "--plugin-dir", os.path.join(pg.BUILD, "plugins"), "--log-level", "warning", *more]
+                "--log-level", "warning", *more]
 
     def start(self, number=0, **options):
         return Run(self.command(number, **options))
@@ -208,9 +235,10 @@ class Database:
             script = path
         text = pg.call([os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 4)),
                         "-f", script, *map(str, args), f"{self.conninfo} options='{options}'"])
-        if not re.search(r"number of failed transactions: 0 ", text):
+        rate = re.search(r"tps = ([\d.]+)", text)  # not said of no transaction at all
+        if not re.search(r"number of failed transactions: 0 ", text) or not rate:
             raise Failed(f"pgbench: {text}")
-        return float(re.search(r"tps = ([\d.]+)", text)[1]), int(re.search(r"actually processed: (\d+)", text)[1])
+        return float(rate[1]), int(re.search(r"actually processed: (\d+)", text)[1])
 
 
 class Run:

@@ -1,11 +1,15 @@
 """The bench is worth what its checks are: they have to notice work that was not done, or done twice."""
 
+import argparse
 import json
 import os
 import subprocess
 import sys
+import time
+import types
 import xml.etree.ElementTree
 
+import psycopg2
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -13,10 +17,11 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import bench  # noqa: E402
 import plain  # noqa: E402
 import report  # noqa: E402
+import results  # noqa: E402
 import stage  # noqa: E402
 import svg  # noqa: E402
 import turns  # noqa: E402
-from scenarios import latency, wal  # noqa: E402
+from scenarios import latency, plans, wal  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -62,23 +67,84 @@ def test_a_run_that_fails_or_says_something_is_noticed(bench_db):
         bench_db.work(1)
 
 
+def test_a_pgbench_that_did_nothing_is_noticed(bench_db, monkeypatch):
+    """It says so when it had no time for its first transaction."""
+    said = "number of transactions actually processed: 0\nnumber of failed transactions: 0 (NaN%)\n"
+    monkeypatch.setattr(stage.pg, "call", lambda args: said)
+    with pytest.raises(stage.Failed, match="actually processed: 0"):
+        bench_db.pgbench("select 1;", 1)
+
+
 @pytest.mark.parametrize("way", plain.WAYS)
-@pytest.mark.parametrize("clients", [1, 2])
+@pytest.mark.parametrize("clients", [1, 4])
 def test_plain_sql_works_each_row_once(bench_db, way, clients):
     p = plain.Plain(bench_db)
-    p.fill(1000)
-    assert p.work(way, clients, 50, 400) > 0
-    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok'")
-    assert (jobs, bench_db.one("select count(*) from plain.hot where receipt is not null")) == (400, 0)
-    p.top_up(1000)
+    p.fill(way, 1000)
+    rate, cpu_us = p.work(way, clients, 50, 400)
+    assert rate > 0 and cpu_us >= 0
+    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok' and attempt = 1")
+    assert (jobs, bench_db.one("select count(*) from plain.hot where receipt is not null"), bench_db.one("select count(*) from plain.lease")) == (400, 0, 0)
+    p.top_up(way, 1000)
     p.work(way, clients, 50, seconds=1)
-    p.top_up(1000)
-    assert (p.ready(), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
+    p.top_up(way, 1000)
+    assert (p.ready(way), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
     bench_db.sql("""create function twice() returns trigger language plpgsql as $$ begin
         if pg_trigger_depth() = 1 then insert into plain.log select new.*; end if; return new; end $$""")
     bench_db.sql("create trigger twice before insert on plain.log for each row execute function twice()")
     with pytest.raises(stage.Failed, match="plain SQL"):
         p.work(way, clients, 50, 400)
+
+
+def claimed(db, wanted):
+    lease = db.one("select lease from plain.claim(%s, 1, 7)", wanted)
+    return db.one("select ids from plain.lease where id = %s", lease)
+
+
+def test_the_second_yardstick_misses_no_job_that_is_committed_late(bench_db):
+    """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and one with a savepoint."""
+    plain.Plain(bench_db)
+    insert = f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"
+    late, never = (psycopg2.connect(bench_db.conninfo) for _ in range(2))
+    with late.cursor() as one, never.cursor() as other:
+        one.execute(insert, (1, 100))
+        one.execute("savepoint s")
+        one.execute(insert, (101, 150))
+        other.execute(insert, (1001, 1100))
+        bench_db.sql(insert, 201, 400)
+        first = claimed(bench_db, 150)
+        never.rollback()
+        late.commit()
+        second = claimed(bench_db, 100)
+        third = claimed(bench_db, 1000)
+    assert first == list(range(201, 351))
+    assert sorted(first + second + third) == [*range(1, 151), *range(201, 401)]
+    assert bench_db.one("select lease is null and tids = '{}' from plain.claim(100, 1, 7)")
+    late.close()
+    never.close()
+
+
+def test_the_server_is_charged_for_what_it_does(bench_db):
+    before = bench_db.stage.cpu_seconds()
+    bench_db.sql("select count(*) from generate_series(1, 1000000)")
+    used = bench_db.stage.cpu_seconds() - before
+    other = stage.Database(bench_db.stage, bench_db.name, bench_db.conninfo)
+    other.sql("select count(*) from generate_series(1, 1000000)")
+    other.db.close()
+    while bench_db.one("select count(*) from pg_stat_activity where datname = current_database()") > 1:
+        time.sleep(0.01)
+    time.sleep(0.1)  # until it is waited for
+    assert used > 0.02 and bench_db.stage.cpu_seconds() - before > 1.3 * used  # a process that is gone counts too
+
+
+def test_jobs_are_filled_in_without_end(bench_db):
+    """Partitions are made when they are needed, not for each call."""
+    bench_db.sql("select setval('deferred.__deferred_id_seq', 9999000)")
+    bench_db.fill(2000)
+    bench_db.sql("select setval('deferred.__deferred_id_seq', 24999000)")
+    bench_db.fill(2000)
+    assert bench_db.ready() == bench_db.one("select count(*) from deferred.__deferred") == 4000
+    assert bench_db.sql("select distinct c.relname from deferred.__deferred d join pg_class c on c.oid = d.tableoid order by 1") == [
+        (f"__deferred_{n}",) for n in range(3)]
 
 
 def test_the_median_counts_and_rounds_begin_with_different_ones():
@@ -106,9 +172,69 @@ def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
     assert said.count("NOT REACHED") == 4 and ">= 0.9: reached" in said
     with open(tmp_path / "name.json") as f:
         saved = json.load(f)
-    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True}
+    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True, "quote": False}
     assert saved["machine"]["cores"] == os.cpu_count() and saved["settings"] == {"fsync": "on"} and saved["date"]
     assert saved["charts"] == ["name.svg"]
+
+
+def part_of(name, value, date, tmp_path):
+    about = {**report.about(False, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3), "date": date, "asked": {"scale": 0.5}}
+    r = report.Report(name, "Title", str(tmp_path), about)
+    r.row("base", 100, "jobs/s")
+    r.row("ours", value, "jobs/s", 100, least=1.2, quote=True)
+    return results.section(name, "Title", about, r.rows)
+
+
+def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
+    path, order = str(tmp_path / "RESULTS.md"), ("one", "two", "three")
+    results.record(path, order, "two", part_of("two", 90, "2026-01-02T00", tmp_path))
+    results.record(path, order, "one", part_of("one", 130, "2026-01-03T00", tmp_path))
+    before = results.sections(results.read(path))
+    results.record(path, order, "two", part_of("two", 150, "2026-01-04T00", tmp_path))
+    after = results.sections(results.read(path))
+    assert list(after) == ["one", "two"] and after["one"] == before["one"] and "2026-01-03" in after["one"]
+    assert "2026-01-04" in after["two"] and "| 150 jobs/s | 1.50 | >= 1.2 | reached |" in after["two"]
+    assert "| 90.00 jobs/s | 0.90 | >= 1.2 | missed |" in before["two"]
+    for word in ("PostgreSQL 15.1 ", "fsync = on", f"{os.cpu_count()} cores", "--scale 0.5", "3 round"):
+        assert word in after["two"], word
+
+
+def test_readme_is_given_the_lines_in_bold_and_no_others(tmp_path):
+    path, readme = str(tmp_path / "RESULTS.md"), str(tmp_path / "README.md")
+    results.record(path, ("one",), "one", part_of("one", 130, "2026-01-03T00", tmp_path))
+    results.write(readme, "before\n" + results.BEGIN + "old\n" + results.END + "after\n")
+    results.quote(path, readme)
+    text = results.read(readme)
+    assert text.startswith("before\n") and text.endswith(results.END + "after\n") and "old" not in text
+    assert text.count("\n| one: ours | 130 jobs/s | 1.30 | >= 1.2 | reached |\n") == 1 and "base" not in text
+
+
+def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
+    """Others write to a file that is named for them."""
+    full, scenario = str(tmp_path / "RESULTS.md"), types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
+    monkeypatch.setattr(bench.results, "RESULTS", full)
+    monkeypatch.setattr(bench.results, "quote", lambda: None)
+    monkeypatch.setattr(bench.importlib, "import_module", lambda name: scenario)
+
+    def written(**more):
+        args = argparse.Namespace(**{"quick": False, "rounds": 1, "processes": 1, "batch": 1, "scale": 1.0, "jobs": None, "results": None, **more})
+        b = bench.Bench(types.SimpleNamespace(check_log=lambda: None), args)
+        assert bench.run(b, "execute", str(tmp_path), report.about(args.quick, "15.1 (x)", {}, str(tmp_path), 1))
+        return [name for name in os.listdir(tmp_path) if name.endswith(".md")]
+
+    assert written(quick=True) == written(scale=0.5) == written(jobs=1000) == []
+    assert written(quick=True, results=str(tmp_path / "other.md")) == ["other.md"]
+    assert sorted(written()) == ["RESULTS.md", "other.md"]
+
+
+def test_readme_quotes_five_lines_of_the_results():
+    """One of each of these scenarios, once it was measured."""
+    readme, text = results.read(results.README), results.read(results.RESULTS)
+    quotes = readme[readme.index(results.BEGIN) + len(results.BEGIN):readme.index(results.END)]
+    rows = [row for row in quotes.splitlines() if row.startswith("| ") and row not in results.TABLE]
+    assert [row for row in rows if row + "\n" not in text.replace("**", "")] == []
+    assert quotes == results.block(text)
+    assert [row[2:].split(":")[0] for row in rows] == [n for n in ("execute", "held", "agents", "defer", "latency") if n in results.sections(text)]
 
 
 def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
@@ -136,6 +262,25 @@ def test_the_histogram_counts_every_wait_once():
     bounds, counts = latency.histogram({"a": [3, 100, 215, 216, 1000, 4641], "b": [999]})
     assert bounds == [100, 215, 464, 1000, 2154, 4642]
     assert counts == {"a": [2, 2, 0, 1, 1, 0], "b": [0, 0, 1, 0, 0, 0]}
+
+
+def test_each_statement_of_the_hot_path_settles_its_batch_and_one_that_does_not_is_noticed(bench_db, monkeypatch):
+    place = plans.Place(bench_db, plans.unclaimed, 10)
+    try:
+        plans.measure_all([place], 1)
+        assert {name: len(us) for name, us in place.costs_us.items()} == {name: 2 for name in plans.STATEMENTS}
+        assert all(place.cost(name) > 0 for name in plans.STATEMENTS) and bench_db.ready() == 10
+        monkeypatch.setitem(plans.STATEMENTS, "job_done", (lambda db, receipt: [*plans.claimed(db, receipt)[1:], 0], plans.STATEMENTS["job_done"][1]))
+        with pytest.raises(stage.Failed, match="job_done: 499 of 500"):
+            plans.measure_all([place], 1)
+    finally:
+        place.session.close()
+
+
+def test_bursts_of_the_machine_do_not_pass_for_a_plan():
+    place = object.__new__(plans.Place)
+    place.costs_us = {"slow half the time": [90, 10, 17, 10, 17, 17, 17, 10, 10, 17, 16], "slow": [90, *[17, 16] * 5]}
+    assert (place.cost("slow half the time"), place.cost("slow")) == (10, 16)
 
 
 def test_every_scenario_is_listed_and_described():

@@ -9,6 +9,7 @@ import svg
 from plain import Plain
 
 TITLE = "Executing while somebody keeps dead rows from being removed"
+SMALL_BATCH = 20
 HOLDERS = {"nobody": "nothing held", "reader": "a held REPEATABLE READ reader", "writer": "an open writing transaction"}
 
 
@@ -48,54 +49,56 @@ def over_time(db, table, worker="()"):
 
 def run(b):
     jobs = b.size(1250000, 25000)  # the last fifth comes after 1 M
-    rest, own = 1000, 1000
-    curves = {}
-    lasts, wholes, starts, idle_starts = ({k: [] for k in HOLDERS} for _ in range(4))
+    r = b.report
     with b.database() as db:
-        for i in range(b.rounds):
-            for what in list(HOLDERS)[i % 3:] + list(HOLDERS)[:i % 3]:
-                db.clear()
-                db.fill(jobs + rest)
-                db.settle()
-                with held(db, what, own):
-                    n = b.best["processes"]
-                    seconds = db.work(n, cnt=jobs // n, batch=b.best["batch"])
-                    done = jobs // n * n
-                    db.expect(done, jobs + rest - done)
-                    curve, last = over_time(db, "deferred.__deferred_log", "worker")
-                    starts[what].append(db.work(1, cnt=0) * 1000)
-                    db.expect(jobs + rest, 0)
-                    idle_starts[what].append(db.work(1, cnt=0) * 1000)
-                if what == "writer":  # what it deferred comes to light behind all the others, and is not to be missed
-                    db.work(1, cnt=0)
-                    db.expect(jobs + rest + own, 0)
-                wholes[what].append(done / seconds)
-                lasts[what].append(last)
-                curves[what] = curve
-                b.say(f"round {i + 1} of {b.rounds}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last fifth {last:,.0f}/s")
+        curves = work_held(b, db, jobs, b.best["batch"], quote=True)
+        work_held(b, db, jobs // 5, SMALL_BATCH)
         b.say("plain SQL under the reader, to compare")
         plain = Plain(db)
-        plain.fill(jobs)
+        plain.fill("two", jobs)
         db.settle()
         with held(db, "reader", 0):
             plain.work("two", 2, 100, seconds=1 if b.quick else 10)
         curves["plain"], _ = over_time(db, "plain.log")
-    median = {name: {k: statistics.median(v) for k, v in values.items()} for name, values in
-              (("last", lasts), ("whole", wholes), ("start", starts), ("idle start", idle_starts))}
-    r = b.report
-    for what, text in HOLDERS.items():
-        base = None if what == "nobody" else median["last"]["nobody"]
-        r.row(f"last fifth of {jobs:,} jobs, {text}", median["last"][what], "jobs/s", base, least=0.9 if base else None)
-    for what, text in HOLDERS.items():
-        r.row(f"all of them, {text}", median["whole"][what], "jobs/s", None if what == "nobody" else median["whole"]["nobody"])
-    for what, text in HOLDERS.items():
-        base = None if what == "nobody" else median["start"]["nobody"]
-        r.row(f"the next start, {rest:,} jobs, {text}", median["start"][what], "ms", base)
-    for what, text in HOLDERS.items():
-        base = None if what == "nobody" else median["idle start"]["nobody"]
-        r.row(f"the start after that, nothing due, {text}", median["idle start"][what], "ms", base)
     tail = curves["plain"]
-    r.row(f"plain SQL, batch 100, reader: after {tail[-1][0]:.1f} s against the beginning", tail[-1][1], "jobs/s", tail[0][1])
+    r.row(f"skip-locked plain SQL, batch 100, reader: after {tail[-1][0]:.1f} s against the beginning", tail[-1][1], "jobs/s", tail[0][1])
     r.fact("over_time", curves)
     r.chart(svg.lines, "", "No-op jobs executed under a held snapshot", "seconds", "jobs a second",
             [(text, curves[what]) for what, text in HOLDERS.items()] + [("plain SQL, reader", curves["plain"], "dashed")], dots=False)
+
+
+def work_held(b, db, jobs, batch, quote=False):
+    """The rows of one size of batch; returns the curve of each holder's last round."""
+    rest, own, n = 1000, 1000, b.best["processes"]
+    curves = {}
+    lasts, wholes, starts, idle_starts = ({k: [] for k in HOLDERS} for _ in range(4))
+    for i in range(b.rounds):
+        for what in list(HOLDERS)[i % 3:] + list(HOLDERS)[:i % 3]:
+            db.clear()
+            db.fill(jobs + rest)
+            db.settle()
+            with held(db, what, own):
+                seconds = db.work(n, cnt=jobs // n, batch=batch)
+                done = jobs // n * n
+                db.expect(done, jobs + rest - done)
+                curve, last = over_time(db, "deferred.__deferred_log", "worker")
+                starts[what].append(db.work(1, cnt=0) * 1000)
+                db.expect(jobs + rest, 0)
+                idle_starts[what].append(db.work(1, cnt=0) * 1000)
+            if what == "writer":  # what it deferred comes to light behind all the others, and is not to be missed
+                db.work(1, cnt=0)
+                db.expect(jobs + rest + own, 0)
+            wholes[what].append(done / seconds)
+            lasts[what].append(last)
+            curves[what] = curve
+            b.say(f"round {i + 1} of {b.rounds}, batch {batch}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last fifth {last:,.0f}/s")
+    for name, unit, figures, least in ((f"last fifth of {jobs:,} jobs, batch {batch}", "jobs/s", lasts, 0.95),
+                                       (f"all of them, batch {batch}", "jobs/s", wholes, None),
+                                       (f"the next start, {rest:,} jobs", "ms", starts, None),
+                                       ("the start after that, nothing due", "ms", idle_starts, None)):
+        median = {what: statistics.median(values) for what, values in figures.items()}
+        for what, text in HOLDERS.items():
+            base = None if what == "nobody" else median["nobody"]
+            b.report.row(f"{name}, {text}", median[what], unit, base, least=least if base else None,
+                         quote=quote and bool(least) and what == "reader")
+    return curves

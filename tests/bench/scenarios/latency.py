@@ -1,13 +1,19 @@
-"""From ready to started, while jobs come one by one at a steady pace and a service waits for them."""
+"""From ready to started, while jobs come one by one at a steady pace and a service waits for them; and from before the defer to the
+start, against a bare libpq client that is woken in the same way and does nothing else."""
 
 import bisect
+import os
+import shutil
+import statistics
 import time
 
+import pg
 import svg
 from stage import Failed, Run
 from turns import quantile
 
 TITLE = "From ready to started, jobs at a steady pace"
+WOKEN = {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}
 PACE = 100  # jobs a second; a slow disk may not let the one producer keep it: what it kept is printed
 
 
@@ -29,8 +35,9 @@ def run(b):
     with b.database() as db:
         seconds = 3 if b.quick else 15
         ways = {"polling every 10 ms": {"DEFERRED_LOOP": "1", "DEFERRED_INTERVAL_FLOOR": "10ms", "DEFERRED_INTERVAL_CEILING": "10ms"},
-                "woken by NOTIFY": {"DEFERRED_LOOP": "1", "DEFERRED_LISTEN": "1"}}
+                "woken by NOTIFY": WOKEN}
         found = {name: measure(b, db, env, seconds) for name, env in ways.items()}
+        against_bare(b, db, PACE * seconds)
     for name, (pace, waits) in found.items():
         for share in (0.5, 0.9, 0.99, 1):
             label = "longest" if share == 1 else f"{share:.0%} at most"
@@ -39,6 +46,47 @@ def run(b):
     b.report.fact("histogram", {"bounds_us": bounds, **counts})
     b.report.chart(svg.bars, "", "From ready to started", "milliseconds at least (three steps a factor of ten)", "jobs",
                    [svg.number(float(f"{e / 1000:.2g}")) for e in bounds], list(counts.items()), values=False)
+
+
+def against_bare(b, db, n):
+    """Rows for p50 and p99: the medians of the rounds. wake_latency.c defers the next one 5 to 15 ms after the last was started."""
+    plugins = os.path.join(b.stage.folder, "plugins")
+    os.makedirs(plugins, 0o755, exist_ok=True)
+    for path in ("plugins/sample.so", "tests/plugins/stamp.so"):
+        shutil.copy(os.path.join(pg.BUILD, path), plugins)
+
+    def latencies(*args):
+        text, _ = b.stage.program("wake_latency", db.conninfo, *args)
+        return sorted(float(line.split()[0]) / 1000 for line in text.splitlines())
+
+    def bare():
+        return latencies("bare", n)
+
+    def woken():
+        db.clear()
+        db.settle()
+        stamps = os.path.join(b.stage.folder, "stamps")
+        service = Run(db.command(plugin_dir=plugins), WOKEN)
+        try:
+            latencies("defer", 20, stamps)  # with these it has its runner, its plugins and its statements
+            found = latencies("defer", n, stamps)
+            wait_until_done(db, n + 20, service)
+        finally:
+            service.stop()
+        service.check()
+        db.expect(n + 20, 0)
+        return found
+
+    rounds = {"bare": [], "woken": []}
+    for i in range(b.rounds):
+        for name, way in (("bare", bare), ("woken", woken))[::-1 if i % 2 else 1]:
+            rounds[name].append(way())
+            b.say(f"round {i + 1} of {b.rounds}, {name}: p50 {quantile(rounds[name][-1], 0.5):.2f} ms, p99 {quantile(rounds[name][-1], 0.99):.2f} ms")
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        figures = {way: statistics.median(quantile(waits, share) for waits in found) for way, found in rounds.items()}
+        b.report.row(f"{n:,} times, from before the INSERT: bare libpq client, {name}", figures["bare"], "ms")
+        b.report.row(f"{n:,} times, from before the defer: woken by NOTIFY, {name}", figures["woken"], "ms", figures["bare"], most=1.3,
+                     quote=name == "p99")
 
 
 def measure(b, db, env, seconds):

@@ -10,10 +10,10 @@ from stage import Failed
 TITLE = "WAL a job"
 
 # What writes a kind of record, by which a run's WAL is told apart.
-KINDS = (("claim: lease and lock", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_UPDATED"),
-         ("finish: hot row deleted", r"Heap/DELETE"),
-         ("finish: log row", r"Heap2?/(MULTI_)?INSERT"),
-         ("finish: its indexes", r"Btree/(?!VACUUM|DELETE|MARK|UNLINK|DEDUP)"),
+KINDS = (("rows locked or updated", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_UPDATED"),
+         ("rows deleted: hot, lease, place", r"Heap/DELETE"),
+         ("rows added: log, lease, place", r"Heap2?/(MULTI_)?INSERT"),
+         ("their indexes", r"Btree/(?!VACUUM|DELETE|MARK|UNLINK|DEDUP)"),
          ("commits", r"Transaction/"),
          ("dead rows removed", r"Heap2/(PRUNE|VACUUM|FREEZE|VISIBLE)|Btree/(VACUUM|DELETE|MARK|UNLINK|DEDUP)"))
 
@@ -80,9 +80,9 @@ def run(b):
         def bulk():
             b.stage.defer_loop(db.conninfo, "bulk", jobs)
 
-        case("deferred at once", bulk, False, 900)
-        case("one defer a transaction", lambda: b.stage.defer_loop(db.conninfo, "single", 4, seconds), False, 900)
+        case("deferred at once", bulk, False, 650)
+        case("one defer a transaction", lambda: b.stage.defer_loop(db.conninfo, "single", 4, seconds), False, 800)
         case("deferred at once, then a checkpoint", bulk, True, None)
     names = list(chart[0][1])
-    r.chart(svg.bars, "", "WAL a job", "", "bytes a job", [n.replace("finish: ", "").replace("claim: ", "") for n in names],
+    r.chart(svg.bars, "", "WAL a job", "", "bytes a job", [n.split(":")[0] for n in names],
             [(name, [parts[n] for n in names]) for name, parts in chart], values=False)
