@@ -93,6 +93,11 @@ def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runn
         g.start(seconds, "--runners", runners)
     g.all_live()
     looks, greatest, first, last = g.sample(5, live=4)
+    for _ in range(10):  # a busy machine takes longer
+        if looks > 50 and min(last.values()) - min(first.values()) >= 2 * g.range and greatest >= g.range - 1:
+            break
+        more, apart, _, last = g.sample(5, live=4)
+        looks, greatest = looks + more, max(greatest, apart)
     print(f"{looks} looks, greatest difference {greatest}, from {first} to {last}")
     # They went on, round after round, at the pace of the slowest, and did run apart as far as they may.
     assert looks > 50
@@ -143,6 +148,11 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
     # And from then on they run at their own speed.
     assert slow not in g.stands()
     looks, _, first, last = g.sample(2, live=3)
+    for _ in range(10):
+        if looks > 20 and min(last.values()) - min(first.values()) >= 2 * g.range:
+            break
+        more, _, _, last = g.sample(2, live=3)
+        looks += more
     assert looks > 20 and min(last.values()) - min(first.values()) >= 2 * g.range
     g.stop()
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where worker = %s and visible_at > now()", slow) == 0)
@@ -158,7 +168,7 @@ def test_connections_lost_again_and_again_keep_the_bound(db, group):
         g.start("0", "--runners", "2")
     g.all_live()
     end, lost, began = time.monotonic() + 8, 0, g.round()
-    while time.monotonic() < end:
+    while time.monotonic() < end or (g.round() <= began + 5 and time.monotonic() < end + 60):
         lost += db.one("""select count(pg_terminate_backend(pid)) from pg_stat_activity
                           where application_name = 'check_deferred' and datname = current_database()""")
         pause = time.monotonic() + 0.4
@@ -190,7 +200,7 @@ def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
     db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"full\"}')) from generate_series(1, 200)")
     db.defer("work", queue="short")
     g = group(5)
-    short = g.start("4", "--queue", "short", "--runners", "2")
+    short = g.start("20", "--queue", "short", "--runners", "2", "--grace", "1s")  # longer than the other takes for 50, on a busy machine too
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'short' and receipt is not null") == 1)
     g.start("0.005", "--queue", "full")
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'full'") < 150)
