@@ -207,10 +207,15 @@ $(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
 CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
 TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out tests/harness/clock_shift.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
+MODELS := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*.c))
 
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/plugins
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< $(PLUGIN_LIBS_$*)
+# Models stand for themselves: nothing of the library is in them, and no checks of the compiler that would only slow them down.
+$(MODELS): $(B)/tests/model/%: tests/model/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(LDFLAGS) -o $@ $<
 $(CLOCK_SHIFT): tests/harness/clock_shift.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
@@ -245,7 +250,7 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ)
 tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
 # What pytest's need.
 .PHONY: test-parts
-test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS)
+test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 
 -include $(wildcard $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d)
 

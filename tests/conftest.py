@@ -19,7 +19,7 @@ import pg  # noqa: E402
 
 # Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by SQL, or what measures
 # would only be run twice.
-collect_ignore = ["bin/test_valgrind.py", "bench", "mutants", "sql/test_claim.py", "sql/test_defer.py", "sql/test_limits.py", "sql/test_schema.py",
+collect_ignore = ["bin/test_valgrind.py", "bench", "model", "mutants", "sql/test_claim.py", "sql/test_defer.py", "sql/test_limits.py", "sql/test_schema.py",
                   "sql/test_track_move.py"] if harness.SAN else []
 
 TEMPLATE = "template_" + os.path.basename(harness.BUILD)

@@ -1,0 +1,61 @@
+"""The model of the claim (claim_model.c) keeps its promises, and finds each error that is made in it on purpose.
+
+`build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the way to a broken promise.
+"""
+
+import os
+
+import pytest
+
+import harness
+
+MODEL = os.path.join(harness.BUILD, "tests", "model", "claim_model")
+
+# Each with a configuration that is large enough to show it, and what is to be said.
+ERRORS = {
+    "rows-early": ("small", "1: a job lies nowhere"),
+    "lease-by-id": ("small", "1: a job lies in two"),
+    "rest-by-id": ("hand", "1: a job lies in two"),
+    "first-no-key": ("small", "2: a place went backward"),
+    "first-unread": ("small", "1: a job lies in two"),
+    "record-with-claim": ("small", "3: a job whose final outcome was accepted is ready again"),
+    "record-unchecked": ("small", "3: an outcome was accepted without a lease"),
+    "lost-by-id": ("small", "a job was taken from a live lease"),
+    "lost-extended": ("extend", "a job was taken from a live lease"),
+    "lost-locked": ("small", "1: a job lies nowhere"),
+    "expired-deleted": ("small", "1: a job lies nowhere"),
+    "repair-no-rest": ("repair", "repair touched a job that was not stranded"),
+    "late-forgotten": ("small", "5: a claim, alone, found nothing"),
+    "two-commits": ("small", "1: a job lies nowhere"),
+    "one-lease-for-both": ("hand", "1: a job lies in two"),
+}
+
+
+def explore(*arguments):
+    return harness.run([MODEL, *arguments], timeout=3000)
+
+
+def test_every_error_of_the_model_is_tried():
+    listed = [line.split()[1].rstrip(":") for line in explore("--list").stdout.splitlines() if line.startswith("broken ")]
+    assert sorted(listed) == sorted(ERRORS)
+
+
+def test_nothing_is_broken_in_a_small_world():
+    done = explore("small")
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("configuration", ["hand", "repair", "extend", "three", "all"])
+def test_nothing_is_broken_in_any_order_of_steps(configuration):
+    done = explore(configuration)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("error", sorted(ERRORS))
+def test_an_error_is_found(error):
+    configuration, promise = ERRORS[error]
+    done = explore(configuration, "--broken", error)
+    assert done.returncode == 1 and f": {promise}" in done.stdout, done.stdout
