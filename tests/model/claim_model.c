@@ -3,7 +3,10 @@
  * An explicit-state model of how ready jobs are handed out: every interleaving of two workers, two producers and an operator,
  * statement by statement, with deaths of workers and crashes of the server between any two of them.
  *
- *     claim_model CONFIGURATION [--broken NAME]    explore; exit 1 and the shortest way there if a promise is broken
+ *     claim_model CONFIGURATION                    explore; exit 1 and the shortest way there if a promise is broken
+ *     claim_model CONFIGURATION --broken NAME      the same with a deliberate error
+ *     claim_model CONFIGURATION --sound cur-first  the same where a claim takes its fresh cur before it reads any row
+ *     claim_model CONFIGURATION --states MOST      not further than so many states: exit 3 if there are more
  *     claim_model --list                           names of configurations and of deliberate errors, with what each is
  *
  * What PostgreSQL does, as far as the claim leans on it:
@@ -14,6 +17,9 @@
  * - A synchronous commit makes durable whatever committed before it, an asynchronous one is visible and not yet durable: `disk` is what a crash
  *   of the server goes back to, while `dirty`. The log is flushed up to now at any moment, so every prefix of it can be what survives.
  * - for update skip locked on a row deleted since the snapshot yields no row; insert on conflict do nothing waits for who is inserting the same key.
+ *
+ * Two windows in one claim: a job of the first one can be cancelled and retried by hand before the second cur is taken, and its new xid is then
+ * visible in that one. So each window has a lease of its own, with its own cur; or the fresh cur is taken before any row is read.
  *
  * What a process writes is seen by nobody before it commits, so writing and committing are one step, as are reading a row that is locked and the
  * lock. A row of the table hot is changed by applying a transaction's `ends` and `readies`, which are row locks until then.
@@ -93,6 +99,7 @@ static const struct {
 	{ ONE_LEASE_FOR_BOTH, "one-lease-for-both", "one lease, with the later cur, for the rows of both windows of a claim" },
 };
 static enum broken broken;
+static bool cur_first; /* the other sound way: a fresh cur is taken before any row is read, and one lease goes with that one */
 
 /* ---- a state. Only bytes and pairs of them, without padding: states are compared as memory. */
 
@@ -407,7 +414,7 @@ static void lane_is_locked(struct state *s, int me)
 	take_xid(s, me);
 	p->p = s->db.place;
 	p->current = 1;
-	p->pc = p->p.open ? CUR : LOCKED;
+	p->pc = p->p.open && !cur_first ? CUR : LOCKED;
 	if (broken == ROWS_EARLY)
 		for (int j = 0; j < JOBS; j++)
 			p->rows[j] = s->db.hot[j].is == READY ? s->db.hot[j].xid : 0;
@@ -474,7 +481,12 @@ static void claim_takes_cur(struct state *s, int me)
 {
 	struct process *p = &s->process[me];
 
-	p->p.cur = snapshot_of(s, me);
+	if (cur_first && p->pc == LOCKED)
+		p->snap = snapshot_of(s, me);
+	p->pc = p->pc == LOCKED && p->p.open && cur_first ? CUR : p->pc;
+	if (p->pc == CUR)
+		return;
+	p->p.cur = cur_first ? p->snap : snapshot_of(s, me);
 	p->p.open = 1;
 	p->fresh = 1;
 	p->pc = CUR;
@@ -554,7 +566,8 @@ static void claim_draws(struct state *s, int me, const struct candidates *c, int
 	p->pc = WRITE;
 	if (left > 0) {
 		if (!p->fresh) {
-			p->snap = p->p.cur;
+			if (!cur_first)
+				p->snap = p->p.cur;
 			p->want = (uint8_t)left;
 			p->pc = USED;
 		}
@@ -594,18 +607,17 @@ static void leases_insert(struct state *s, int me)
 {
 	struct process *p = &s->process[me];
 	uint8_t taken = p->taken[0] | p->taken[1];
+	bool one = cur_first || broken == ONE_LEASE_FOR_BOTH;
 
 	for (int window = 0; window < 2; window++) {
-		struct snapshot snap = window == 0 && p->want && broken != ONE_LEASE_FOR_BOTH ? p->snap : p->p.cur;
+		struct snapshot snap = cur_first || (window == 0 && p->want && !one) ? p->snap : p->p.cur;
+		uint8_t ids = !one ? p->taken[window] : window == 0 ? taken : 0;
 
 		for (int j = 0; j < JOBS; j++)
-			if (p->taken[window] & p->alone & 1 << j)
+			if (ids & p->alone & 1 << j)
 				lease_insert(s, me, (uint8_t)(1 << j), snap, true, NONE);
-		if (broken != ONE_LEASE_FOR_BOTH)
-			lease_insert(s, me, p->taken[window] & (uint8_t)~p->alone, snap, false, NONE);
+		lease_insert(s, me, ids & (uint8_t)~p->alone, snap, false, NONE);
 	}
-	if (broken == ONE_LEASE_FOR_BOTH)
-		lease_insert(s, me, taken & (uint8_t)~p->alone, p->p.cur, false, NONE);
 	p->todo |= taken;
 }
 
@@ -1888,7 +1900,9 @@ static bool choose(int argc, char **argv)
 		for (size_t i = 0; strcmp(argv[a], "--broken") == 0 && i < sizeof(errors) / sizeof(errors[0]); i++)
 			if (strcmp(argv[a + 1], errors[i].name) == 0)
 				broken = errors[i].broken;
-		if (!broken && !seen.limit)
+		if (strcmp(argv[a], "--sound") == 0 && strcmp(argv[a + 1], "cur-first") == 0)
+			cur_first = true;
+		if (!broken && !seen.limit && !cur_first)
 			return false;
 	}
 	return config && argc % 2 == 0;
@@ -1899,7 +1913,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--list") == 0)
 		return list();
 	if (!choose(argc, argv)) {
-		fprintf(stderr, "usage: %s CONFIGURATION [--broken NAME] [--states MOST] | --list\n", argv[0]);
+		fprintf(stderr, "usage: %s CONFIGURATION [--broken NAME | --sound cur-first] [--states MOST] | --list\n", argv[0]);
 		return 64;
 	}
 	return explore();

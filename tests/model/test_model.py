@@ -47,11 +47,18 @@ def test_nothing_is_broken_in_a_small_world():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("configuration", ["hand", "repair", "extend", "three", "all"])
-def test_nothing_is_broken_in_any_order_of_steps(configuration):
-    done = explore(configuration)
+@pytest.mark.parametrize("arguments", ["hand", "hand --sound cur-first", "repair", "extend", "three"])
+def test_nothing_is_broken_in_any_order_of_steps(arguments):
+    done = explore(*arguments.split())
     print(done.stdout)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.long
+def test_nothing_is_broken_soon_where_everything_can_happen():
+    done = explore("all", "--states", "4000000")
+    print(done.stdout)
+    assert done.returncode in (0, 3), done.stdout
 
 
 @pytest.mark.parametrize("error", sorted(ERRORS))
