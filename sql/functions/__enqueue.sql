@@ -86,19 +86,16 @@ begin
         v_due := coalesce(nullif($7, '-infinity'), case when $6 > 0 and $7 is null then v_now + $6 * interval '1 millisecond' end);
         v_expires := coalesce($9, case when $8 > 0 then v_now + $8 * interval '1 millisecond' end);
     end if;
-    -- One look at all tables.
+    -- One look at the queue.
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
-           $17 is not null or q.max_running is not null or q.rate is not null
-           or exists (select from deferred.__deferred_function f where f.name = v_fn),
+           $17 is not null or q.max_running is not null or q.rate is not null,
            q.removed_at is not null, q.limited_jobs,
            octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
-           and not exists (select from deferred.__deferred_grant)
+           and pg_sequence_last_value('deferred.__deferred_unrestricted') = 1
     into v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_usual
     from deferred.__deferred_queue q where q.name = v_queue;
     if (v_usual and not v_limited) is not true then
-        if v_max_bytes is null then  -- no such queue yet
-            v_limited := deferred.__is_limited(v_queue, v_fn, $17);
-        end if;
+        v_limited := deferred.__is_limited(v_queue, v_fn, $17);
         -- NULL for a role without rows, which may defer anything.
         if not (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
                 from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
@@ -193,7 +190,7 @@ begin
     values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
     -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
-    if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__unawaited(v_queue) then
+    if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
         perform deferred.__wake(v_queue);
     end if;
     return v_id;

@@ -4,7 +4,7 @@
 -- is on disk. So who defers asks first whether anybody waits, and that must cost next to nothing.
 --
 -- A worker that has nothing to do holds, for its session, a shared advisory lock on each queue it serves ('*' stands
--- for all of them). Who defers tries to take the same lock exclusively and gives it back in the same breath: if that
+-- for all of them), and one that says that somebody waits at all (number 0), so that mostly one look is enough. Who defers tries to take the same lock exclusively and gives it back in the same breath: if that
 -- fails, somebody waits. Why not otherwise:
 --   * held until the end of the transaction, the exclusive lock of one who defers would look to the next one like a
 --     worker that waits, and it would keep workers from going to sleep for as long as the transaction is open;

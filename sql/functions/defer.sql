@@ -1,31 +1,41 @@
 -- Most jobs have no options, their queue no settings, and nobody is limited: then one condition stands for all the
 -- checks of __enqueue(), which cost as much as the rows.
+--
+-- It runs with the rights of its owner and on the search_path of its caller: to set one costs as much as a row's insert into
+-- an index. So nothing here may be looked up in it: each function, operator, type and collation is named with its schema, IN,
+-- BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not used, and what is called here either is written so too
+-- (__nobody_waits, __wake, __waits, __unawaited) or sets a path of its own. tests/sql/test_defer.py offers it a forgery of everything.
 create or replace function deferred.defer(fn text, params json default '{}', opts json default null, queue text default null) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp
+language plpgsql security definer
 as $$
 #variable_conflict use_column
 declare
-    v_id    bigint;
-    v_now   timestamptz;
-    v_queue text;
+    v_queue  pg_catalog.text collate pg_catalog."C" := coalesce($4, 'default');
+    v_simple boolean;
+    v_id     bigint;
+    v_now    timestamp with time zone;
+    v_role   pg_catalog.text;
 begin
-    if opts is not null then
-        return deferred.__enqueue_opts(fn, params, opts, $4);
+    if $3 is not null then
+        return deferred.__enqueue_opts($1, $2, $3, $4);
     end if;
-    insert into deferred.__deferred_hot (id, queue, fn, visible_at)
-    select nextval('deferred.__deferred_id_seq'), q.name, $1, clock_timestamp()
-    from deferred.__deferred_queue q
-    where q.name = coalesce($4, 'default') and q.simple and octet_length($2::text) <= 512
-      and length($1) <= 127 and $1 collate "C" ~ '^[A-Za-z_][A-Za-z0-9_.]*$'
-      and not exists (select from deferred.__deferred_grant)
-      and not exists (select from deferred.__deferred_function f where f.name = $1)
-    returning id, visible_at, queue into v_id, v_now, v_queue;
-    if v_id is null then
-        return deferred.__enqueue(fn, params, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);
+    select q.simple into v_simple from deferred.__deferred_queue q where q.name operator(pg_catalog.=) v_queue;
+    if (v_simple and pg_catalog.octet_length($2::pg_catalog.text) operator(pg_catalog.<=) 512
+        and pg_catalog.octet_length($1) operator(pg_catalog.<=) 127
+        and $1 collate pg_catalog."C" operator(pg_catalog.~) '^[A-Za-z_][A-Za-z0-9_.]*$'
+        and pg_catalog.pg_sequence_last_value('deferred.__deferred_unrestricted') operator(pg_catalog.=) 1) is not true then
+        return deferred.__enqueue($1, $2, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);
     end if;
+    unlisten __deferred_actor;  -- this and the role are deferred.__actor(), a call of which would cost as much as reading the queue
+    v_role := pg_catalog.current_setting('role', true);
+    v_id := pg_catalog.nextval('deferred.__deferred_id_seq');
+    v_now := pg_catalog.clock_timestamp();
+    with hot as (
+        insert into deferred.__deferred_hot (id, queue, fn, visible_at) values (v_id, v_queue, $1, v_now))
     insert into deferred.__deferred (id, queue, fn, params, created_at, created_by)
-    values (v_id, v_queue, $1, $2, v_now, deferred.__actor());
-    if not deferred.__unawaited(v_queue) then
+    values (v_id, v_queue, $1, $2, v_now,
+        case when v_role operator(pg_catalog.<>) 'none' then v_role else session_user end);
+    if not deferred.__nobody_waits() then
         perform deferred.__wake(v_queue);
     end if;
     return v_id;

@@ -10,6 +10,7 @@ declare
     v_utc   constant text := 'UTC';
 begin
     perform deferred.__forget_keys(1000);
+    perform deferred.__unrestrict();
     -- The common case costs two catalog look-ups and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
         select last_value into v_last from deferred.__deferred_id_seq;

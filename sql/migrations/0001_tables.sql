@@ -149,6 +149,11 @@ comment on column deferred.__deferred_grant.role is 'login role, or role taken b
 comment on column deferred.__deferred_grant.queue is 'queue allowed; NULL: any';
 comment on column deferred.__deferred_grant.fn is 'function allowed; NULL: any';
 
+-- The answer to one question of deferred.defer(), see sql/functions/__restrict.sql.
+create sequence deferred.__deferred_unrestricted;
+select pg_catalog.setval('deferred.__deferred_unrestricted', 1);
+comment on sequence deferred.__deferred_unrestricted is '1: no row is in __deferred_grant and __deferred_function; anything else: there may be some';
+
 -- ---------------------------------------------------------------- jobs
 
 create sequence deferred.__deferred_id_seq as bigint;

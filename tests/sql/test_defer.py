@@ -1,12 +1,16 @@
 """The SQL functions: deferring, cancelling, retrying, rights, the ledger, partitions and retention."""
 
 import json
+import os
 import random
+import re
 import threading
 
 import psycopg2
 import psycopg2.errors as pgerror
 import pytest
+
+import pg
 
 OPTIONS = {
     "queue": "q-1", "label": "für Leute", "priority": -7, "delay": "1.5min", "expires": "2h", "key": "k 1", "on_duplicate": "error",
@@ -83,6 +87,38 @@ def test_the_short_way_is_for_queues_without_settings_about_a_new_job(db, settin
     stored = db.sql("select d.expires_at is not null, h.limited, h.bounded, q.removed_at is null from deferred.__deferred_hot h"
                     " join deferred.__deferred d using (id) join deferred.__deferred_queue q on q.name = h.queue")
     assert stored == [("ttl" in setting, "running" in setting or "rate" in setting, "length" in setting, True)]
+
+
+def test_the_short_way_is_shut_while_somebody_or_something_is_limited(db):
+    """From the first row on, before its transaction has committed, and until none is left and no transaction may be adding one."""
+    def open_way():
+        return db.one("select last_value = 1 from deferred.__deferred_unrestricted")
+
+    add = {"grant": "insert into deferred.__deferred_grant (role, fn) values ('nobody', 'f')",
+           "function": "insert into deferred.__deferred_function (name, max_running) values ('f', 1)"}
+    for table, statement in add.items():
+        assert open_way()
+        other = db.connect()
+        with other.cursor() as cursor:
+            cursor.execute(statement)
+            assert not open_way()
+            db.sql("select deferred.maintain()")
+            assert not open_way()
+        other.commit()
+        db.sql("select deferred.maintain()")
+        assert not open_way()
+        db.sql("alter sequence deferred.__deferred_unrestricted restart 1; select nextval('deferred.__deferred_unrestricted')")
+        assert open_way()
+        db.sql("select deferred.maintain()")
+        assert not open_way()
+        db.sql(f"delete from deferred.__deferred_{table}")
+        with other.cursor() as cursor:
+            cursor.execute("set transaction isolation level repeatable read; select deferred.maintain()")
+            assert not open_way()
+        other.commit()
+        other.close()
+        db.sql("select deferred.maintain()")
+        assert open_way()
 
 
 def test_a_queue_is_named_once(db):
@@ -428,6 +464,82 @@ def test_a_hostile_search_path_changes_nothing(db):
     connection.commit()
     connection.close()
     assert db.one("select created_at > now() - interval '1 hour' from deferred.__deferred") is True
+
+
+# A schema with a function, operator, type and collation of each name in pg_catalog that a statement may well use, and temporary types:
+# whatever is looked up in the search_path is found here first, and fails.
+FORGERY = """
+create schema evil; grant usage on schema evil to public;
+do $forge$
+declare
+    f record;
+    body constant text := format('begin raise exception %%L; end', 'forged');
+begin
+    for f in select p.proname, pg_get_function_identity_arguments(p.oid) as args, p.prorettype::regtype as result
+             from pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind = 'f' and not p.proretset
+               and p.proname = any (%s) and 'internal'::regtype <> all (p.proargtypes) loop
+        begin
+            execute format('create function evil.%%I(%%s) returns %%s language plpgsql as %%L', f.proname, f.args, f.result, body);
+        exception when others then
+        end;
+    end loop;
+    for f in select o.oprname, o.oid, o.oprleft::regtype as l, o.oprright::regtype as r, o.oprresult::regtype as result
+             from pg_operator o where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprleft <> 0 loop
+        begin
+            execute format('create function evil.o%%s(%%s, %%s) returns %%s language plpgsql as %%L', f.oid, f.l, f.r, f.result, body);
+            execute format('create operator evil.%%s (leftarg = %%s, rightarg = %%s, function = evil.o%%s)', f.oprname, f.l, f.r, f.oid);
+        exception when others then
+        end;
+    end loop;
+end
+$forge$;
+create collation evil."C" (provider = icu, locale = 'und', deterministic = false);
+create type pg_temp.text as enum ('forged'); create type pg_temp.json as enum ('forged'); create type pg_temp.name as enum ('forged');
+create type evil.text as enum ('forged'); create type evil.json as enum ('forged'); create type evil.name as enum ('forged');
+create table evil.__deferred_hot (id int); create table pg_temp.__deferred_queue (id int);
+"""
+
+# What defer() does with the rights of its owner and on the search_path of its caller.
+UNPINNED = ("defer", "__actor", "__nobody_waits", "__unawaited", "__waits", "__wake")
+
+
+def body_of(name):
+    with open(os.path.join(pg.TOP, "sql", "functions", name + ".sql")) as f:
+        return re.sub("--.*", "", f.read())
+
+
+def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):
+    sleeper, caller = db.connect(options="-c statement_timeout=10s"), db.connect(options="-c statement_timeout=10s")
+    words = sorted(set(re.findall(r"\w+", " ".join(map(body_of, UNPINNED)))))
+    forged = "rollback to forged; set local search_path = evil, pg_catalog, pg_temp; set local role deferred_worker"
+
+    def call(cursor):
+        """All ways: nobody waits, somebody does for another queue, somebody does for all."""
+        for locks in ("pg_advisory_unlock_all()", "pg_advisory_lock_shared(1145390674, 0)", "pg_advisory_lock_shared(1145390674, hashtext('*'))"):
+            ask(sleeper, "select " + locks)
+            cursor.execute("select deferred.defer('f', '{}'), deferred.__actor()")
+
+    with caller.cursor() as cursor:
+        cursor.execute(FORGERY, (words,))
+        cursor.execute("savepoint forged")
+        cursor.execute(forged)
+        with pytest.raises(psycopg2.Error, match="forged"):
+            cursor.execute("select current_setting('role')")
+        cursor.execute(forged)
+        call(cursor)
+        # And each of the names is needed: without its schema the call fails.
+        for name in UNPINNED:
+            source = body_of(name)
+            for found in re.finditer(r"operator\(pg_catalog\.(.+?)\)|pg_catalog\.()", source):
+                # A lock that a forged function kept from being given back is held for the session.
+                cursor.execute("rollback to forged; set local search_path = pg_catalog, pg_temp; select pg_advisory_unlock_all()")
+                cursor.execute(source[:found.start()] + (found[1] or "") + source[found.end():])
+                cursor.execute(forged.split(";", 1)[1])
+                with pytest.raises(psycopg2.Error):
+                    call(cursor)
+                    pytest.fail(f"{name}: {source[found.start():found.end() + 20]} was not missed")
+    caller.close()
+    sleeper.close()
 
 
 def test_a_viewer_sees_no_params_and_no_error_texts(db):
