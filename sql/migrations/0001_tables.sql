@@ -252,7 +252,8 @@ comment on column deferred.__deferred_hot.put_receipt is 'token that a message w
 create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id)
     where due_at is null and not limited and fn is not null;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null and fn is not null;
-create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null;
+-- Jobs of a queue with a max_length are counted by it too: each index that a row is not in costs its insert as much as half of one it is in.
+create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null or bounded;
 -- One lane for each queue and function: no claim walks over jobs of a function that is at its limit.
 create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, priority desc, id)
     where limited and due_at is null and concurrency_key is null;
@@ -260,7 +261,6 @@ create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, prior
 -- a search can begin at a random one.
 create index __deferred_hot_concurrency on deferred.__deferred_hot (queue, hashtextextended(concurrency_key, 0), id)
     where concurrency_key is not null;
-create index __deferred_hot_bounded on deferred.__deferred_hot (queue) where bounded;
 create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nulls first, priority desc, xid, id) where fn is null;
 
 create table deferred.__deferred_log (

@@ -4,6 +4,6 @@
 -- returns one row an element: its number from 1 (int4), status (int4, lib/store/message.h), id (int8), receipt (int8), inserted,
 --   expires (NULL: never), visible (timestamptz); id NULL unless the status is 0
 -- locks: none but of what it adds
--- Index: primary key of __deferred_queue, __deferred_hot_bounded for queues with a max_length
+-- Index: primary key of __deferred_queue, __deferred_hot_key for queues with a max_length
 select m.item, m.status, m.id, m.receipt, m.inserted_at, m.expires_at, m.visible_at
 from deferred.__message_put($1::text[], $2::text[], $3::int8[], $4::int8[]) m

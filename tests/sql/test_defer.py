@@ -121,6 +121,18 @@ def test_the_short_way_is_shut_while_somebody_or_something_is_limited(db):
         assert open_way()
 
 
+def test_one_index_finds_the_jobs_with_a_key_and_those_that_count_for_a_max_length(db):
+    db.sql("""insert into deferred.__deferred_hot (id, queue, fn, visible_at, key, bounded)
+              select i, 'q', 'f', now(), case when i % 10 = 0 then 'k' || i end, i % 10 = 1 from generate_series(1, 5000) i;
+              analyze deferred.__deferred_hot""")
+    for query, parameters in (("select count(*) from (select from deferred.__deferred_hot h where h.queue = $1 and h.bounded limit 10) x", "'q'"),
+                              ("select h.id from deferred.__deferred_hot h where h.queue = $1 and h.key = $2", "'q', 'k10'")):
+        db.sql(f"prepare p{len(parameters)} as {query}; set plan_cache_mode = force_generic_plan; set enable_seqscan = off")
+        plan = "\n".join(r[0] for r in db.sql(f"explain execute p{len(parameters)}({parameters})"))
+        assert "__deferred_hot_key" in plan, plan
+    assert db.one("select deferred.__queue_length('q', 1000)") == 500
+
+
 def test_a_queue_is_named_once(db):
     job = db.one("select deferred.defer('f', queue => 'q', opts => '{\"label\": \"x\"}')")
     assert db.sql("select queue, label from deferred.__deferred where id = %s", job) == [("q", "x")]
