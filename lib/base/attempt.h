@@ -36,6 +36,7 @@ struct attempt {
 	/* set by the worker, which decides what becomes of the job */
 	bool final;               /* the job leaves the queue */
 	int64_t delay_ms;         /* else it is due again after this */
+	bool counts;              /* against the number allowed: one that ended for our sake does not */
 	bool sent_before;         /* the answer to an earlier recording was lost */
 	bool resent;              /* and it was sent again */
 	bool refused;             /* though it was sent once only */

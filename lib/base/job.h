@@ -2,27 +2,27 @@
 /*
  * job - a job in memory, and the words for its states and outcomes.
  *
- * Life of a job. What stands in brackets is where it shows: due_at and receipt are columns of
- * __deferred_hot, the outcomes are rows of __deferred_log.
+ * Life of a job. What stands in brackets is where it shows: due_at is a column of
+ * __deferred_hot, leases are in __deferred_lease, the outcomes are rows of __deferred_log.
  *
  *                     defer with delay                        defer
  *                            |                                  |
  *                            v            due                   v
  *                        delayed ---------------------------> ready <-----------+
- *                     [due_at set]                      [no due_at, no receipt] |
+ *                     [due_at set]                           [no due_at]        |
  *                        ^   |                                  |               |
  *   failed, crashed,     |   | cancelled, expired         claim |               | interrupted,
  *   timeout: to be       |   +-------------+                    v               | superseded,
  *   tried again          |                 |                 claimed -----------+ lost; given back
- *                        +-----------------|--------- [receipt, lease running]    before it started
+ *                        +-----------------|------------- [held by a lease]       before it started
  *                                          |                    |
  *                      +-------------------+---------+----------+-----------+
  *                      v                             v          v           v
  *                  cancelled                      expired     done        dead
  *                                        [no hot row; final row in the log]
  *
- * `deferred retry` takes dead, cancelled and expired back to ready. The attempt is counted at the
- * claim. Moves are made in SQL only, each guarded by the receipt where there is one.
+ * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made in SQL only,
+ * each guarded by the lease where there is one (sql/functions/__claim.sql).
  */
 #ifndef JOB_H
 #define JOB_H
@@ -104,6 +104,8 @@ struct job {
 	uint64_t release_ns;         /* not to be given back before: somebody had the row locked; 0: at once */
 	bool found_unbegun;          /* the first of a runner that died without having begun it, so that said */
 	bool limited;                /* claimed under limits: started ahead of others */
+	bool alone;                  /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
+	bool apart;                  /* nobody here has its function: given back, it is to be apart from the others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	uint32_t params_len;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define HOLD_US 25000                  /* jobs are claimed for so much time ahead, for each runner */
 #define START_US 20000.0               /* jobs under a rate are to start that soon after their claim */
@@ -15,9 +14,9 @@
 #define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
 #define PROMOTE_NS (NS_PER_S)          /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
+#define LOOK_PAUSE 20                  /* all lanes are looked at again after so many times as long as that took, */
+#define LOOK_PAUSE_MAX_NS NS_PER_S     /* but not later than that */
 #define PARAMS_MAX (16 << 20)          /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
-#define LOOK_JOBS 250                  /* the cursor is moved on after so many jobs, */
-#define LOOK_NS NS_PER_S               /* or after that time: others leave dead rows too */
 #define RATE_WAIT_MS 60000             /* a run without end waits so long for a rate to allow the next job, */
 #define RATE_LOOK_MS 1000              /* and looks for others meanwhile */
 #define PROGRESS_NS (900 * NS_PER_MS)  /* what functions say of their progress is looked at so often, by a turn each second */
@@ -40,6 +39,22 @@ uint64_t worker_release_ns(const struct worker *w)
 
 /* ---- how much to claim ------------------------------------------------------------------------ */
 
+static void count_alone(void *data, struct job *job)
+{
+	*(int64_t *)data += job->alone;
+}
+
+/* Jobs with a lease of their own must begin when they are claimed, or our end would count against one that had not: one for each runner
+ * that is free, or is soon. */
+static int64_t alone_room(struct worker *w, double us)
+{
+	int64_t alone = 0, n;
+
+	pool_each_job(&w->pool, count_alone, &alone);
+	n = us < 0 || us >= HOLD_US ? (int64_t)worker_scale_room(w) - (int64_t)pool_unstarted(&w->pool) : (int64_t)w->pool.runners_max - alone;
+	return n > 0 ? n : 0;
+}
+
 /* Jobs to claim now: enough to keep the runners busy while the database works, never so many that a job waits
  * here while another worker could run it. */
 static int64_t want(struct worker *w, uint64_t now)
@@ -48,6 +63,8 @@ static int64_t want(struct worker *w, uint64_t now)
 	int64_t unstarted = (int64_t)pool_unstarted(&w->pool), target;
 
 	if (w->stopping || w->exhausted || w->pool.fatal.code || (now < w->claim_ns && w->ended_since_claim == 0))
+		return 0;
+	if (w->alone_only && alone_room(w, us) == 0)
 		return 0;
 	if (us >= HOLD_US || us < 0) {
 		/* Long jobs, or nothing known yet: one for each runner that is free. */
@@ -72,17 +89,6 @@ static int64_t want(struct worker *w, uint64_t now)
 	return target > 0 ? target : 0;
 }
 
-/* Never from the seed: a receipt must differ between runs. */
-static int64_t new_receipt(void)
-{
-	int64_t receipt = 0;
-
-	while (receipt == 0)
-		if (getrandom(&receipt, sizeof(receipt), 0) != sizeof(receipt))
-			receipt = 0;
-	return receipt;
-}
-
 /* ---- the database cycle ------------------------------------------------------------------------ */
 
 /* Returns an array of the attempts of a list that pass; *n is their number. */
@@ -104,7 +110,7 @@ static int add_records(struct worker *w, bool final, struct deferred_error *err)
 	int rc = array ? 0 : error_set(err, DEFERRED_ENOMEM, "record", "out of memory");
 
 	if (rc == 0 && n > 0)
-		rc = store_cycle_record(&w->cycle, array, n, final, w->worker_id, err);
+		rc = store_cycle_record(&w->cycle, array, n, final, err);
 	free(array);
 	return rc;
 }
@@ -240,12 +246,45 @@ static int add_release(struct worker *w, struct deferred_error *err)
 	return rc == 0 ? wake_others(w, err) : rc;
 }
 
-static int add_lapsed(struct worker *w, struct deferred_error *err)
-{
-	int rc = store_cycle_lapsed(&w->cycle, &w->lapsed, w->scope.max_attempts, err);
+/* ---- leases of which nothing is in hand ----------------------------------------------------------- */
 
-	w->lapsed.len = 0; /* found again, should this transaction fail */
+void worker_settled(struct worker *w, int64_t receipt)
+{
+	if (w->closing.len == 0 || w->closing.id[w->closing.len - 1] != receipt)
+		store_ids_add(&w->closing, receipt); /* without memory it ends by itself */
+}
+
+/* Those go with what was in hand of them last. */
+static int add_close(struct worker *w, struct deferred_error *err)
+{
+	struct store_ids held = { 0 };
+	int64_t last = 0;
+	int rc = 0;
+
+	for (const struct attempt *a = w->recording.first; a; a = a->next)
+		worker_settled(w, a->job->receipt);
+	w->closed.len = 0;
+	if (w->closing.len > 0 && worker_held_receipts(w, &held)) {
+		store_ids_sort(&w->closing);
+		for (size_t i = 0; i < w->closing.len; i++)
+			if (w->closing.id[i] != last && !store_ids_have(&held, w->closing.id[i]) && !store_ids_have(&w->abandoned, w->closing.id[i]))
+				store_ids_add(&w->closed, last = w->closing.id[i]);
+	}
+	if (w->closed.len > 0)
+		rc = store_cycle_close(&w->cycle, w->closed.id, w->closed.len, err);
+	free(held.id);
 	return rc;
+}
+
+static void after_close(struct worker *w)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < w->closing.len; i++)
+		if (!store_ids_have(&w->closed, w->closing.id[i]))
+			w->closing.id[left++] = w->closing.id[i];
+	w->closing.len = left;
+	w->closed.len = 0;
 }
 
 /* Of n jobs to claim, how many are asked for among those under limits, which are claimed by a statement of their own. */
@@ -318,32 +357,23 @@ static int add_claim(struct worker *w, int64_t n, uint64_t now, struct deferred_
 {
 	int64_t limited = limited_share(w, n), room = params_room(w);
 	struct store_claim claim = {
-		.worker = w->worker_id, .receipt = new_receipt(), .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w),
-		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w),
-		.place = w->place, .bytes = room > 0 ? (int)room : 0,
+		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
+		.n = (int)(n - limited), .limited = (int)limited, .rated = (int)startable(w), .bytes = room > 0 ? (int)room : 0,
+		.alone = (int)alone_room(w, pool_run_us(&w->pool, now)),
+		.lanes = w->lanes.n > 0 && now < w->look_ns ? &w->lanes : NULL,
 	};
-	int64_t *held = worker_held_ids(w, &claim.held_len);
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
 
-	claim.held = held;
 	claim.known = known;
-	cursor_forget_when_old(&w->cursor, now);
-	claim.cursor = &w->cursor;
-	worker_crowd_claim(w, &claim, now);
-	claim.look = w->claimed_since_look >= LOOK_JOBS || now > w->looked_ns + LOOK_NS;
-	if (claim.look) {
-		w->claimed_since_look = 0;
-		w->looked_ns = now;
-	}
 	w->last_claim = (size_t)n;
 	w->last_unlimited = (size_t)(n - limited);
 	if (w->ended_since_claim > 0)
 		w->dry = w->limited_dry = false;
 	w->ended_since_claim = 0;
+	w->adds = false; /* it sees what goes before it */
 	w->limited_turn = !w->limited_turn;
-	rc = held ? store_cycle_claim(&w->cycle, &w->scope, &claim, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
-	free(held);
+	rc = store_cycle_claim(&w->cycle, &w->scope, &claim, err);
 	free(known);
 	return rc;
 }
@@ -399,12 +429,12 @@ static int add_recording(struct worker *w, struct deferred_error *err)
 
 static int send_alone(struct worker *w, uint64_t now, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+	int rc;
 
+	store_cycle_begin(&w->cycle, w->pg);
 	w->alone = true;
 	take_apart(w, now);
-	if (rc == 0)
-		rc = store_cycle_patience(&w->cycle, ALONE_LOCK_MS, err);
+	rc = store_cycle_patience(&w->cycle, ALONE_LOCK_MS, err);
 	if (rc == 0)
 		rc = add_recording(w, err);
 	if (rc == 0)
@@ -430,16 +460,17 @@ static void take_to_release(struct worker *w, uint64_t now)
 	}
 }
 
-static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, bool in_turn, uint64_t now,
+static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promote, bool balance, size_t progress, uint64_t now,
 		      struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+	int rc;
 
-	if (!in_turn)
-		attempt_list_move(&w->recording, &w->unrecorded);
+	store_cycle_begin(&w->cycle, w->pg);
+	attempt_list_move(&w->recording, &w->unrecorded);
 	take_to_release(w, now);
+	rc = add_recording(w, err);
 	if (rc == 0)
-		rc = add_recording(w, err);
+		rc = add_close(w, err);
 	if (rc == 0 && w->refused.len > 0)
 		rc = add_outcomes(w, err);
 	if (rc == 0 && progress > 0)
@@ -448,18 +479,18 @@ static int send_cycle(struct worker *w, int64_t claim_n, bool renew, bool promot
 		rc = add_release(w, err);
 	if (rc == 0 && renew)
 		rc = worker_add_renewal(w, err);
+	if (rc == 0 && balance)
+		rc = worker_balance_add(w, err);
 	if (rc == 0 && claim_n > 0)
 		rc = worker_listen_add(w, promote, err);
 	if (rc == 0 && promote)
+		rc = store_cycle_lost(&w->cycle, w->scope.max_attempts, err);
+	if (rc == 0 && promote)
 		rc = store_cycle_promote(&w->cycle, w->delayed.from_us, err);
-	if (rc == 0 && claim_n > 0 && w->lapsed.len > 0)
-		rc = add_lapsed(w, err);
-	if (rc == 0 && claim_n > 0)
-		rc = add_claim(w, claim_n, now, err);
-	if (rc == 0 && balance)
-		rc = worker_balance_add(w, err);
 	if (rc == 0 && promote)
 		rc = store_cycle_next_due(&w->cycle, w->delayed.from_us, err);
+	if (rc == 0 && claim_n > 0)
+		rc = add_claim(w, claim_n, now, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -472,8 +503,8 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 {
 	int64_t n;
 	struct worker_oldest o = worker_oldest_lease(w);
-	bool renew = o.n > 0 && ((now >= o.renew_ns && now >= w->renew_ns) || worker_listen_checks(w, now));
-	bool promote, record = w->unrecorded.len > 0, release = worker_release_ns(w) <= now, balance, in_turn;
+	bool renew = o.n > 0 && (w->renew_first || now >= o.renew_ns || worker_listen_checks(w, now));
+	bool promote, record = w->unrecorded.len > 0, release = worker_release_ns(w) <= now, balance;
 	bool apart = worker_apart_ns(w) <= now, again = w->alone;
 	size_t progress;
 
@@ -488,8 +519,9 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	progress = new_progress(w, now);
 	worker_idle_wake(w, now);
 	n = want(w, now);
-	if (n > 0 && params_full(w))
+	if (n > 0 && (params_full(w) || (w->renew_first && o.n > 0)))
 		n = 0;
+	w->renew_first = false;
 	promote = n > 0 && (w->look_at_delayed || (now >= w->promoted_ns + PROMOTE_NS && !worker_listen_reacts(w)));
 	balance = now >= worker_balance_due_ns(w);
 
@@ -500,15 +532,6 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* With results in work an empty-handed claim would only be repeated. */
 	if (n > 0 && w->last_claim > 0 && n < (int64_t)w->last_claim / 2 && pool_load(&w->pool) > 0 && pool_run_us(&w->pool, now) < 1000)
 		n = 0;
-	/* What waits for its turn must not have written anything yet: the rest goes first, in a cycle of its own. */
-	in_turn = n > 0 && worker_crowd_in_turn(w, n, now);
-	if (in_turn && !w->crowd.claims_next && (record || release || renew || progress > 0 || w->refused.len > 0)) {
-		n = 0;
-		promote = in_turn = false;
-		w->crowd.claims_next = true;
-	} else {
-		w->crowd.claims_next = false;
-	}
 	if (!record && !release && !renew && !balance && n == 0 && progress == 0 && w->refused.len == 0)
 		return apart ? send_alone(w, now, err) : worker_listen_cycle(w, w->exhausted && !w->stopping, now, err);
 	if (promote) {
@@ -517,9 +540,10 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	}
 	if (renew) {
 		worker_listen_checked(w, now);
-		w->renew_ns = now + worker_fence_after_ns(w) / 12; /* a row that is locked is tried again, not at once */
+		w->renewal_ns = now;
+		w->renew_ns = now + worker_fence_after_ns(w) / 12;
 	}
-	return send_cycle(w, n, renew, promote, balance, progress, in_turn, now, err);
+	return send_cycle(w, n, renew, promote, balance, progress, now, err);
 }
 
 static void report_refused(struct worker *w, const struct attempt *a)
@@ -580,6 +604,7 @@ static void after_release(struct worker *w)
 		else
 			w->sum.released++;
 		w->charged--;
+		worker_settled(w, job->receipt);
 		free(job);
 	}
 }
@@ -623,22 +648,49 @@ static void wait_for_rate(struct worker *w)
 	w->claim_ns = rate_ns < look_ns ? rate_ns : look_ns;
 }
 
-static void after_claim(struct worker *w, uint64_t now)
+/* Where the lanes that are known have nothing, others are looked for when it is time to. */
+static void learn_lanes(struct worker *w)
+{
+	uint64_t pause_ns = (uint64_t)w->cycle.look_us * 1000 * LOOK_PAUSE;
+
+	lanes_move(&w->lanes, &w->cycle.lanes);
+	if (w->cycle.looks)
+		w->look_ns = w->cycle.sent_ns + (pause_ns < LOOK_PAUSE_MAX_NS ? pause_ns : LOOK_PAUSE_MAX_NS);
+	else if (w->cycle.claimed_len == 0)
+		w->claim_ns = w->look_ns;
+}
+
+/* Those with leases of their own, which come first, begin before what waits here. */
+static void add_claimed(struct worker *w)
+{
+	struct job *first = w->cycle.claimed, **at = &first, *others;
+
+	for (size_t i = 0; i < w->cycle.claimed_alone; i++)
+		at = &(*at)->next;
+	others = *at;
+	*at = NULL;
+	pool_add(&w->pool, others);
+	pool_add_first(&w->pool, first);
+	pool_add_first(&w->pool, w->cycle.limited);
+	w->cycle.claimed = w->cycle.limited = NULL;
+}
+
+static void after_claim(struct worker *w)
 {
 	size_t claimed = w->cycle.claimed_len + w->cycle.limited_len;
-	int64_t seen = w->cycle.seen + w->cycle.limited_seen;
+	bool busy = w->cycle.busy || w->cycle.limited_seen > 0;
 
 	w->charged += (int64_t)claimed;
-	w->claimed_since_look += w->cycle.claimed_len;
 	if (w->cycle.claims) {
-		memcpy(w->place, w->cycle.place, sizeof(w->place));
-		worker_crowd_claimed(w, now);
-		w->dry = w->cycle.claimed_len == 0 && w->cycle.seen == 0 && w->crowd.whole;
+		learn_lanes(w);
+		w->dry = w->cycle.claimed_len == 0 && !w->cycle.busy && w->cycle.looks;
 		if (w->cycle.cut) {
-			/* The next one need not lock many more than it can take. */
+			/* The next one need not ask for many more than it can take. */
 			w->last_claim = claimed;
 			w->last_unlimited = w->cycle.claimed_len;
 		}
+		if (w->cycle.claimed_len > 0)
+			w->alone_only = w->cycle.cut && w->cycle.claimed_alone == w->cycle.claimed_len;
 		w->limits = w->cycle.limits;
 		if (!w->limits)
 			w->rate_ns = 0;
@@ -650,33 +702,25 @@ static void after_claim(struct worker *w, uint64_t now)
 		w->rate_ns = w->cycle.limited_wait_ms > 0 ? w->cycle.sent_ns + (uint64_t)w->cycle.limited_wait_ms * NS_PER_MS : 0;
 	}
 	if (w->cycle.claims || w->cycle.claims_limited) {
-		/* Seen and not taken: others were quicker with these; ask again. */
 		/* What attempts that ended meanwhile make ready will come with their record. */
-		bool nothing = claimed == 0 && seen == 0 && w->cycle.promoted == 0 && !w->adds &&
-			       w->unrecorded.len == 0;
+		bool nothing = claimed == 0 && !busy && w->unrecorded.len == 0;
 
 		w->exhausted = nothing && w->cycle.promotes && w->ended_since_claim == 0 && w->dry && (w->limited_dry || !w->limits);
 		w->look_at_delayed = nothing && !w->cycle.promotes;
-		for (size_t i = 0; i < w->cycle.lapsed.len; i++)
-			store_ids_add(&w->lapsed, w->cycle.lapsed.id[i]);
 		wait_for_rate(w);
-		/* Not for ever: a row may be locked by a transaction that stays open. */
-		if (claimed > 0 || seen == 0)
+		/* Others were quicker with these: ask again, but not for ever, a row may be locked by a transaction that stays open. */
+		if (claimed > 0 || !busy)
 			w->empty_handed = 0;
-		else if (w->empty_handed == 0 && w->lapsed.len > 0)
-			w->empty_handed = 1; /* they are put right by the next claim, now */
 		else if (++w->empty_handed >= EMPTY_HANDED_MAX)
 			w->exhausted = true;
 		else
 			w->retry_ns = w->cycle.sent_ns + (20u << w->empty_handed) * NS_PER_MS;
 	}
-	if (w->adds || w->cycle.promoted > 0)
+	if (w->adds) {
 		w->dry = w->limited_dry = false;
-	if (w->adds)
 		w->exhausted = false;
-	pool_add(&w->pool, w->cycle.claimed);
-	pool_add_first(&w->pool, w->cycle.limited);
-	w->cycle.claimed = w->cycle.limited = NULL;
+	}
+	add_claimed(w);
 	if (w->stopping)
 		worker_give_back_unstarted(w); /* the claim was under way when we were asked to stop */
 }
@@ -731,6 +775,8 @@ static void failed_alone(struct worker *w, bool passing, const struct deferred_e
 		a->again_ns = now + ms * NS_PER_MS;
 	} else if (passing || !mend(w, a, err)) {
 		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, err->message);
+		store_ids_add(&w->abandoned, job->receipt);
+		store_ids_sort(&w->abandoned);
 		attempt_list_clear(&w->recording);
 	}
 }
@@ -749,10 +795,6 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool locked = strcmp(err->sqlstate, "55P03") == 0, set_apart = w->alone;
 	bool in_hand = w->apart.len > 0 || pool_load(&w->pool) > 0; /* results that would be lost with us */
 
-	if (locked && w->cycle.in_turn) {
-		worker_crowd_locked(w, now); /* its turn may not have come: it goes on without */
-		locked = false;
-	}
 	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {
 		w->idle.keeping = false;
 		worker_lose_connection(w, err, now);
@@ -800,15 +842,30 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	return 0;
 }
 
+/* The first transaction of the cycle is committed. */
+static void after_first(struct worker *w)
+{
+	after_recording(w);
+	after_close(w);
+	worker_after_renewal(w);
+	worker_balance_after_report(w);
+	worker_delayed_learn(w);
+}
+
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err)
 {
 	bool done;
 	int rc = store_cycle_poll(&w->cycle, &done, err);
 
+	if (rc == 0 && !done)
+		return 0;
+	/* Each of the two stands, whatever became of the other. */
+	if (rc < 0 && done && w->cycle.recorded_ok && !w->idle.keeping)
+		after_first(w);
+	if (rc < 0 && done && w->cycle.claimed_ok)
+		after_claim(w);
 	if (rc < 0)
 		return worker_cycle_failed(w, err, now);
-	if (!done)
-		return 0;
 	if (w->alone)
 		worker_look_again(w); /* what it held back may be ready now, and no claim came with it */
 	else
@@ -819,13 +876,10 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 		store_cycle_clear(&w->cycle);
 		return rc < 0 ? worker_cycle_failed(w, err, now) : 0;
 	}
-	after_recording(w);
-	worker_after_renewal(w);
-	worker_balance_after_report(w);
-	after_claim(w, now);
+	after_first(w);
+	after_claim(w);
 	worker_balance_after_claim(w);
 	worker_scale_claimed(w);
-	worker_delayed_learn(w);
 	worker_idle_claimed(w, now);
 	worker_listen_done(w, now);
 	store_cycle_clear(&w->cycle);

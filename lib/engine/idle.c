@@ -104,12 +104,12 @@ bool worker_idle_keep_due(const struct worker *w, uint64_t now)
 
 int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+	int rc;
 
+	store_cycle_begin(&w->cycle, w->pg);
 	w->idle.keep_ns = now + KEEP_NS;
 	w->idle.keeping = true;
-	if (rc == 0)
-		rc = store_cycle_keep(&w->cycle, &w->scope, w->worker_id, w->delayed.from_us, err);
+	rc = store_cycle_keep(&w->cycle, &w->scope, w->worker_id, w->delayed.from_us, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -130,8 +130,6 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 
 	w->idle.keeping = false;
 	learn_next_due(w);
-	if (kept.live_workers > 0)
-		w->live_workers = kept.live_workers;
 	if (rc == 0 && !kept.registered) {
 		store_cycle_clear(&w->cycle);
 		rc = worker_register_again(w, err);

@@ -23,26 +23,35 @@ static uint64_t fence_after_ns(int64_t lease_ms)
 	return lease_ns - (margin < NS_PER_S ? margin : NS_PER_S);
 }
 
+struct find_oldest {
+	const struct worker *w;
+	struct worker_oldest o;
+};
+
+/* Only a lease that was to be renewed, and was not, waits for the next try: a younger one may be the shorter one. */
 static void find_oldest(void *data, struct job *job)
 {
-	struct worker_oldest *o = data;
+	struct find_oldest *f = data;
+	uint64_t renew_ns = job->lease_ns + renew_after_ns(job->lease_ms);
 
 	if (job->gone)
 		return; /* there is no lease to be kept, or given up */
-	if (job->lease_ns + renew_after_ns(job->lease_ms) < o->renew_ns)
-		o->renew_ns = job->lease_ns + renew_after_ns(job->lease_ms);
-	if (job->lease_ns + fence_after_ns(job->granted_ms) < o->fence_ns)
-		o->fence_ns = job->lease_ns + fence_after_ns(job->granted_ms);
-	o->n++;
+	if (job->lease_ns < f->w->renewal_ns && renew_ns < f->w->renew_ns)
+		renew_ns = f->w->renew_ns;
+	if (renew_ns < f->o.renew_ns)
+		f->o.renew_ns = renew_ns;
+	if (job->lease_ns + fence_after_ns(job->granted_ms) < f->o.fence_ns)
+		f->o.fence_ns = job->lease_ns + fence_after_ns(job->granted_ms);
+	f->o.n++;
 }
 
 /* Queues may have leases of their own, so the oldest need not be the first to end. n = 0: we hold none. */
 struct worker_oldest worker_oldest_lease(const struct worker *w)
 {
-	struct worker_oldest o = { UINT64_MAX, UINT64_MAX, 0 };
+	struct find_oldest f = { w, { UINT64_MAX, UINT64_MAX, 0 } };
 
-	pool_each_job(&w->pool, find_oldest, &o);
-	return o;
+	pool_each_job(&w->pool, find_oldest, &f);
+	return f.o;
 }
 
 static void find_shortest(void *data, struct job *job)
@@ -89,6 +98,7 @@ static void sort_out_unstarted(struct worker *w, uint64_t now)
 
 		jobs = job->next;
 		if (job->gone) {
+			worker_settled(w, job->receipt);
 			free(job);
 		} else if (is_over(job, now)) {
 			job_list_push(&w->release, job);
@@ -153,7 +163,7 @@ static void take_lease(void *data, struct job *job)
 
 	if (!l || job->gone)
 		return;
-	if (!l->ours) {
+	if (l->gone != JOB_HELD) {
 		job->gone = l->gone;
 		leases->gone = true;
 		log_gone(job);
@@ -190,32 +200,39 @@ int worker_add_renewal(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
-struct collect_ids {
-	int64_t *ids;
-	size_t n;
+struct collect_receipts {
+	struct store_ids *receipts;
+	bool ok;
 };
 
-static void add_id(void *data, struct job *job)
+static void add_receipt(void *data, struct job *job)
 {
-	struct collect_ids *c = data;
+	struct collect_receipts *c = data;
+	const struct store_ids *r = c->receipts;
 
-	c->ids[c->n++] = job->id;
+	if (r->len == 0 || r->id[r->len - 1] != job->receipt) /* those of a batch come one after the other */
+		c->ok &= store_ids_add(c->receipts, job->receipt);
 }
 
-int64_t *worker_held_ids(const struct worker *w, size_t *n)
+static void add_attempts(struct collect_receipts *c, const struct attempt_list *list)
 {
-	struct collect_ids c = { malloc((pool_load(&w->pool) + w->unrecorded.len + w->apart.len + job_list_len(w->release) + 1) * sizeof(int64_t)), 0 };
+	for (const struct attempt *a = list->first; a; a = a->next)
+		add_receipt(c, a->job);
+}
 
-	*n = 0;
-	if (!c.ids)
-		return NULL;
-	pool_each_job(&w->pool, add_id, &c);
-	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
-		c.ids[c.n++] = a->job->id;
-	for (const struct attempt *a = w->apart.first; a; a = a->next)
-		c.ids[c.n++] = a->job->id;
-	for (const struct job *job = w->release; job; job = job->next)
-		c.ids[c.n++] = job->id;
-	*n = c.n;
-	return c.ids;
+/* All but those of the attempts that are being recorded. */
+bool worker_held_receipts(const struct worker *w, struct store_ids *receipts)
+{
+	struct collect_receipts c = { receipts, true };
+
+	pool_each_job(&w->pool, add_receipt, &c);
+	add_attempts(&c, &w->unrecorded);
+	add_attempts(&c, &w->apart);
+	add_attempts(&c, &w->refused);
+	for (struct job *job = w->release; job; job = job->next)
+		add_receipt(&c, job);
+	for (struct job *job = w->releasing; job; job = job->next)
+		add_receipt(&c, job);
+	store_ids_sort(receipts);
+	return c.ok;
 }

@@ -26,6 +26,7 @@ void worker_take_back(struct worker *w)
 		job_list_push(&w->release, job);
 	}
 	worker_progress_again(w);
+	w->closed.len = 0;
 	store_cycle_clear(&w->cycle);
 }
 
@@ -54,7 +55,9 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	worker_take_back(w);
 	pg_close(w->pg);
 	w->pg = NULL;
-	cursor_forget(&w->cursor); /* the next server may be another one */
+	lanes_clear(&w->lanes);
+	w->look_ns = 0;
+	w->closing.len = 0; /* what is left of them ends by itself */
 	worker_delayed_forget(w);
 	w->db = DB_WAITING;
 	worker_listen_lost(w);
@@ -95,12 +98,12 @@ int worker_register_again(struct worker *w, struct deferred_error *err)
 /* Connected again: find out what became of what was under way. */
 static int settle(struct worker *w, struct deferred_error *err)
 {
-	size_t n = 0, held_len;
+	size_t n = 0;
 	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
 	int *outcomes = malloc((w->unrecorded.len + 1) * sizeof(*outcomes));
 	bool registered = true;
 	struct attempt_list keep;
-	int64_t *held = NULL;
+	struct store_ids held = { 0 };
 	int rc = 0;
 
 	attempt_list_init(&keep);
@@ -129,15 +132,14 @@ static int settle(struct worker *w, struct deferred_error *err)
 	}
 	attempt_list_init(&w->unrecorded);
 	attempt_list_move(&w->unrecorded, &keep);
-	held = worker_held_ids(w, &held_len);
-	rc = held ? store_release_unknown(w->pg, &w->scope, w->worker_id, held, held_len, &registered, err)
-		  : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+	rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id, held.len, &registered, err)
+					    : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
 	if (rc == 0 && !registered)
 		rc = worker_register_again(w, err);
 done:
 	free(sent);
 	free(outcomes);
-	free(held);
+	free(held.id);
 	return rc;
 }
 
@@ -186,6 +188,7 @@ static void try_again(struct worker *w, uint64_t now)
 		w->lost_ns = 0;
 		w->tries = 0;
 		w->db = DB_READY;
+		w->renew_first = true;
 		/* It may be another server by now: see whether it knows us, and what it has. */
 		w->idle.keep_ns = 0;
 		worker_look_again(w);

@@ -188,28 +188,26 @@ static int send(struct worker *w, int rc, struct deferred_error *err)
 /* Not the first in rank: look without claiming, which would cost a commit, and find a better place in the order. */
 static int send_peek(struct worker *w, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
+	int rc;
 
+	store_cycle_begin(&w->cycle, w->pg);
 	w->listen.react_ns = 0;
-	if (rc == 0)
-		rc = store_cycle_arm(&w->cycle, &w->scope, err);
-	return send(w, rc == 0 ? store_cycle_peek(&w->cycle, &w->scope, &w->cursor, w->delayed.from_us, err) : rc, err);
+	rc = store_cycle_arm(&w->cycle, &w->scope, err);
+	return send(w, rc == 0 ? store_cycle_peek(&w->cycle, &w->scope, w->delayed.from_us, err) : rc, err);
 }
 
 static int send_look(struct worker *w, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
-
-	return send(w, rc == 0 ? store_cycle_open(&w->cycle, err) : rc, err);
+	store_cycle_begin(&w->cycle, w->pg);
+	return send(w, store_cycle_open(&w->cycle, err), err);
 }
 
 static int send_disarm(struct worker *w, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(&w->cycle, w->pg, err);
-
+	store_cycle_begin(&w->cycle, w->pg);
 	w->listen.armed = false;
 	w->listen.full_ns = 0;
-	return send(w, rc == 0 ? store_cycle_disarm(&w->cycle, err) : rc, err);
+	return send(w, store_cycle_disarm(&w->cycle, err), err);
 }
 
 int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err)

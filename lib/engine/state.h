@@ -10,7 +10,6 @@
  *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
  *     worker_listen.c being woken by NOTIFY
  *     worker_scale.c  how many runners there are
- *     worker_crowd.c  keeping out of the way of many other workers
  *     worker_delayed.c where delayed jobs are looked for
  */
 #ifndef WORKER_STATE_H
@@ -82,18 +81,6 @@ struct worker_scale {
 	bool full_logged;
 };
 
-/* See worker_crowd.c. */
-struct worker_crowd {
-	unsigned int turns;        /* had so far */
-	int claims;                /* still to be made in turn, for one has met many jobs that others had locked */
-	bool whole;                /* the last claim read everything */
-	size_t asked;              /* what it could have found at most */
-	bool plenty;               /* it found enough: the next one may read less, */
-	uint64_t whole_ns;         /* until then */
-	bool claims_next;          /* what else there was to send has been sent on its own */
-	uint64_t apart_ns;         /* claims are made out of turn until then */
-};
-
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
 struct worker {
@@ -102,8 +89,7 @@ struct worker {
 	struct worker_summary sum;
 	struct store_scope scope;
 	struct retry_policy backoff;
-	int64_t cnt, lease_ms, batch, worker_id, live_workers;
-	char place[24];            /* of our row, as the last claim left it */
+	int64_t cnt, lease_ms, batch, worker_id;
 	struct balance balance;
 	struct pool pool;
 
@@ -130,10 +116,12 @@ struct worker {
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	size_t last_claim;         /* jobs the last claim asked for */
 	size_t last_unlimited;     /* those of them not under limits */
-	struct cursor cursor;      /* where claims begin to look */
-	size_t claimed_since_look; /* jobs claimed since it was moved on */
-	uint64_t looked_ns;
-	struct store_ids lapsed;   /* jobs met whose lease, or time to be started, had ended */
+	bool alone_only;           /* the last jobs had leases of their own, and there are more of these */
+	struct lanes lanes;        /* that gave something to the last claim */
+	uint64_t look_ns;          /* not to be looked for others before */
+	struct store_ids closing;  /* receipts of leases that may have nothing in hand any more */
+	struct store_ids closed;   /* those that the cycle under way deletes */
+	struct store_ids abandoned;/* of leases with a job whose attempt cannot be recorded: they end by themselves */
 	bool exhausted;            /* nothing is ready */
 	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
 	struct {
@@ -147,19 +135,20 @@ struct worker {
 	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
 	uint64_t rate_ns;          /* a rate allows the next job then; 0: not known */
 	uint64_t claim_ns;         /* nothing but a rate holds jobs back: not to be asked for before */
-	bool adds;                 /* the cycle makes jobs ready, which its own claim does not see yet */
+	bool adds;                 /* the cycle makes jobs ready, and claims none */
 	uint64_t promoted_ns, oldest_unrecorded_ns;
 
 	int empty_handed;          /* claims in a row that got none of the jobs they saw */
+	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
-	uint64_t renew_ns;         /* not to be tried again before: rows were locked */
+	uint64_t renewal_ns;       /* when leases were last to be renewed; one that was not is tried again, */
+	uint64_t renew_ns;         /* but not before: it may be locked */
 
 	bool loop;
 	struct worker_idle idle;
 	struct worker_listen listen;
 	struct worker_scale scale;
-	struct worker_crowd crowd;
 	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
 	bool stopping;
@@ -216,18 +205,13 @@ void worker_scale_claimed(struct worker *w);                      /* a cycle wit
 size_t worker_scale_room(const struct worker *w);                 /* runners free, those included that would be added */
 uint64_t worker_scale_deadline(const struct worker *w);
 
-/* worker_crowd.c */
-bool worker_crowd_in_turn(const struct worker *w, int64_t n, uint64_t now); /* would a claim of n be made so? */
-void worker_crowd_claim(struct worker *w, struct store_claim *claim, uint64_t now); /* how it is made: window, in_turn, half, whole, front */
-void worker_crowd_claimed(struct worker *w, uint64_t now);        /* a cycle with a claim of unlimited jobs has ended */
-void worker_crowd_locked(struct worker *w, uint64_t now);         /* a turn did not come */
-
 /* worker_cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
 uint64_t worker_apart_ns(const struct worker *w); /* when the next attempt set apart may be sent; UINT64_MAX: there is none */
 uint64_t worker_release_ns(const struct worker *w); /* when the next job may be given back; UINT64_MAX: there is none */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
+void worker_settled(struct worker *w, int64_t receipt); /* a job of that lease has left us */
 void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */
 void worker_look_again(struct worker *w); /* something may be ready now */
 /* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
@@ -244,7 +228,7 @@ uint64_t worker_fence_after_ns(const struct worker *w); /* how long the shortest
 void worker_fence(struct worker *w, uint64_t now);
 int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the cycle being made */
 void worker_after_renewal(struct worker *w);
-int64_t *worker_held_ids(const struct worker *w, size_t *n);  /* free() it; NULL: out of memory */
+bool worker_held_receipts(const struct worker *w, struct store_ids *receipts); /* sorted; adds to it; false: out of memory */
 
 /* worker_link.c */
 void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "store/migrate.h"
-#include "store/cursor.h"
 #include "engine/state.h"
 
 #include <poll.h>
@@ -48,10 +47,10 @@ void worker_decide(struct worker *w, struct attempt *a)
 	/* A function that came to an end because it was asked to has not failed. */
 	if (w->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
 		a->outcome = w->stop_outcome;
-	a->final = a->outcome == JOB_OK || a->dead || job->attempt - job->attempt_base >= max;
-	if (a->final)
-		a->delay_ms = 0;
-	else if (a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
+	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and counts. */
+	a->counts = a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
+	a->final = a->outcome == JOB_OK || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
+	if (a->final || a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
 		a->delay_ms = 0;
 	else
 		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job);
@@ -100,6 +99,7 @@ static void collect_refused(struct worker *w)
 					w->unknown_len++;
 			}
 		}
+		job->apart = true;
 		job_list_push(&w->release, job);
 	}
 }
@@ -116,6 +116,7 @@ static void end_gone(struct worker *w, struct attempt *a)
 			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
 		w->sum.refused++;
 	}
+	worker_settled(w, a->job->receipt);
 	attempt_free(a);
 	w->exhausted = false; /* a limit may have room now */
 	w->ended_since_claim++;
@@ -282,11 +283,7 @@ static int wait_ms(const struct worker *w, uint64_t now)
 	bool can_send = w->db == DB_READY && now >= w->retry_ns;
 
 	if (o.n > 0) {
-		deadline = o.fence_ns;
-		if (can_send && o.renew_ns < deadline)
-			deadline = o.renew_ns;
-		if (can_send && deadline < w->renew_ns)
-			deadline = w->renew_ns;
+		deadline = can_send && o.renew_ns < o.fence_ns ? o.renew_ns : o.fence_ns;
 		if (deadline <= now && w->fenced)
 			deadline = now + 10 * NS_PER_MS; /* all that can be done has been */
 		if (pool_unstarted(&w->pool) > 0 && now + POOL_STUCK_NS < deadline)
@@ -422,12 +419,15 @@ static int turn(struct worker *w, struct deferred_error *err)
 
 /* ---- start and end ----------------------------------------------------------------------------- */
 
-static void log_recovered(void *data, int64_t id, const char *fn, int attempt, bool final)
+static void log_recovered(void *data, int64_t id, const char *fn, int attempt, bool final, bool recorded)
 {
 	const struct worker *w = data;
 
-	log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; %s", (long long)id, fn, attempt,
-		 w->setup->predecessor_killed ? "superseded" : "interrupted", final ? "dead" : "ready again");
+	if (recorded)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; %s", (long long)id, fn, attempt,
+			 w->setup->predecessor_killed ? "superseded" : "lost", final ? "dead" : "ready again");
+	else
+		log_line(LOG_L_WARNING, "job %lld %s: was held by a run that has ended; ready again", (long long)id, fn);
 }
 
 static int begin(struct worker *w, struct deferred_error *err)
@@ -442,7 +442,7 @@ static int begin(struct worker *w, struct deferred_error *err)
 	if (rc == 0)
 		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
 	if (rc == 0)
-		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_INTERRUPTED,
+		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST,
 				   log_recovered, w, err);
 	if (rc == 0)
 		rc = worker_balance_begin(w, err);
@@ -479,7 +479,6 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 
 	memset(w, 0, sizeof(*w));
 	w->setup = setup;
-	w->crowd.claims = 1; /* many may start at once */
 	worker_delayed_forget(w);
 	worker_set_up(w);
 	attempt_list_init(&w->unrecorded);
@@ -494,8 +493,10 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 static void tear_down(struct worker *w)
 {
 	store_cycle_clear(&w->cycle);
-	cursor_forget(&w->cursor);
-	free(w->lapsed.id);
+	lanes_clear(&w->lanes);
+	free(w->closing.id);
+	free(w->closed.id);
+	free(w->abandoned.id);
 	pg_close(w->pg);
 	attempt_list_clear(&w->unrecorded);
 	attempt_list_clear(&w->recording);
@@ -509,15 +510,6 @@ static void tear_down(struct worker *w)
 	free(w->unknown);
 }
 
-/* The next start need not walk over what this one has. */
-static void save_cursor(struct worker *w)
-{
-	struct deferred_error err = { 0 };
-
-	if (w->cursor.server != 0 && store_cursor_save(w->pg, &w->cursor, &err) < 0)
-		log_line(LOG_L_WARNING, "%s", err.message);
-}
-
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
 {
 	uint64_t start = clock_ns();
@@ -529,18 +521,14 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	set_up(&w, setup);
 	rc = pg_open(&w.pg, config_text(w.config, "database.conninfo"), "check_deferred", err);
 	if (rc == 0)
-		rc = store_probe(w.pg, &w.scope, &w.cursor, &probe, err);
+		rc = store_probe(w.pg, &w.scope, &probe, err);
 	if (rc == DEFERRED_ESCHEMA)
 		error_hint(err, "run: deferred migrate");
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
-	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop)) {
-		if (rc == 0 && probe.slow)
-			save_cursor(&w);
+	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
 		goto done;
-	}
 
-	w.live_workers = probe.live_workers + 1;
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
 	rc = begin(&w, err);
 	if (rc == 0)
@@ -552,8 +540,6 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
 	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
-	if (rc == 1 && w.db == DB_READY && probe.slow)
-		save_cursor(&w);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

@@ -39,9 +39,7 @@ const struct config_setting config_settings[] = {
 	FLAG("gradual_decrease", "0", "1: after a hit the sleep is divided by the exponent; 0: it is back at interval_floor"),
 	FLAG("listen", "0", "1: with loop: have the database wake us as soon as there is a job"),
 
-	NUMBER("window", INT, "0", 0, 1e6,
-	       "half of a batch are the first ready jobs, the rest is drawn at random among so many; 0: 100 for each live worker, at "
-	       "least 1000 and twice the batch; from four workers on large claims are made in turn, and take the first that nobody holds"),
+	NUMBER("window", INT, "100", 1, 1e6, "fewer jobs than that are drawn at random among the first so many that are ready"),
 	NUMBER("batch", INT, "500", 1, 1e4, "most jobs claimed at once"),
 	NUMBER("seed", INT, "0", 0, 9.2e18, "seed of the random choice, for a reproducible draw; 0: from the kernel"),
 	NUMBER("lease", MS, "60s", SECOND, DAY, "a claim lasts that long unless renewed (visibility timeout)"),

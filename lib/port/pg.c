@@ -39,8 +39,8 @@ struct pg {
 		const struct sql_statement *stmt;
 	} *expected;
 	size_t expected_len, expected_at, expected_cap;
-	bool syncing;
-	bool began; /* the pipeline is in a transaction begun by pg_pipeline_begin() */
+	size_t syncs; /* transactions whose end has not been read */
+	bool failed; /* a statement of the transaction whose answers are being read has */
 	struct deferred_error pipeline_err;
 	void (*on_notice)(void *data, const char *sqlstate, const char *message);
 	void *notice_data;
@@ -804,25 +804,8 @@ static bool in_pipeline(const struct pg *pg, const struct sql_statement *stmt)
 	return false;
 }
 
-/* Statements of the pipeline itself: their results are nobody's business. */
-static const struct sql_statement begin = { "begin", "begin" }, commit = { "commit", "commit" }, rollback = { "rollback", "rollback" };
-
-#define TAG_OWN (-1)
-
-static int add_own(struct pg *pg, const struct sql_statement *stmt, struct deferred_error *err)
-{
-	if (reserve_expected(pg) < 0)
-		return error_set(err, DEFERRED_ENOMEM, stmt->name, "out of memory");
-	if (!PQsendQueryParams(pg->conn, stmt->text, 0, NULL, NULL, NULL, NULL, 1))
-		return result_failed(pg, NULL, stmt->name, err);
-	expect(pg, TAG_OWN, stmt, NULL);
-	return 0;
-}
-
 static int enter_pipeline(struct pg *pg, const char *where, struct deferred_error *err)
 {
-	bool failed = pg->began && PQtransactionStatus(pg->conn) == PQTRANS_INERROR;
-
 	if (PQpipelineStatus(pg->conn) != PQ_PIPELINE_OFF)
 		return 0;
 	PQsetnonblocking(pg->conn, 1);
@@ -830,19 +813,8 @@ static int enter_pipeline(struct pg *pg, const char *where, struct deferred_erro
 		return result_failed(pg, NULL, where, err);
 	pg->expected_len = pg->expected_at = 0;
 	error_clear(&pg->pipeline_err);
-	pg->began = false;
-	return failed ? add_own(pg, &rollback, err) : 0;
-}
-
-int pg_pipeline_begin(struct pg *pg, struct deferred_error *err)
-{
-	int rc = enter_pipeline(pg, begin.name, err);
-
-	if (rc == 0)
-		rc = add_own(pg, &begin, err);
-	if (rc == 0)
-		pg->began = true;
-	return rc;
+	pg->failed = false;
+	return 0;
 }
 
 int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err)
@@ -875,16 +847,34 @@ int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_a
 	return 0;
 }
 
+int pg_pipeline_commit(struct pg *pg, struct deferred_error *err)
+{
+	if (!PQpipelineSync(pg->conn))
+		return result_failed(pg, NULL, "pipeline", err);
+	pg->syncs++;
+	return 0;
+}
+
 int pg_pipeline_send(struct pg *pg, struct deferred_error *err)
 {
-	int rc = pg->began ? add_own(pg, &commit, err) : 0;
+	int rc = pg_pipeline_commit(pg, err);
 
-	if (rc < 0)
-		return rc;
-	if (!PQpipelineSync(pg->conn) || PQflush(pg->conn) < 0)
-		return result_failed(pg, NULL, "pipeline", err);
-	pg->syncing = true;
-	return 0;
+	if (rc == 0 && PQflush(pg->conn) < 0)
+		rc = result_failed(pg, NULL, "pipeline", err);
+	return rc;
+}
+
+/* The rest of its transaction is passed over by the server; of several that fail, the first one's error is told. */
+static void part_failed(struct pg *pg, const PGresult *res, const char *where)
+{
+	struct deferred_error err = { 0 };
+
+	pg->failed = true;
+	if (PQresultStatus(res) == PGRES_PIPELINE_ABORTED)
+		return;
+	result_failed(pg, res, where, &err);
+	if (!pg->pipeline_err.code)
+		pg->pipeline_err = err;
 }
 
 int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
@@ -893,7 +883,7 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 	*done = false;
 	if (PQflush(pg->conn) < 0 || !PQconsumeInput(pg->conn))
 		return result_failed(pg, NULL, "pipeline", err);
-	while (pg->syncing && !PQisBusy(pg->conn)) {
+	while (pg->syncs > 0 && !PQisBusy(pg->conn)) {
 		PGresult *res = PQgetResult(pg->conn);
 		ExecStatusType status = PQresultStatus(res);
 		size_t at = pg->expected_at;
@@ -901,19 +891,19 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 		if (!res) /* separates the results of two statements */
 			continue;
 		if (status == PGRES_PIPELINE_SYNC) {
-			pg->syncing = false;
+			pg->syncs--;
+			on_result(data, pg->failed ? PG_FAILED : PG_COMMITTED, NULL);
+			pg->failed = false;
 		} else if (at < pg->expected_len) {
 			const struct sql_statement *preparing = pg->expected[at].preparing;
 
 			pg->expected_at++;
 			if (status == PGRES_COMMAND_OK && preparing)
 				set_prepared(pg, preparing);
-			else if (pg->expected[at].tag == TAG_OWN && status == PGRES_COMMAND_OK)
-				;
 			else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
 				on_result(data, pg->expected[at].tag, (struct pg_result *)res);
-			else if (status != PGRES_PIPELINE_ABORTED)
-				result_failed(pg, res, pg->expected[at].stmt->name, &pg->pipeline_err);
+			else
+				part_failed(pg, res, pg->expected[at].stmt->name);
 		}
 		PQclear(res);
 		if (PQstatus(pg->conn) != CONNECTION_OK)
@@ -930,7 +920,7 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 		}
 		return result_failed(pg, NULL, "pipeline", err);
 	}
-	if (pg->syncing)
+	if (pg->syncs > 0)
 		return 0;
 	*done = true;
 	if (PQexitPipelineMode(pg->conn) == 1)

@@ -138,12 +138,13 @@ size_t pg_int8_array(const struct pg_result *res, size_t row, int col, int64_t *
 bool pg_bool(const struct pg_result *res, size_t row, int col);
 void pg_result_free(struct pg_result *res);
 
-/* Pipeline. tag comes back with the result. After a failed statement the rest of the pipeline and all
+/* Pipeline. tag comes back with the result. After a failed statement the rest of its transaction and all
  * its effects are rolled back, and poll reports that failure when done. */
 int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err);
-/* For statements that PostgreSQL runs only in a transaction begun in so many words: what is added from here on is in one, which
- * pg_pipeline_send() commits. */
-int pg_pipeline_begin(struct pg *pg, struct deferred_error *err);
+/* What is added from here on is another transaction, which runs whatever becomes of the one before. With the end of each the
+ * callback gets one of these tags, and no result. */
+enum { PG_COMMITTED = -1, PG_FAILED = -2 };
+int pg_pipeline_commit(struct pg *pg, struct deferred_error *err);
 int pg_pipeline_send(struct pg *pg, struct deferred_error *err);
 int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
 		     bool *done, struct deferred_error *err);

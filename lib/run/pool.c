@@ -501,7 +501,7 @@ void pool_dispatch(struct pool *pool)
 			continue;
 		/* A job that must start at once waits for a runner that has nothing else in hand. */
 		while (pool->pending_len > 0 && runner_load(m->runner) < each &&
-		       !(pool->pending->start_by_ns && runner_load(m->runner) > 0) && give_one(pool, m->runner))
+		       !((pool->pending->start_by_ns || pool->pending->alone) && runner_load(m->runner) > 0) && give_one(pool, m->runner))
 			;
 		runner_flush(m->runner);
 	}

@@ -83,6 +83,13 @@ void store_arg_queues(struct pg_args *args, const struct store_scope *scope)
 	pg_arg_text_array(args, scope->queues, NULL, scope->queues_len);
 }
 
+void store_arg_probe(struct pg_args *args, const struct store_scope *scope, int64_t from_us)
+{
+	store_arg_queues(args, scope);
+	pg_arg_text(args, scope->instance);
+	pg_arg_timestamptz(args, from_us);
+}
+
 void store_arg_track(struct pg_args *args, const struct store_track *track)
 {
 	pg_args_init(args);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_args - what the statements of a worker share, one by one (store_worker.c, store_cursor.c) and in cycles (store_cycle.c):
+ * store_args - what the statements of a worker share, one by one (store_worker.c) and in cycles (store_cycle.c):
  * settings of the transaction, how one is run, arguments, answers.
  */
 #ifndef STORE_ARGS_H
@@ -17,8 +17,8 @@
 
 /* What comes back with an answer, so that it is known which one it is. */
 enum store_tag {
-	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RELEASE, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIM_LIMITED, TAG_LOOK, TAG_IGNORE,
-	TAG_UNKNOWN, TAG_RECORDED, TAG_OUTCOMES, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT, TAG_CURSOR
+	TAG_SETUP, TAG_PROBE, TAG_REGISTER, TAG_RECOVER, TAG_RECORD, TAG_RELEASE, TAG_RENEW, TAG_PROMOTE, TAG_CLAIM, TAG_CLAIMED, TAG_CLAIM_LIMITED, TAG_IGNORE,
+	TAG_UNKNOWN, TAG_RECORDED, TAG_OUTCOMES, TAG_TRACK, TAG_NEXT_DUE, TAG_KEEP, TAG_ARM, TAG_OPEN, TAG_PEEK, TAG_DIRECT
 };
 
 int store_add_setup(struct pg *pg, struct deferred_error *err);
@@ -32,6 +32,7 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 	      struct deferred_error *err);
 
 void store_arg_queues(struct pg_args *args, const struct store_scope *scope);
+void store_arg_probe(struct pg_args *args, const struct store_scope *scope, int64_t from_us); /* of run_probe.sql; from_us: as of store_cycle_promote() */
 void store_arg_track(struct pg_args *args, const struct store_track *track);
 void store_take_track(struct store_track *track, int tag, const struct pg_result *res);
 int store_arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, struct deferred_error *err);

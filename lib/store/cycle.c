@@ -5,7 +5,6 @@
 #include "store/columns.h"
 #include "base/random.h"
 #include "store/args.h"
-#include "store/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +12,19 @@
 
 #define WHERE "cycle"
 #define PROMOTE_MAX 1000
-#define LOCK_MS 1000 /* as in session_setup.sql */
-#define LAPSED_MAX 200 /* ids job_claim.sql names at a time */
+#define LEASES_MAX 16 /* a statement that records meets each of its jobs with each of its leases */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
+
+/* A statement of the first transaction. */
+static int add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, struct deferred_error *err)
+{
+	int rc = cycle->writes ? 0 : store_add_setup(cycle->pg, err);
+
+	cycle->writes = true;
+	return rc == 0 ? pg_pipeline_add(cycle->pg, stmt, args, tag, err) : rc;
+}
 
 /* A statement for n rows: its arguments are columns, added between the two calls. */
 static int rows_begin(struct pg_args *args, struct columns *c, size_t n, struct deferred_error *err)
@@ -30,7 +37,7 @@ static int rows_add(struct store_cycle *cycle, const struct sql_statement *stmt,
 		    int rc, struct deferred_error *err)
 {
 	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, stmt, args, tag, err);
+		rc = add(cycle, stmt, args, tag, err);
 	pg_args_clear(args);
 	columns_clear(c);
 	return rc;
@@ -47,13 +54,24 @@ static int64_t attempt_wait_us(const struct attempt *a)
 	return a->job->wait_us + age_us(a->started_ns, a->job->claimed_ns);
 }
 
-int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err)
+void store_cycle_begin(struct store_cycle *cycle, struct pg *pg)
 {
 	memset(cycle, 0, sizeof(*cycle));
 	cycle->pg = pg;
 	cycle->claimed_tail = &cycle->claimed;
 	cycle->limited_tail = &cycle->limited;
-	return store_add_setup(pg, err);
+}
+
+static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, ids, NULL, n);
+	rc = add(cycle, stmt, &args, TAG_IGNORE, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
 int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err)
@@ -69,7 +87,7 @@ int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt,
 		pg_arg_text(&args, call->fn);
 		pg_arg_json(&args, call->params, strlen(call->params));
 		pg_arg_json(&args, call->opts, call->opts ? strlen(call->opts) : 0);
-		rc = pg_pipeline_add(cycle->pg, &sql_job_follow, &args, TAG_IGNORE, err);
+		rc = add(cycle, &sql_job_follow, &args, TAG_IGNORE, err);
 		pg_args_clear(&args);
 	}
 	return rc;
@@ -82,7 +100,8 @@ static bool is_plain(const struct attempt *a, const char *plugin)
 	       (a->plugin == plugin || strcmp(a->plugin, plugin) == 0);
 }
 
-static int record_plain(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+static int record_plain(struct store_cycle *cycle, struct attempt *const *a, size_t n, const struct store_ids *receipts,
+			struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
@@ -99,10 +118,12 @@ static int record_plain(struct store_cycle *cycle, struct attempt *const *a, siz
 	COLUMN_INT8(&args, &c, a[i]->sys_us);
 	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
 	pg_arg_text(&args, a[0]->plugin);
+	pg_arg_int8_array(&args, receipts->id, NULL, receipts->len);
 	return rows_add(cycle, &sql_job_done, &args, &c, TAG_RECORD, rc, err);
 }
 
-static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, const struct store_ids *receipts,
+		      struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
@@ -125,26 +146,30 @@ static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_
 	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
 	if (!final) {
 		COLUMN_INT8(&args, &c, a[i]->delay_ms);
-		pg_arg_int8(&args, worker);
+		COLUMN_INT4(&args, &c, a[i]->counts ? 0 : 1);
 	}
+	pg_arg_int8_array(&args, receipts->id, NULL, receipts->len);
 	return rows_add(cycle, final ? &sql_job_finish : &sql_job_retry, &args, &c, TAG_RECORD, rc, err);
 }
 
-static int compare_ids(const void *a, const void *b)
+/* By lease, and there in the order of the indexes they are looked up in and added to. */
+static int compare_attempts(const void *x, const void *y)
 {
-	int64_t x = (*(struct attempt *const *)a)->job->id, y = (*(struct attempt *const *)b)->job->id;
+	const struct job *a = (*(struct attempt *const *)x)->job, *b = (*(struct attempt *const *)y)->job;
 
-	return (x > y) - (x < y);
+	if (a->receipt != b->receipt)
+		return a->receipt < b->receipt ? -1 : 1;
+	return (a->id > b->id) - (a->id < b->id);
 }
 
-int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, int64_t worker, struct deferred_error *err)
+/* Attempts of a few leases. */
+static int record_some(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, const struct store_ids *receipts,
+		       struct deferred_error *err)
 {
-	const char *plugin = n > 0 ? a[0]->plugin : NULL;
+	const char *plugin = a[0]->plugin;
 	size_t plain = 0;
 	int rc = 0;
 
-	/* In the order of the indexes they are looked up in and added to. */
-	qsort(a, n, sizeof(struct attempt *), compare_ids);
 	for (size_t i = 0; final && i < n; i++)
 		if (is_plain(a[i], plugin)) {
 			struct attempt *swap = a[plain];
@@ -153,29 +178,91 @@ int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, 
 			a[i] = swap;
 		}
 	if (plain > 0)
-		rc = record_plain(cycle, a, plain, err);
+		rc = record_plain(cycle, a, plain, receipts, err);
 	if (rc == 0 && n > plain)
-		rc = record_any(cycle, a + plain, n - plain, final, worker, err);
+		rc = record_any(cycle, a + plain, n - plain, final, receipts, err);
 	return rc;
 }
 
-static int add_jobs(struct store_cycle *cycle, const struct sql_statement *stmt, struct job *const *jobs, size_t n, bool leases,
-		    enum store_tag tag, struct deferred_error *err)
+int store_cycle_record(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, struct deferred_error *err)
 {
-	struct pg_args args;
-	struct columns c;
-	int rc = rows_begin(&args, &c, n, err);
+	int64_t receipt[LEASES_MAX];
+	struct store_ids receipts = { .id = receipt };
+	size_t from = 0;
+	int rc = 0;
 
-	COLUMN_INT8(&args, &c, jobs[i]->id);
-	COLUMN_INT8(&args, &c, jobs[i]->receipt);
-	if (leases)
-		COLUMN_INT8(&args, &c, jobs[i]->lease_ms);
-	return rows_add(cycle, stmt, &args, &c, tag, rc, err);
+	qsort(a, n, sizeof(struct attempt *), compare_attempts);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		bool more = i + 1 < n;
+
+		if (i == from || a[i]->job->receipt != a[i - 1]->job->receipt)
+			receipt[receipts.len++] = a[i]->job->receipt;
+		if (more && (receipts.len < LEASES_MAX || a[i + 1]->job->receipt == a[i]->job->receipt))
+			continue;
+		rc = record_some(cycle, a + from, i + 1 - from, final, &receipts, err);
+		from = i + 1;
+		receipts.len = 0;
+	}
+	return rc;
+}
+
+/* The receipts of jobs, each once, and how long a lease of each lasts. */
+struct receipts {
+	int64_t *receipt, *lease_ms;
+	size_t n;
+};
+
+static int compare_receipts(const void *x, const void *y)
+{
+	const struct job *a = *(struct job *const *)x, *b = *(struct job *const *)y;
+
+	return (a->receipt > b->receipt) - (a->receipt < b->receipt);
+}
+
+static int receipts_of(struct receipts *r, struct job *const *jobs, size_t n, struct deferred_error *err)
+{
+	struct job **sorted = malloc((n + 1) * sizeof(*sorted));
+
+	*r = (struct receipts){ malloc((n + 1) * sizeof(int64_t)), malloc((n + 1) * sizeof(int64_t)), 0 };
+	if (!sorted || !r->receipt || !r->lease_ms) {
+		free(sorted);
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	}
+	memcpy(sorted, jobs, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), compare_receipts);
+	for (size_t i = 0; i < n; i++) {
+		if (i > 0 && sorted[i]->receipt == sorted[i - 1]->receipt)
+			continue;
+		r->receipt[r->n] = sorted[i]->receipt;
+		r->lease_ms[r->n++] = sorted[i]->lease_ms;
+	}
+	free(sorted);
+	return 0;
+}
+
+static void receipts_clear(struct receipts *r)
+{
+	free(r->receipt);
+	free(r->lease_ms);
 }
 
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
-	return add_jobs(cycle, &sql_job_release, jobs, n, false, TAG_RELEASE, err);
+	struct receipts r;
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	if (rc == 0)
+		rc = receipts_of(&r, jobs, n, err);
+	else
+		return rc;
+	COLUMN_INT8(&args, &c, jobs[i]->id);
+	COLUMN_INT8(&args, &c, jobs[i]->receipt);
+	pg_arg_int8_array(&args, r.receipt, NULL, r.n);
+	COLUMN_INT4(&args, &c, jobs[i]->apart ? 1 : 0);
+	receipts_clear(&r);
+	return rows_add(cycle, &sql_job_release, &args, &c, TAG_RELEASE, rc, err);
 }
 
 static int compare_leases(const void *a, const void *b)
@@ -189,9 +276,14 @@ static int compare_leases(const void *a, const void *b)
 
 const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job)
 {
-	struct store_lease key = { .id = job->id, .receipt = job->receipt };
+	struct store_lease gone = { .id = job->id, .receipt = job->receipt }, lease = { .receipt = job->receipt };
+	const struct store_lease *found = NULL;
 
-	return cycle->leases_len == 0 ? NULL : bsearch(&key, cycle->leases, cycle->leases_len, sizeof(key), compare_leases);
+	if (cycle->leases_len > 0)
+		found = bsearch(&gone, cycle->leases, cycle->leases_len, sizeof(gone), compare_leases);
+	if (!found && cycle->leases_len > 0)
+		found = bsearch(&lease, cycle->leases, cycle->leases_len, sizeof(lease), compare_leases);
+	return found;
 }
 
 /* Where the log does not have a claim that has ended, it was given back, or its rows were purged. */
@@ -211,15 +303,34 @@ static void take_leases(struct store_cycle *cycle, const struct pg_result *res)
 	}
 	for (size_t i = 0; i < pg_rows(res); i++)
 		cycle->leases[cycle->leases_len++] = (struct store_lease){
-			.id = pg_int(res, i, 0), .receipt = pg_int(res, i, 1), .ours = pg_bool(res, i, 2), .left_ms = pg_int(res, i, 3),
-			.gone = pg_bool(res, i, 2) ? JOB_HELD : gone_by(pg_text(res, i, 4, NULL)),
+			.id = pg_int(res, i, 0), .receipt = pg_int(res, i, 1), .left_ms = pg_int(res, i, 2),
+			.gone = pg_null(res, i, 0) ? JOB_HELD : gone_by(pg_text(res, i, 3, NULL)),
 		};
 	qsort(cycle->leases, cycle->leases_len, sizeof(*cycle->leases), compare_leases);
 }
 
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
 {
-	return add_jobs(cycle, &sql_job_renew, jobs, n, true, TAG_RENEW, err);
+	struct receipts r;
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	if (rc == 0)
+		rc = receipts_of(&r, jobs, n, err);
+	else
+		return rc;
+	COLUMN_INT8(&args, &c, jobs[i]->id);
+	COLUMN_INT8(&args, &c, jobs[i]->receipt);
+	pg_arg_int8_array(&args, r.receipt, NULL, r.n);
+	pg_arg_int8_array(&args, r.lease_ms, NULL, r.n);
+	receipts_clear(&r);
+	return rows_add(cycle, &sql_job_renew, &args, &c, TAG_RENEW, rc, err);
+}
+
+int store_cycle_close(struct store_cycle *cycle, const int64_t *receipts, size_t n, struct deferred_error *err)
+{
+	return add_ids(cycle, &sql_job_close, receipts, n, err);
 }
 
 int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err)
@@ -236,7 +347,7 @@ int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attem
 	pg_args_init(&args);
 	rc = store_arg_claims(&args, attempts, n, err);
 	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, &sql_job_recorded, &args, TAG_OUTCOMES, err);
+		rc = add(cycle, &sql_job_recorded, &args, TAG_OUTCOMES, err);
 	pg_args_clear(&args);
 	return rc;
 }
@@ -268,18 +379,6 @@ int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *a
 	return rows_add(cycle, &sql_job_progress_end, &args, &c, TAG_IGNORE, rc, err);
 }
 
-static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8_array(&args, ids, NULL, n);
-	rc = pg_pipeline_add(cycle->pg, stmt, &args, TAG_IGNORE, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
 int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err)
 {
 	return add_ids(cycle, &sql_job_wake, ids, n, err);
@@ -291,7 +390,7 @@ static int add_simple(struct store_cycle *cycle, const struct sql_statement *stm
 	int rc;
 
 	pg_args_init(&args);
-	rc = pg_pipeline_add(cycle->pg, stmt, &args, tag, err);
+	rc = add(cycle, stmt, &args, tag, err);
 	pg_args_clear(&args);
 	return rc;
 }
@@ -304,7 +403,7 @@ int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, 
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
 	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, &sql_worker_arm, &args, TAG_ARM, err);
+		rc = add(cycle, &sql_worker_arm, &args, TAG_ARM, err);
 	pg_args_clear(&args);
 	if (rc == 0)
 		rc = store_cycle_open(cycle, err);
@@ -323,17 +422,15 @@ int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
 	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
 }
 
-int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
-		     struct deferred_error *err)
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, int64_t from_us, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	cycle->peeks = true;
 	pg_args_init(&args);
-	rc = store_arg_probe(&args, scope, cursor, from_us, err);
-	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, &sql_run_probe, &args, TAG_PEEK, err);
+	store_arg_probe(&args, scope, from_us);
+	rc = add(cycle, &sql_run_probe, &args, TAG_PEEK, err);
 	pg_args_clear(&args);
 	return rc;
 }
@@ -347,45 +444,60 @@ int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct defer
 	pg_args_init(&args);
 	pg_arg_int4(&args, PROMOTE_MAX);
 	pg_arg_timestamptz(&args, from_us);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_promote, &args, TAG_PROMOTE, err);
+	rc = add(cycle, &sql_job_promote, &args, TAG_PROMOTE, err);
 	pg_args_clear(&args);
 	return rc;
 }
 
-int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err)
+int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
-	pg_arg_int8_array(&args, ids->id, NULL, ids->len);
 	pg_arg_int4(&args, max_attempts);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_lapsed, &args, TAG_IGNORE, err);
+	rc = add(cycle, &sql_job_lost, &args, TAG_IGNORE, err);
 	pg_args_clear(&args);
 	return rc;
 }
 
-/* ---- claiming --------------------------------------------------------------------------------- */
-
-static int add_look(struct store_cycle *cycle, bool ready, struct deferred_error *err)
+int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err)
 {
-	cycle->look = store_look_new(cycle->cursor, ready);
-	return cycle->look ? store_look_add(cycle->pg, cycle->look, err) : error_set(err, DEFERRED_ENOMEM, "claim", "out of memory");
+	struct pg_args args;
+	int rc;
+
+	cycle->tracks = true;
+	store_arg_track(&args, track);
+	rc = add(cycle, &sql_track_move, &args, TAG_TRACK, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
-static void arg_known(struct pg_args *args, const struct store_claim *claim)
+int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
 {
-	if (claim->known)
-		pg_arg_text_array(args, claim->known, NULL, claim->known_len);
-	else
-		pg_arg_null(args);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_timestamptz(&args, from_us);
+	rc = add(cycle, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
-static void arg_held(struct pg_args *args, const struct store_claim *claim)
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err)
 {
-	static const int64_t no_id;
+	struct pg_args args;
+	int rc;
 
-	pg_arg_int8_array(args, claim->held_len ? claim->held : &no_id, NULL, claim->held_len);
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	store_arg_queues(&args, scope);
+	rc = add(cycle, &sql_worker_keep, &args, TAG_KEEP, err);
+	pg_args_clear(&args);
+	if (rc == 0)
+		rc = store_cycle_next_due(cycle, from_us, err);
+	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
 }
 
 int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err)
@@ -397,78 +509,49 @@ int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_
 	snprintf(text, sizeof(text), "%lld", (long long)ms);
 	pg_args_init(&args);
 	pg_arg_text(&args, text);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_turn_patience, &args, TAG_IGNORE, err);
+	rc = add(cycle, &sql_job_patience, &args, TAG_IGNORE, err);
 	pg_args_clear(&args);
 	return rc;
 }
 
-static int wait_for_turn(struct store_cycle *cycle, const struct store_claim *claim, struct deferred_error *err)
-{
-	int rc;
+/* ---- claiming --------------------------------------------------------------------------------- */
 
-	cycle->in_turn = true;
-	rc = pg_pipeline_begin(cycle->pg, err);
-	if (rc == 0)
-		rc = store_cycle_patience(cycle, claim->turn_ms, err);
-	if (rc == 0)
-		rc = add_simple(cycle, claim->half ? &sql_job_turn_1 : &sql_job_turn_0, TAG_IGNORE, err);
-	return rc == 0 ? store_cycle_patience(cycle, LOCK_MS, err) : rc;
+static void arg_known(struct pg_args *args, const struct store_claim *claim)
+{
+	if (claim->known)
+		pg_arg_text_array(args, claim->known, NULL, claim->known_len);
+	else
+		pg_arg_null(args);
 }
 
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
-	struct cursor_segment *segments;
 	struct pg_args args;
-	size_t n;
 	int rc;
 
 	cycle->claims = true;
+	cycle->looks = !claim->lanes;
 	cycle->seed = claim->seed;
-	cycle->cursor = claim->cursor;
-	if (claim->in_turn && (rc = wait_for_turn(cycle, claim, err)) < 0)
-		return rc;
-	n = cursor_segments(claim->cursor, claim->whole, &segments);
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
-	pg_arg_int4(&args, claim->window);
 	pg_arg_int4(&args, claim->n);
+	pg_arg_int4(&args, claim->window);
 	pg_arg_int8(&args, claim->worker);
-	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
+	pg_arg_int4(&args, scope->max_attempts);
 	arg_known(&args, claim);
-	arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
-	rc = store_arg_segments(&args, segments, n, err);
-	free(segments);
-	pg_arg_int4(&args, !claim->front ? 0 : !claim->in_turn ? 1 : 2 + claim->half);
-	pg_arg_text(&args, claim->place && *claim->place ? claim->place : NULL);
-	pg_arg_int4(&args, claim->drawn > claim->n ? claim->drawn : claim->n);
 	pg_arg_int4(&args, claim->limited > 0 ? claim->bytes / 2 : claim->bytes);
-	if (rc == 0)
-		rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
+	pg_arg_text_array(&args, claim->lanes ? (const char *const *)claim->lanes->queue : NULL, NULL, claim->lanes ? claim->lanes->n : 0);
+	pg_arg_int4_array(&args, claim->lanes ? claim->lanes->priority : NULL, NULL, claim->lanes ? claim->lanes->n : 0);
+	pg_arg_int4(&args, !claim->lanes);
+	pg_arg_int4(&args, claim->alone);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
-	if (rc == 0 && claim->look && n > 0)
-		rc = add_look(cycle, claim->look_ready, err);
-	return rc;
-}
-
-/* The transaction is committed: what was seen in it may be believed. */
-static void learn(struct store_cycle *cycle)
-{
-	if (cycle->look)
-		store_look_learn(cycle->look, cycle->cursor);
-	for (const struct job *job = cycle->claimed; job; job = job->next)
-		cursor_meet(cycle->cursor, job->queue, job->priority);
-}
-
-int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	cycle->tracks = true;
-	store_arg_track(&args, track);
-	rc = pg_pipeline_add(cycle->pg, &sql_track_move, &args, TAG_TRACK, err);
+	if (rc < 0)
+		return rc;
+	store_arg_queues(&args, scope);
+	rc = pg_pipeline_add(cycle->pg, &sql_job_claimed, &args, TAG_CLAIMED, err);
 	pg_args_clear(&args);
 	return rc;
 }
@@ -484,16 +567,12 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int4(&args, claim->limited);
 	pg_arg_int4(&args, claim->rated);
 	pg_arg_int8(&args, claim->worker);
-	pg_arg_int8(&args, claim->receipt);
 	pg_arg_int8(&args, claim->lease_ms);
 	pg_arg_int4(&args, scope->max_attempts);
 	arg_known(&args, claim);
-	if (claim->n > 0)
-		pg_arg_null(&args); /* the claim before it has noted them */
-	else
-		arg_held(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
+	pg_arg_int4(&args, claim->alone);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;
@@ -501,46 +580,21 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
-	int rc = 0;
+	int rc = cycle->writes ? pg_pipeline_commit(cycle->pg, err) : 0;
 
-	cycle->receipt = claim->receipt;
-	if (claim->n > 0)
+	if (rc == 0)
+		rc = store_add_setup(cycle->pg, err);
+	if (rc == 0 && claim->n > 0)
 		rc = claim_unlimited(cycle, scope, claim, err);
 	if (rc == 0 && claim->limited > 0)
 		rc = claim_limited(cycle, scope, claim, err); /* last: the locks it takes are held until the end */
 	return rc;
 }
 
-int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_timestamptz(&args, from_us);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
-int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, worker);
-	store_arg_queues(&args, scope);
-	rc = pg_pipeline_add(cycle->pg, &sql_worker_keep, &args, TAG_KEEP, err);
-	pg_args_clear(&args);
-	if (rc == 0)
-		rc = store_cycle_next_due(cycle, from_us, err);
-	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
-}
-
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err)
 {
 	cycle->sent_ns = clock_ns(); /* before the server can have begun: the lease counts from here */
+	cycle->recorded_ok = !cycle->writes;
 	return pg_pipeline_send(cycle->pg, err);
 }
 
@@ -553,12 +607,14 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
+	if (x->job->alone != y->job->alone)
+		return x->job->alone ? -1 : 1;
 	if (x->job->priority != y->job->priority)
 		return x->job->priority > y->job->priority ? -1 : 1;
 	return (x->random > y->random) - (x->random < y->random);
 }
 
-/* Jobs come as they lie on the pages. They start by priority, and at random within one. */
+/* Jobs come as they lie on the pages. They start by priority, and at random within one; but those first that must begin at once. */
 static void put_in_order(struct store_cycle *cycle)
 {
 	struct place *places = malloc((cycle->claimed_len + 1) * sizeof(*places));
@@ -580,77 +636,86 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-static void take_claimed(struct store_cycle *cycle, const struct pg_result *res, bool limited)
+static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i)
+{
+	size_t params_len;
+	const char *params = pg_text(res, i, 13, &params_len);
+	struct job *job = job_new(pg_text(res, i, 14, NULL), pg_text(res, i, 11, NULL), pg_text(res, i, 12, NULL), params, params_len);
+
+	if (!job) {
+		cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
+		return NULL;
+	}
+	job->id = pg_int(res, i, 0);
+	job->receipt = pg_int(res, i, 1);
+	job->attempt = (int32_t)pg_int(res, i, 2);
+	job->attempt_base = (int32_t)pg_int(res, i, 3);
+	job->max_attempts = (int32_t)pg_int(res, i, 4);
+	job->timeout_ms = pg_int(res, i, 5);
+	job->backoff_floor_ms = pg_int(res, i, 6);
+	job->backoff_ceiling_ms = pg_int(res, i, 7);
+	job->backoff_exponent = pg_float(res, i, 8);
+	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
+	job->wait_us = pg_int(res, i, 10) > 0 ? pg_int(res, i, 10) : 0;
+	job->claimed_ns = job->lease_ns = cycle->sent_ns;
+	job->priority = (int)pg_int(res, i, 15);
+	job->lease_ms = job->granted_ms = pg_int(res, i, 16);
+	job->alone = !pg_null(res, i, 17);
+	return job;
+}
+
+static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 {
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job *job;
-		size_t params_len;
-		const char *params;
 
-		if (limited) {
-			cycle->limited_seen = pg_int(res, i, 16);
-			cycle->limited_wait_ms = pg_int(res, i, 17);
-		}
-		if (pg_null(res, i, 0))
+		cycle->limited_seen = pg_int(res, i, 18);
+		cycle->limited_wait_ms = pg_int(res, i, 19);
+		if (pg_null(res, i, 0) || !(job = job_of(cycle, res, i)))
 			continue;
-		params = pg_text(res, i, 12, &params_len);
-		job = job_new(pg_text(res, i, 13, NULL), pg_text(res, i, 10, NULL), pg_text(res, i, 11, NULL), params, params_len);
-		if (!job) {
-			cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
-			continue;
-		}
-		job->id = pg_int(res, i, 0);
-		job->receipt = cycle->receipt;
-		job->attempt = (int32_t)pg_int(res, i, 1);
-		job->attempt_base = (int32_t)pg_int(res, i, 2);
-		job->max_attempts = (int32_t)pg_int(res, i, 3);
-		job->timeout_ms = pg_int(res, i, 4);
-		job->backoff_floor_ms = pg_int(res, i, 5);
-		job->backoff_ceiling_ms = pg_int(res, i, 6);
-		job->backoff_exponent = pg_float(res, i, 7);
-		job->created_at_us = pg_int(res, i, 8) + PG_EPOCH_US;
-		job->wait_us = pg_int(res, i, 9) > 0 ? pg_int(res, i, 9) : 0;
-		job->claimed_ns = job->lease_ns = cycle->sent_ns;
-		job->priority = (int)pg_int(res, i, 14);
-		job->lease_ms = job->granted_ms = pg_int(res, i, 15);
-		job->limited = limited;
-		if (limited && !pg_null(res, i, 18))
-			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 18) * NS_PER_MS;
-		if (limited) {
-			*cycle->limited_tail = job;
-			cycle->limited_tail = &job->next;
-			cycle->limited_len++;
-		} else {
-			*cycle->claimed_tail = job;
-			cycle->claimed_tail = &job->next;
-			cycle->claimed_len++;
-		}
+		job->limited = true;
+		if (!pg_null(res, i, 20))
+			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 20) * NS_PER_MS;
+		*cycle->limited_tail = job;
+		cycle->limited_tail = &job->next;
+		cycle->limited_len++;
 	}
 }
 
 static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
 {
-	int64_t lapsed[LAPSED_MAX];
-	size_t lapsed_len;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct job *job = job_of(cycle, res, i);
 
-	if (pg_rows(res) == 0)
-		return;
-	cycle->seen = pg_int(res, 0, 16);
-	lapsed_len = pg_int8_array(res, 0, 17, lapsed, LAPSED_MAX);
-	for (size_t i = 0; i < lapsed_len; i++)
-		cycle->out_of_memory |= !store_ids_add(&cycle->lapsed, lapsed[i]);
-	cycle->limits = pg_bool(res, 0, 18);
-	if (!pg_null(res, 0, 19))
-		snprintf(cycle->place, sizeof(cycle->place), "%s", pg_text(res, 0, 19, NULL));
-	cycle->cut = pg_bool(res, 0, 20);
-	take_claimed(cycle, res, false);
+		cycle->cut |= pg_bool(res, i, 19);
+		if (!job)
+			continue;
+		lanes_add(&cycle->lanes, job->queue, job->priority);
+		*cycle->claimed_tail = job;
+		cycle->claimed_tail = &job->next;
+		cycle->claimed_len++;
+		cycle->claimed_alone += job->alone;
+	}
 	put_in_order(cycle);
+}
+
+/* The second transaction has ended, or the only one. */
+static void take_end(struct store_cycle *cycle, bool committed)
+{
+	if (cycle->writes && !cycle->first_ended) {
+		cycle->first_ended = true;
+		cycle->recorded_ok = committed;
+	} else {
+		cycle->claimed_ok = committed;
+	}
 }
 
 static void on_cycle(void *data, int tag, const struct pg_result *res)
 {
 	struct store_cycle *cycle = data;
 
+	if (tag == PG_COMMITTED || tag == PG_FAILED)
+		take_end(cycle, tag == PG_COMMITTED);
 	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
 		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
 	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
@@ -665,10 +730,14 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	store_take_track(&cycle->track, tag, res);
 	if (tag == TAG_CLAIM)
 		take_unlimited(cycle, res);
+	if (tag == TAG_CLAIMED && pg_rows(res) == 1) {
+		cycle->busy = pg_bool(res, 0, 0) && cycle->claimed_len == 0;
+		cycle->look_us = pg_int(res, 0, 1);
+		cycle->limits = pg_bool(res, 0, 2);
+		cycle->waiting = pg_int(res, 0, 3);
+	}
 	if (tag == TAG_CLAIM_LIMITED)
-		take_claimed(cycle, res, true);
-	if (tag == TAG_LOOK)
-		store_look_take(cycle->look, res);
+		take_limited(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
 		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
@@ -680,7 +749,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_PEEK && pg_rows(res) == 1)
 		cycle->work = pg_bool(res, 0, 1);
 	if (tag == TAG_KEEP && pg_rows(res) == 1)
-		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), pg_int(res, 0, 2) };
+		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1) };
 }
 
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)
@@ -694,8 +763,6 @@ int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_erro
 		store_ids_sort(&cycle->locked);
 		store_ids_sort(&cycle->open);
 	}
-	if (rc == 0 && *done && cycle->claims)
-		learn(cycle);
 	return rc;
 }
 
@@ -703,8 +770,7 @@ void store_cycle_clear(struct store_cycle *cycle)
 {
 	job_list_free(cycle->claimed);
 	job_list_free(cycle->limited);
-	store_look_free(cycle->look);
-	free(cycle->lapsed.id);
+	lanes_clear(&cycle->lanes);
 	free(cycle->recorded.id);
 	free(cycle->locked.id);
 	free(cycle->leases);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_cycle - one transaction, one round trip, in which attempts are recorded, jobs released, leases renewed and new
- * jobs claimed:
+ * store_cycle - one round trip of two transactions: in the first, attempts are recorded, jobs released, leases renewed and closed; in
+ * the second, new jobs are claimed. Either may be missing. They are apart for what the first one writes must be durable, and the second
+ * one need not be, so that it holds its locks for a moment only (sql/functions/__claim.sql):
  *
- *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_claim(), in that order;
+ *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_keep(); store_cycle_claim();
  *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in
- *     the cycle; store_cycle_clear().
+ *     the cycle; store_cycle_clear(). Where it failed, `recorded_ok` and `claimed_ok` tell what has been committed all the same.
  */
 #ifndef STORE_CYCLE_H
 #define STORE_CYCLE_H
 
-#include "base/cursor.h"
 #include "base/error.h"
 #include "base/job.h"
+#include "base/lanes.h"
 #include "port/pg.h"
 #include "base/progress.h"
 #include "base/ids.h"
@@ -20,18 +21,19 @@
 
 #include <stdbool.h>
 
-/* What became of a lease that was to be renewed. */
+/* What became of a lease that was to be renewed, or of a job of it that is not ours any more. */
 struct store_lease {
-	int64_t id, receipt;
-	bool ours;
-	int64_t left_ms;      /* until it ends; 0: not renewed, for the row was locked */
-	enum job_gone gone;   /* where it is not ours: why */
+	int64_t id, receipt;  /* id 0: the lease */
+	int64_t left_ms;      /* of a lease: until it ends */
+	enum job_gone gone;   /* of a job: why */
 };
 
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
-	bool in_turn;            /* with other workers */
+	bool writes;             /* there is a first transaction */
+	bool first_ended;        /* its end has been read */
+	bool recorded_ok, claimed_ok; /* committed: the first one, or there is none; the second */
 	bool promotes;           /* delayed jobs were looked at */
 	bool tracks;             /* steps were reported */
 	bool claims_limited;     /* jobs under limits were asked for */
@@ -39,16 +41,18 @@ struct store_cycle {
 	/* results */
 	struct store_ids recorded;
 	struct store_ids locked;    /* asked to be released and not, for their rows were locked */
-	struct store_lease *leases; /* asked to be renewed, sorted: store_cycle_lease() */
+	struct store_lease *leases; /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;
 	int *outcomes;              /* asked with store_cycle_outcomes(): as store_recorded() */
 	size_t outcomes_len;
 	struct job *claimed, **claimed_tail;
-	size_t claimed_len;
-	int64_t seen;            /* ready jobs in the window */
+	size_t claimed_len, claimed_alone;
+	bool busy;               /* another claim was at it */
 	bool cut;                /* some could have been taken, but for the bytes of their params */
-	char place[24];          /* of the worker's row, for the next claim */
-	struct store_ids lapsed; /* some of them that must be put right first: store_cycle_lapsed() */
+	bool looks;              /* all lanes were asked */
+	int64_t look_us;         /* so long was spent on those that had nothing */
+	int64_t waiting;         /* ready jobs that were left, as far as it looked */
+	struct lanes lanes;      /* those that gave something */
 	bool limits;             /* there may be jobs under limits; known where jobs were asked for */
 	struct job *limited, **limited_tail; /* claimed under limits */
 	size_t limited_len;
@@ -69,63 +73,51 @@ struct store_cycle {
 	struct store_kept {      /* only where store_cycle_keep() asked */
 		bool registered;
 		int schema_version;
-		int64_t live_workers;
 	} kept;
 	bool out_of_memory;
 	/* what the claim was sent with */
-	int64_t receipt, seed;
+	int64_t seed;
 	uint64_t sent_ns;
-	struct cursor *cursor;
-	struct store_look *look; /* at all of the cursor; NULL: none was taken */
 };
 
 struct store_claim {
-	int64_t worker, receipt, lease_ms, seed;
-	const char *place;          /* of the worker's row, as the last claim said; NULL or "": not known */
+	int64_t worker, lease_ms, seed;
 	int window, n;
-	int drawn;                  /* n at least: more than that where some are expected to be locked */
 	int limited, rated;         /* asked for under limits, and of these with a rate */
+	int alone;                  /* at most so many with a lease of their own: which can begin at once */
 	int bytes;                  /* of params, that many at most, unless one job has more */
 	const char *const *known;   /* functions to be handed out; NULL: all */
 	size_t known_len;
-	const int64_t *held;        /* ids kept from earlier claims */
-	size_t held_len;
-	struct cursor *cursor;      /* where to begin; it learns when the cycle is done */
-	bool whole;                 /* jobs that others held or had locked, and that are free again, are to be met too: cursor.h */
-	bool look, look_ready;      /* see where live rows begin now; and where ready ones do */
-	bool front;                 /* pass over what lies before the jobs that others hold, some ready ones included */
-	bool in_turn;               /* wait for the turn of a half of the jobs. Nothing may have been added to the cycle that writes */
-	int64_t turn_ms;            /* so long */
-	int half;                   /* 0 or 1: that half; from the front nothing is taken from the other */
+	const struct lanes *lanes;  /* to be asked; NULL: all */
 };
 
-int store_cycle_begin(struct store_cycle *cycle, struct pg *pg, struct deferred_error *err);
-/* How long what is added from here on waits for a lock; without, a second. */
+void store_cycle_begin(struct store_cycle *cycle, struct pg *pg);
+/* How long what is added from here on to the first transaction waits for a lock; without, a second. */
 int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err);
 int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt, struct deferred_error *err);
 /* final: their jobs leave the queue; else they are due again after delay_ms. Reorders the array. */
-int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, int64_t worker, struct deferred_error *err);
+int store_cycle_record(struct store_cycle *cycle, struct attempt **attempts, size_t n, bool final, struct deferred_error *err);
 int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* but those locked */
 int store_cycle_renew(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err); /* by their lease_ms */
 const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, const struct job *job); /* NULL: it was not asked for */
+int store_cycle_close(struct store_cycle *cycle, const int64_t *receipts, size_t n, struct deferred_error *err); /* leases of which nothing is in hand */
 /* What does the log say of attempts whose recording was refused? */
 int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
 /* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
 int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n, struct deferred_error *err);
 int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
-/* Jobs met by an earlier claim whose lease, or whose time to be started, has ended. */
-int store_cycle_lapsed(struct store_cycle *cycle, const struct store_ids *ids, int32_t max_attempts, struct deferred_error *err);
+/* Jobs whose leases have ended, whoever held them, become ready. */
+int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct deferred_error *err);
 /* Others are told that jobs have become free. */
 int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
 /* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */
 int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
 int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err);
-int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, const struct cursor *cursor, int64_t from_us,
-		     struct deferred_error *err);
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, int64_t from_us, struct deferred_error *err);
 /* Delayed jobs that are due become ready. Here and below, from_us: looked for from then on, on the server, since 2000; INT64_MIN: all. */
 int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
-/* Up to claim->n jobs, and up to claim->limited under limits. */
+/* Up to claim->n jobs, and up to claim->limited under limits. Last: nothing is recorded after it. */
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 /* When is the next delayed job due? */

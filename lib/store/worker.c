@@ -2,7 +2,6 @@
 #include "store/worker.h"
 
 #include "store/args.h"
-#include "store/cursor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@ static void on_probe(void *data, int tag, const struct pg_result *res)
 	p->schema_version = (int)pg_int(res, 0, 0);
 	p->work = pg_bool(res, 0, 1);
 	p->unclean = pg_bool(res, 0, 2);
-	p->live_workers = pg_int(res, 0, 3);
 }
 
 static void on_glance(void *data, int tag, const struct pg_result *res)
@@ -28,11 +26,10 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 	if (tag != TAG_PROBE)
 		return;
 	p->schema_version = (int)pg_int(res, 0, 0);
-	p->work = pg_bool(res, 0, 1);
-	p->slow = pg_null(res, 0, 1);
+	p->work = pg_null(res, 0, 1) || pg_bool(res, 0, 1); /* too much is dead to be walked over */
 }
 
-int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err)
+int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -40,17 +37,11 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *c
 	memset(probe, 0, sizeof(*probe));
 	pg_args_init(&args);
 	rc = store_run(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
-	if (rc == 0 && probe->slow)
-		rc = store_cursor_load(pg, scope, cursor, err);
-	if (rc < 0 || (!probe->work && !probe->slow))
+	if (rc < 0 || !probe->work)
 		return rc;
 	pg_args_init(&args);
-	rc = store_arg_probe(&args, scope, cursor, INT64_MIN, err);
-	if (rc == 0)
-		rc = store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
-	else
-		pg_args_clear(&args);
-	return rc;
+	store_arg_probe(&args, scope, INT64_MIN);
+	return store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
 }
 
 static void on_register(void *data, int tag, const struct pg_result *res)
@@ -82,7 +73,7 @@ static void on_recover(void *data, int tag, const struct pg_result *res)
 	struct recover_data *r = data;
 
 	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++)
-		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3));
+		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3), pg_bool(res, i, 4));
 }
 
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,

@@ -8,7 +8,6 @@
 #define STORE_WORKER_H
 
 #include "base/attempt.h"
-#include "base/cursor.h"
 #include "base/error.h"
 #include "port/pg.h"
 
@@ -31,19 +30,17 @@ struct store_probe {
 	int schema_version;
 	bool work;            /* some job is ready or due */
 	bool unclean;         /* the previous run of this instance left claims behind */
-	int64_t live_workers;
-	bool slow;            /* much may be dead before the first live job: cursor was loaded, and is worth saving */
 };
-int store_probe(struct pg *pg, const struct store_scope *scope, struct cursor *cursor, struct store_probe *probe, struct deferred_error *err);
+int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
 
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err);
 
-/* A job taken back from an earlier run. */
-typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final);
+/* A job taken back from an earlier run. recorded: as an attempt; else nobody knows whether it had begun. */
+typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final, bool recorded);
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
 		  store_recovered_fn *recovered, void *data, struct deferred_error *err);
 
-/* Give back claims whose answer was lost: all that worker holds but the ids given. *registered is false where this server does not
+/* Give back claims whose answer was lost: all leases of that worker but those with the receipts given. *registered is false where this server does not
  * know us: it has nothing of ours, and we need another number. */
 int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
 			  struct deferred_error *err);

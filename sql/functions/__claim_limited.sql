@@ -4,8 +4,8 @@
 -- jobs neither see nor lock anything of it. Marked jobs are claimed by deferred.__claim_limited(), which locks one
 -- row of __deferred_limit for each limit in play, without waiting: what that row says of running jobs and of tokens
 -- is exact while the lock is held. Who runs is not counted up and down but looked up: a job listed there counts
--- while its hot row is claimed and the lease runs, so whatever ends a claim, a killed worker's lease included, frees
--- its place.
+-- while its hot row says that it is claimed, so whatever ends a claim, a killed worker's lease included, frees its place. Each job gets a
+-- lease of its own (sql/functions/__claim.sql).
 --
 -- Claim up to n marked jobs. One call in a transaction, and the last thing in it but the commit.
 --
@@ -13,11 +13,11 @@
 -- locked, includes all that earlier holders of these locks have done; a row that somebody else has locked is not waited
 -- for: then nothing is taken that this limit is about, and `seen` says that asking again makes sense.
 create or replace function deferred.__claim_limited(
-    queues text[], n integer, n_rated integer, worker bigint, receipt bigint, lease_ms bigint, max_attempts integer,
-    known text[], held bigint[], seed bigint, max_bytes integer)
-returns table (id bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
+    queues text[], n integer, n_rated integer, worker bigint, lease_ms bigint, max_attempts integer,
+    known text[], seed bigint, max_bytes integer, n_alone integer)
+returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
-    params json, job_queue text, job_priority integer, job_lease_ms bigint, seen bigint, wait_ms bigint, start_ms bigint)
+    params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint)
 -- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
 language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
 as $$
@@ -26,7 +26,7 @@ declare
     v_keys_looked constant integer := 300;  -- keys looked at in a queue, and
     v_keys_taken  constant integer := 100;  -- found free: then the search ends
     v_now    timestamptz := clock_timestamp();
-    v_pivot  bigint := hashint8extended($10, 0);
+    v_pivot  bigint := hashint8extended($8, 0);
     v_at     bigint;
     v_looked integer;
     v_found  integer;
@@ -57,7 +57,7 @@ begin
             where x.queue = v_queue and x.limited and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
             order by x.fn limit 1;
             exit when not found;
-            continue when v_fn <> all ($8);
+            continue when v_fn <> all ($7);
             v_lane_queue := v_lane_queue || v_queue::text;
             v_lane_fn := v_lane_fn || v_fn::text;
         end loop;
@@ -69,7 +69,7 @@ begin
             while v_looked < v_keys_looked and v_found < least(n, v_keys_taken) loop
                 -- The first job of the next key. One that was deferred with a delay has not arrived yet; one that waits
                 -- for its next attempt has.
-                select x.id, x.fn, x.due_at, x.visible_at, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
+                select x.id, x.fn, x.due_at, x.receipt, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
                 from deferred.__deferred_hot x
                 where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
                   and x.fn is not null and (x.due_at is null or x.attempt > x.attempt_base)
@@ -82,9 +82,9 @@ begin
                         select x.id from deferred.__deferred_hot x
                         where x.queue = v_queue and x.concurrency_key is not null
                           and hashtextextended(x.concurrency_key, 0) = v_head.hash and x.concurrency > 1
-                          and x.due_at is null and x.visible_at <= v_now and x.fn is not null and ($8 is null or x.fn = any ($8))
+                          and x.due_at is null and x.receipt is null and x.fn is not null and ($7 is null or x.fn = any ($7))
                         order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit least(n, v_head.concurrency)) y;
-                elsif v_head.due_at is null and v_head.visible_at <= v_now and ($8 is null or v_head.fn = any ($8)) then
+                elsif v_head.due_at is null and v_head.receipt is null and ($7 is null or v_head.fn = any ($7)) then
                     v_more := array[v_head.id];
                 end if;
                 if v_more is not null then
@@ -143,7 +143,7 @@ begin
           on l.kind = w.kind collate "C" and l.queue = w.queue collate "C" and l.name = w.name collate "C"
         cross join lateral (
             select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
-                         where h.receipt is not null and h.visible_at > v_now) as still) r
+                         where h.receipt is not null) as still) r
         left join lateral (
             select q.max_running, q.rate, coalesce(q.burst, 1) as burst from deferred.__deferred_queue q
             where l.kind = 'queue' and q.name = l.queue
@@ -167,7 +167,7 @@ begin
         cross join lateral (
             select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
             where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited and y.concurrency_key is null
-              and y.due_at is null and y.visible_at <= v_now
+              and y.due_at is null and y.receipt is null
             order by y.queue, y.fn, y.priority desc, y.id limit g.room) x
         union all
         select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, least(q.rate, f.rate)
@@ -176,7 +176,7 @@ begin
               from unnest(v_key_job, v_key_hash) j(id, hash)
               join deferred.__deferred_hot h on h.id = any (array[j.id])
               join lim l on l.kind = 'key' and l.queue = h.queue and l.name = j.hash
-              where h.due_at is null and h.visible_at <= v_now) k
+              where h.due_at is null and h.receipt is null) k
         left join lim q on q.kind = 'queue' and q.queue = k.queue
         left join lim f on f.kind = 'function' and f.name = k.fn
         where k.turn <= k.concurrency - k.running
@@ -191,7 +191,7 @@ begin
         where c.turn <= coalesce(f.room, 2147483647)),
     shared as materialized (
         select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms, greatest(q.params_max_bytes, 1048576) as params_max_bytes,
-               (c.turn - 1 - ln(((hashtextextended(c.queue, $10) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
+               (c.turn - 1 - ln(((hashtextextended(c.queue, $8) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
                / coalesce(q.weight, 1) as turn
         from by_queue c left join deferred.__deferred_queue q on q.name = c.queue
         left join lim l on l.kind = 'queue' and l.queue = c.queue
@@ -201,47 +201,44 @@ begin
         where s.rate is null or s.at <= $3
         order by s.turn, s.id limit n),
     row as materialized (
-        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.receipt, h.worker, h.started_at, h.visible_at, h.expires_at,
-               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $6) as lease_ms, p.params_max_bytes
+        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect,
+               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $5) as lease_ms, p.params_max_bytes
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
-        where h.due_at is null and h.visible_at <= v_now
+        -- One that was claimed without limits while these were being set is held, though its row does not say so.
+        where h.due_at is null and h.receipt is null
+          and not exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))
         for update of h skip locked),
-    -- As in job_claim.sql: of those that can be run, as many as their params allow, and one at least.
-    job as materialized (
-        select y.* from (
-            select x.*, x.expired or x.used_up as over, sum(x.bytes) filter (where (x.expired or x.used_up) is not true) over (order by x.turn, x.id) as upto
+    -- As in __claim.sql: of those that can be run, as many as their params allow, and one at least; and no more with one attempt than can begin.
+    able as materialized (
+        select y.*, deferred.__random() as receipt, y.alone and y.expired is not true and y.alone_upto > n_alone as waits from (
+            select x.*, sum(x.bytes) filter (where x.expired is not true) over (order by x.turn, x.id) as upto,
+                   count(*) filter (where x.alone and x.expired is not true) over (order by x.turn, x.id) as alone_upto
             from (select r.*, r.expires_at <= v_now as expired,
-                         case when r.receipt is null then false
-                              else r.attempt - r.attempt_base >= coalesce(d.max_attempts,
-                                   (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $7) end as used_up,
                          case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
-                              else least(pg_column_size(d.params)::bigint * 256, r.params_max_bytes)::integer end as bytes
+                              else least(pg_column_size(d.params)::bigint * 256, r.params_max_bytes)::integer end as bytes,
+                         r.suspect or coalesce(d.max_attempts,
+                                (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $6) = 1 as alone
                   from row r left join deferred.__deferred d on d.id = r.id) x) y
-        where y.over or y.upto = y.bytes or y.upto <= $11),
+        where y.expired or y.upto = y.bytes or y.upto <= $9),
+    job as (
+        select a.* from able a where not a.waits),
     taken as (
-        update deferred.__deferred_hot h
-        set attempt = h.attempt + 1, receipt = $5, worker = $4, started_at = now(),
-            visible_at = now() + j.lease_ms * interval '1 millisecond'
-        from job j where h.ctid = j.tid and j.expired is not true and not j.used_up
+        update deferred.__deferred_hot h set receipt = j.receipt, worker = $4
+        from job j where h.ctid = j.tid and j.expired is not true
         returning j.*),
+    lease as (
+        insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+        select t.queue, $4, t.receipt, array[t.id], int8range(t.id, t.id, '[]'), pg_current_snapshot(), t.alone,
+               now() + t.lease_ms * interval '1 millisecond'
+        from taken t),
     gone as (
         delete from deferred.__deferred_hot h using job j
-        where h.ctid = j.tid and (j.expired or j.used_up)
+        where h.ctid = j.tid and j.expired
         returning j.*),
-    lost as (
-        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
-        select l.id, l.attempt, 'lost', l.used_up, 'the lease ended before a result was recorded', l.started_at, l.worker, l.receipt
-        from (select t.id, t.attempt, t.used_up, t.started_at, t.worker, t.receipt from taken t
-              union all select g.id, g.attempt, g.used_up, g.started_at, g.worker, g.receipt from gone g) l
-        where l.receipt is not null),
     expired as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
         select g.id, 0, 'expired', true, format('not started before %s', g.expires_at)
-        from gone g where not g.used_up),
-    held as (
-        update deferred.__deferred_worker w
-        set seen_at = now(), held = coalesce($9, w.held) || coalesce((select array_agg(t.id) from taken t), '{}')
-        where w.id = $4),
+        from gone g),
     new as materialized (
         select u.kind, u.queue, u.name, array_agg(u.id) as ids
         from (select 'queue' as kind, t.queue, '' as name, t.id from taken t
@@ -254,14 +251,17 @@ begin
             used_at = v_now
         from lim m left join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
         where l.kind = m.kind and l.queue = m.queue and l.name = m.name and (a.ids is not null or m.still <> l.running))
-    select t.id, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
+    select t.id, t.receipt, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
            coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
-           (extract(epoch from now() - coalesce(case when t.receipt is null then t.visible_at end, t.started_at)) * 1000000)::bigint,
-           d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms, s.n,
+           (extract(epoch from now() - t.visible_at) * 1000000)::bigint,
+           d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms,
+           case when t.alone then set_config('synchronous_commit', 'on', true) end, s.n,
            (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
-           case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint end
-    from (select (select count(*) from pick) + (v_wanted > cardinality(v_kind))::integer as n) s
+           -- Counted by the worker from the moment it sent the transaction, which may have been at other things first.
+           case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint
+                                             + floor(extract(epoch from v_now - now()) * 1000)::bigint end
+    from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;
 end

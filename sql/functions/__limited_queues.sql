@@ -1,4 +1,4 @@
--- As deferred.__claim_queues(): one step through each of the two indexes for every queue that has such jobs.
+-- One step through each of the two indexes for every queue that has such jobs.
 create or replace function deferred.__limited_queues(queues text[]) returns table (name text)
 language plpgsql stable rows 10
 as $$

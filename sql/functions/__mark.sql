@@ -5,19 +5,44 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queues text[];
+    v_lane   record;
 begin
+    -- A claim that is under way has read these jobs without the mark, and its lease is not to be seen yet: it is waited for, and the
+    -- next one waits for us, or a claim within the limits would take the same jobs.
+    for v_lane in
+        select distinct s.queue, s.priority
+        from (select h.* from deferred.__deferred_hot h where h.id >= from_id order by h.id limit batch) s
+        where not s.limited and s.due_at is null and s.fn is not null and deferred.__is_limited(s.queue, s.fn, s.concurrency_key)
+        order by s.queue, s.priority
+    loop
+        for v_try in 1 .. 20 loop
+            perform from deferred.__deferred_place p where p.queue = v_lane.queue and p.priority = v_lane.priority
+            order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
+            exit when found;
+            perform from deferred.__deferred_place p where p.queue = v_lane.queue and p.priority = v_lane.priority;
+            if not found then  -- the first claim of the lane may be under way
+                perform from deferred.__deferred_limit_guard g
+                where g.n = any (array[(hashtextextended(v_lane.queue || ' ' || v_lane.priority, 0) & 1023)::integer]) for update;
+            end if;
+        end loop;
+    end loop;
     with seen as materialized (
         select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
                exists (select from deferred.__deferred_queue q where q.name = h.queue and q.max_length is not null) as to_bound
         from deferred.__deferred_hot h where h.id >= from_id order by h.id limit batch),
     row as materialized (
-        select h.id, s.to_limit, s.to_bound from seen s join deferred.__deferred_hot h on h.id = s.id
-        where s.to_limit <> h.limited or s.to_bound <> h.bounded
+        select h.id, s.to_limit, s.to_bound, l.receipt, l.worker
+        from seen s join deferred.__deferred_hot h on h.id = s.id
+        left join lateral deferred.__lease_of(h.id, h.xid) l on h.fn is not null and s.to_limit and not h.limited
+        where (s.to_limit <> h.limited or s.to_bound <> h.bounded)
+          -- One that is claimed under limits keeps its mark: it is none of its lane.
+          and (s.to_limit or not h.limited or h.receipt is null)
         for update of h skip locked),
     done as (
-        update deferred.__deferred_hot h set limited = r.to_limit, bounded = r.to_bound, xid = pg_current_xact_id()
+        update deferred.__deferred_hot h set limited = r.to_limit, bounded = r.to_bound, xid = case when h.limited and not r.to_limit then pg_current_xact_id() else h.xid end,
+            receipt = coalesce(h.receipt, r.receipt), worker = coalesce(h.worker, r.worker)
         from row r where h.id = r.id
-        returning h.id, h.queue, h.fn, h.concurrency_key, h.limited, h.receipt is not null and h.visible_at > clock_timestamp() as runs),
+        returning h.id, h.queue, h.fn, h.concurrency_key, h.limited, h.fn is not null and h.receipt is not null as runs),
     queue as (
         update deferred.__deferred_queue q set limited_jobs = true
         where not q.limited_jobs and q.name in (select d.queue from done d where d.limited)),

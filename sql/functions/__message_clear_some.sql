@@ -22,12 +22,19 @@ begin
         select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),
     gone as (
         delete from deferred.__deferred_hot h using row r where h.id = r.id
-        returning h.id, h.attempt, h.receipt, h.started_at, h.worker),
+        returning h.id, h.attempt, h.receipt, h.started_at, h.fn, h.xid),
+    held as materialized (
+        select g.id, case when g.fn is null then g.attempt else g.attempt + 1 end as attempt, coalesce(l.claimed_at, g.started_at) as started_at,
+               l.worker, coalesce(l.receipt, case when g.fn is null then g.receipt end) as receipt
+        from gone g left join lateral (
+            select x.* from deferred.__deferred_lease x
+            where x.span @> g.id and g.id = any (x.ids) and x.expires_at > clock_timestamp() and pg_visible_in_snapshot(g.xid, x.snap) limit 1) l
+            on g.fn is not null),
     log as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
-        select g.id, case when g.receipt is null then 0 else g.attempt end, 'cancelled', true,
-               format('queue cleared by %s', deferred.__actor()), g.started_at, g.worker, g.receipt
-        from gone g)
+        select h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true,
+               format('queue cleared by %s', deferred.__actor()), h.started_at, h.worker, h.receipt
+        from held h)
     select (select count(*) from gone), count(*) = $3 or count(*) > (select count(*) from gone) into cleared, more from seen;
 end
 $$;

@@ -6,7 +6,7 @@ declare
     v_rows bigint;
 begin
     delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
-       and not exists (select from unnest(w.held) i join deferred.__deferred_hot h on h.id = i where h.worker = w.id);
+       and not exists (select from deferred.__deferred_lease l where l.worker = w.id);
     get diagnostics v_rows = row_count;
     return v_rows;
 end

@@ -19,7 +19,7 @@ as $$
     select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
     from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
     group by h.id, h.attempt, h.receipt
-    having count(l.attempt) <> h.attempt - (h.receipt is not null)::integer
+    having count(l.attempt) <> h.attempt - (h.fn is null and h.receipt is not null)::integer
   union all
     select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
     from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
@@ -28,9 +28,26 @@ as $$
            h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
     from deferred.__deferred_hot h
     where h.attempt < h.attempt_base or h.attempt_base < 0
-       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and h.due_at is not null)
+       or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and (h.due_at is not null or not h.limited))
                else h.worker is not null or h.due_at <> h.visible_at
                     or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end
+  union all
+    select 'I9: a ready job is beyond its place, left over, or held once', b.id, format('in %s ways (xid %s)', b.n, b.xid)
+    from (select h.id, h.xid,
+                 (select count(*) from deferred.__deferred_lease l
+                  where h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap)
+                    and not exists (select from deferred.__deferred_lease o where o.receipt = l.receipt and o.ctid < l.ctid and h.id = any (o.ids)))
+                 + (p.queue is null or not (pg_visible_in_snapshot(h.xid, p.done) or (pg_visible_in_snapshot(h.xid, p.cur)
+                    and (p.xid is null or (h.xid, h.id) <= (p.xid, p.id)))))::integer
+                 + (select count(*) from unnest(p.rest_xid, p.rest_id) r(xid, id) where r.id = h.id and r.xid = h.xid) as n
+          from deferred.__deferred_hot h
+          left join lateral (select x.* from deferred.__deferred_place x where x.queue = h.queue and x.priority = h.priority
+                             order by x.seq desc limit 1) p on true
+          where h.due_at is null and not h.limited and h.fn is not null) b
+    where b.n <> 1
+  union all
+    select 'I9: a lane has one place', null, format('queue %L, priority %s: %s places', p.queue, p.priority, count(*))
+    from deferred.__deferred_place p group by p.queue, p.priority having count(*) > 1
   union all
     select 'I7: a hot row has its job''s keys', h.id, format('key %L, concurrency key %L', h.key, h.concurrency_key)
     from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id

@@ -5,6 +5,8 @@
 -- at once, so no function is told it: a function is told a token that is good for its own job (deferred_plugin.h), and may act
 -- on that over a connection of its own with the rights of a producer.
 --
+-- Which lease holds the job is read without a lock; whether it holds it still, the hot row tells (sql/functions/__claim.sql).
+--
 -- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
 -- was cancelled is never recorded as done, and one that is done is not cancelled any more.
 create or replace function deferred.finish(id bigint, receipt bigint, result text default null) returns void
@@ -13,21 +15,26 @@ as $$
 #variable_conflict use_column
 declare
     h deferred.__deferred_hot;
+    l deferred.__deferred_lease;
 begin
     if octet_length($3) > 8192 then
         raise exception using errcode = '22001',
             message = format('the result of job %s has %s bytes, at most 8192 are kept', $1, octet_length($3)),
             hint = 'store it elsewhere and hand in a reference';
     end if;
+    select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
+    where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
     delete from deferred.__deferred_hot x
-    where x.id = $1 and deferred.__token($1, x.receipt, x.worker) = $2 and x.visible_at > clock_timestamp()
+    where x.id = $1 and (pg_visible_in_snapshot(x.xid, l.snap)
+                         or (x.fn is null and x.receipt = $2 and x.visible_at > clock_timestamp()))
     returning * into h;
     if not found then
         perform deferred.__refuse_receipt($1, $2);
     end if;
+    h.started_at := coalesce(l.claimed_at, h.started_at);
     delete from deferred.__deferred_progress p where p.job_id = $1;
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, run_us, result)
-    values (h.id, h.attempt, 'ok', true, h.started_at, h.worker, h.receipt,
+    values (h.id, h.attempt + (h.fn is not null)::integer, 'ok', true, h.started_at, l.worker, coalesce(l.receipt, h.receipt),
             (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
 end
 $$;

@@ -10,6 +10,11 @@ declare
     v_utc   constant text := 'UTC';
 begin
     perform deferred.__forget_keys(1000);
+    update deferred.__deferred_upkeep u set repaired_at = now()
+    where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
+    if found then
+        perform deferred.__repair();
+    end if;
     perform deferred.__unrestrict();
     -- The common case costs two catalog look-ups and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then

@@ -11,8 +11,9 @@ begin
     if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
     select * into h from deferred.__deferred_hot x where x.id = $1 for update;
     if found then
-        if h.receipt is not null then
-            if h.visible_at > clock_timestamp() then
+        if h.receipt is not null or exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids)
+                                                and pg_visible_in_snapshot(h.xid, l.snap)) then
+            if (h.fn is null and h.visible_at > clock_timestamp()) or (h.fn is not null and deferred.__lease_of(h.id, h.xid) is not null) then
                 raise exception using errcode = '55006', message = format('job %s is being run', $1),
                     hint = 'wait for its outcome, or cancel it first';
             end if;

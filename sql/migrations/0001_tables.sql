@@ -221,35 +221,37 @@ create table deferred.__deferred_hot (
     expires_at      timestamptz,
     key             text collate "C",
     limited         boolean not null default false,
+    suspect         boolean not null default false,
     bounded         boolean not null default false,
     concurrency_key text collate "C",
     concurrency     integer,
     put_receipt     bigint
-) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
 comment on column deferred.__deferred_hot.id is 'job id, as in __deferred';
 comment on column deferred.__deferred_hot.queue is 'copied from __deferred';
 comment on column deferred.__deferred_hot.fn is 'copied from __deferred';
 comment on column deferred.__deferred_hot.priority is 'copied from __deferred';
-comment on column deferred.__deferred_hot.xid is 'arrival position: the transaction that made the row ready';
-comment on column deferred.__deferred_hot.due_at is 'delayed until, for a message also hidden until; NULL: ready, or a call that is claimed';
-comment on column deferred.__deferred_hot.visible_at is 'ready since, or while claimed the end of the lease, or while delayed = due_at';
-comment on column deferred.__deferred_hot.attempt is 'attempts made so far, the one in progress included';
-comment on column deferred.__deferred_hot.attempt_base is 'attempts made before the last retry by hand; they do not count against the limit';
-comment on column deferred.__deferred_hot.receipt is 'token of the claim, random; NULL: not claimed';
-comment on column deferred.__deferred_hot.worker is 'worker that holds the claim; NULL with a receipt: a consumer holds it';
-comment on column deferred.__deferred_hot.started_at is 'when it was claimed';
+comment on column deferred.__deferred_hot.xid is 'arrival position: the transaction that made the job ready, the first or the next time; a lease made before it does not hold the job';
+comment on column deferred.__deferred_hot.due_at is 'delayed until, for a message also hidden until; NULL: ready or claimed';
+comment on column deferred.__deferred_hot.visible_at is 'ready since, or while delayed = due_at, or of a message that is taken the end of the lease';
+comment on column deferred.__deferred_hot.attempt is 'attempts that have ended, of a message those in progress included';
+comment on column deferred.__deferred_hot.attempt_base is 'attempts that do not count against the limit: those before the last retry by hand, and those that were interrupted';
+comment on column deferred.__deferred_hot.receipt is 'of a message: token of who took it; of a limited call that is claimed: that of its lease; else NULL';
+comment on column deferred.__deferred_hot.worker is 'of a limited call that is claimed: worker that holds it';
+comment on column deferred.__deferred_hot.started_at is 'when a message was taken';
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
 comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
 comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
+comment on column deferred.__deferred_hot.suspect is 'true: was in a batch whose worker died, and may be why; it is claimed alone until an attempt has ended';
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
 comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
--- A claim changes none of the columns these indexes hold, so it is a HOT update.
-create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority desc, xid, id)
+-- The lanes: sql/functions/__claim.sql.
+create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority, xid, id)
     where due_at is null and not limited and fn is not null;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null and fn is not null;
 -- Jobs of a queue with a max_length are counted by it too: each index that a row is not in costs its insert as much as half of one it is in.
@@ -318,7 +320,6 @@ create table deferred.__deferred_worker (
     started_at timestamptz not null default clock_timestamp(),
     seen_at    timestamptz not null default clock_timestamp(),
     ended_at   timestamptz,
-    held       bigint[] not null default '{}',
     queues     text[]
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
@@ -328,49 +329,79 @@ comment on column deferred.__deferred_worker.host is 'host name';
 comment on column deferred.__deferred_worker.pid is 'process id on that host';
 comment on column deferred.__deferred_worker.version is 'version of the program';
 comment on column deferred.__deferred_worker.started_at is 'when it registered';
-comment on column deferred.__deferred_worker.seen_at is 'its last claim or renewal';
+comment on column deferred.__deferred_worker.seen_at is 'when it started, ended, or said last that it lives: a service does so every 30 s';
 comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
-comment on column deferred.__deferred_worker.held is 'ids it may hold a claim on, so that its successor finds them without a scan';
 comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
--- Up to some thousand ids, written anew by each claim: compressing them costs more than they are worth.
-alter table deferred.__deferred_worker alter column held set storage external;
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
--- Under a long snapshot a start would walk over all that has died since: it begins where the last one came to.
-create table deferred.__deferred_cursor (
-    queue     text collate "C" not null,
-    priority  smallint not null,
-    xid       xid8 not null,
-    id        bigint not null,
-    holes     xid8[] not null,
-    server    timestamptz not null,
-    learnt_at timestamptz not null,
-    primary key (queue, priority)
-);
-comment on table  deferred.__deferred_cursor is 'where the ready jobs begin, as a run of check_deferred found whose start was slow; nothing is lost with a row';
-comment on column deferred.__deferred_cursor.queue is 'queue';
-comment on column deferred.__deferred_cursor.priority is 'priority: each one of a queue has a beginning of its own';
-comment on column deferred.__deferred_cursor.xid is 'no job that this or a later run could find had an earlier (xid, id), but those of holes';
-comment on column deferred.__deferred_cursor.id is 'see xid';
-comment on column deferred.__deferred_cursor.holes is 'transactions that were in progress, or have left jobs behind';
-comment on column deferred.__deferred_cursor.server is 'start of the server it was learnt from: for another one it means nothing';
-comment on column deferred.__deferred_cursor.learnt_at is 'when all was read last; after 5 minutes it is read again';
+-- ---------------------------------------------------------------- claims: how they work stands in sql/functions/__claim.sql
 
--- Workers that claim in turn lock one of these. Two, so that one can read while the other commits.
-create table deferred.__deferred_turn_0 ();
-create table deferred.__deferred_turn_1 ();
-comment on table deferred.__deferred_turn_0 is 'locked by a worker that claims in turn with many others; never has rows';
-comment on table deferred.__deferred_turn_1 is 'as __deferred_turn_0, for the other half of the jobs';
+create table deferred.__deferred_place (
+    queue    text collate "C" not null,
+    priority smallint not null,
+    seq      bigint not null,
+    done     pg_snapshot not null,
+    cur      pg_snapshot not null,
+    xid      xid8,
+    id       bigint not null,
+    rest_xid xid8[] not null,
+    rest_id  bigint[] not null,
+    primary key (queue, priority, seq)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_place is 'how far the ready jobs of a lane have been handed out; of each lane the row with the highest seq counts, and is locked by the claim that moves it on';
+comment on column deferred.__deferred_place.queue is 'queue of the lane';
+comment on column deferred.__deferred_place.priority is 'priority of the lane';
+comment on column deferred.__deferred_place.seq is 'number of the place: a claim adds the next one and deletes the one before';
+comment on column deferred.__deferred_place.done is 'what is visible in this snapshot has been handed out';
+comment on column deferred.__deferred_place.cur is 'what is visible in this one, and not in done, is being handed out';
+comment on column deferred.__deferred_place.xid is 'in the order of (xid, id), up to there; NULL: all of it has been';
+comment on column deferred.__deferred_place.id is 'see xid';
+comment on column deferred.__deferred_place.rest_xid is 'jobs passed over, which the next claims hand out first; one whose row has another xid by now is none of them';
+comment on column deferred.__deferred_place.rest_id is 'their ids, in step with rest_xid';
+
+create table deferred.__deferred_lease (
+    queue      text collate "C" not null,
+    worker     bigint not null,
+    receipt    bigint not null,
+    ids        bigint[] not null,
+    span       int8range not null,
+    snap       pg_snapshot not null,
+    alone      boolean not null,
+    claimed_at timestamptz not null default now(),
+    expires_at timestamptz not null
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_lease is 'calls that workers hold, a batch a row; a job is held while its hot row is there and has an xid visible in snap';
+comment on column deferred.__deferred_lease.queue is 'queue of the jobs';
+comment on column deferred.__deferred_lease.worker is 'worker that holds them';
+comment on column deferred.__deferred_lease.receipt is 'by which results are accepted; random';
+comment on column deferred.__deferred_lease.ids is 'the jobs';
+comment on column deferred.__deferred_lease.span is 'from the lowest to the highest of them';
+comment on column deferred.__deferred_lease.snap is 'snapshot in which they were ready: what has been made ready again since is not held any more';
+comment on column deferred.__deferred_lease.alone is 'true: the job has begun if this row is there, so that losing the lease is an attempt';
+comment on column deferred.__deferred_lease.claimed_at is 'when they were claimed';
+comment on column deferred.__deferred_lease.expires_at is 'end of the lease: others may take them then';
+create index __deferred_lease_receipt on deferred.__deferred_lease (receipt);
+create index __deferred_lease_expires on deferred.__deferred_lease (expires_at);
+create index __deferred_lease_worker on deferred.__deferred_lease (worker);
+create index __deferred_lease_span on deferred.__deferred_lease using gist (span);
+
+create table deferred.__deferred_upkeep (
+    repaired_at timestamptz not null
+);
+comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
+comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
+insert into deferred.__deferred_upkeep values ('-infinity');
+
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
-grant update on deferred.__deferred_turn_0, deferred.__deferred_turn_1 to deferred_worker;
-grant select, insert, update on deferred.__deferred_cursor to deferred_worker;
+grant select, insert, update, delete on deferred.__deferred_place, deferred.__deferred_lease to deferred_worker;
 grant select, insert, update on deferred.__deferred_worker to deferred_worker;
 grant select on deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
-grant select (id, queue, fn, priority, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
+grant select (queue, worker, ids, span, snap, alone, claimed_at, expires_at) on deferred.__deferred_lease to deferred_viewer;
+grant select (id, queue, fn, priority, xid, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
 grant select (ctid, job_id, attempt, outcome, final, exit_code, signal, started_at, finished_at, worker, plugin, wait_us, run_us,
               user_us, sys_us, max_rss_kb) on deferred.__deferred_log to deferred_viewer;
 -- Workers kept level: check_deferred --balance GROUP:RANGE.
@@ -479,7 +510,7 @@ comment on table  deferred.__deferred_limit is 'where limits stand; a row is loc
 comment on column deferred.__deferred_limit.kind is 'what is limited: a queue, a function or a concurrency key';
 comment on column deferred.__deferred_limit.queue is 'the queue, or that of the key; empty for a function';
 comment on column deferred.__deferred_limit.name is 'the function, or the hash of the key; empty for a queue';
-comment on column deferred.__deferred_limit.running is 'ids of jobs that may be running; one counts while its hot row is claimed and the lease runs';
+comment on column deferred.__deferred_limit.running is 'ids of jobs that may be running; one counts while its hot row has a receipt';
 comment on column deferred.__deferred_limit.tokens is 'attempts that might have started at tokens_at; NULL: as many as burst says';
 comment on column deferred.__deferred_limit.tokens_at is 'when tokens was counted (database clock)';
 comment on column deferred.__deferred_limit.used_at is 'last claim, or last look by deferred.maintain(), which removes rows of keys no hot job has';

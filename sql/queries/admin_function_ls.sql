@@ -9,7 +9,7 @@ with figures as (
     cross join lateral (
         select count(h.id) as running
         from deferred.__deferred_limit l cross join lateral unnest(l.running) i
-        join deferred.__deferred_hot h on h.id = i and h.worker is not null and h.visible_at > clock_timestamp()
+        join deferred.__deferred_hot h on h.id = i and h.worker is not null
         where l.kind = 'function' and l.queue = '' and l.name = f.name) r
     where $1::text is null or f.name = $1)
 select f.fn, f.running, f.max_running, f.rate, f.burst, row_to_json(f)::text from figures f order by f.fn

@@ -8,10 +8,13 @@
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
        j.last_outcome, row_to_json(j)::text, j.held_by
-from (select x.id, x.visible_at
+from (select x.id, coalesce(l.expires_at, x.visible_at) as visible_at
       from deferred.__deferred_hot x
+      left join lateral (select y.expires_at from deferred.__deferred_lease y
+                         where x.fn is not null and y.span @> x.id and x.id = any (y.ids) and y.expires_at > clock_timestamp()
+                           and pg_visible_in_snapshot(x.xid, y.snap) order by y.expires_at desc limit 1) l on true
       where ($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
-        and ($3::text is null or $3 = case when x.started_at is not null and x.visible_at > clock_timestamp() then 'claimed'
+        and ($3::text is null or $3 = case when l.expires_at is not null or (x.started_at is not null and x.visible_at > clock_timestamp()) then 'claimed'
                                            when x.due_at > clock_timestamp() then 'delayed'
                                            else 'ready' end)
       order by x.id limit $4::int4) h

@@ -19,7 +19,7 @@ cross join lateral (
     select case when coalesce(q.max_running, q.rate) is not null then (
         select count(h.id)
         from deferred.__deferred_limit l cross join lateral unnest(l.running) i
-        join deferred.__deferred_hot h on h.id = i and h.started_at is not null and h.visible_at > clock_timestamp()
+        join deferred.__deferred_hot h on h.id = i and (h.worker is not null or (h.started_at is not null and h.visible_at > clock_timestamp()))
         where l.kind = 'queue' and l.queue = q.name and l.name = '') end as running
     offset 0) r
 where ($1::text is null or q.name = $1) and q.removed_at is null

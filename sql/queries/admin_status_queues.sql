@@ -6,7 +6,9 @@
 -- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency for a queue, __deferred_hot_delayed over all queues,
 --   __deferred_hot_message. A message is claimed while a consumer has it hidden; a call whose time has come is ready, though no worker
 --   has looked yet
-with due as (
+with held as materialized (
+    select distinct h.id from deferred.__held h),
+due as (
     select x.queue, count(*) as n, min(x.due_at) as since
     from (select h.queue, h.due_at from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null
           order by h.due_at limit $1::int8 + 1) x
@@ -29,16 +31,17 @@ figures as (
     cross join lateral (
         select least(count(*) filter (where x.free), $1) as ready, least(count(*) filter (where not x.free), $1) as claimed,
                count(*) > $1 as more, min(x.visible_at) filter (where x.free) as since
-        from (select h.worker is null or h.visible_at <= clock_timestamp() as free, h.visible_at
-              from deferred.__deferred_hot h where h.queue = q.name and h.due_at is null and not h.limited and h.fn is not null
+        from (select d.id is null as free, h.visible_at
+              from deferred.__deferred_hot h left join held d on d.id = h.id
+              where h.queue = q.name and h.due_at is null and not h.limited and h.fn is not null
               union all
-              select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
-              from deferred.__deferred_hot h
+              select d.id is null, h.visible_at
+              from deferred.__deferred_hot h left join held d on d.id = h.id
               where q.limited_jobs and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
                 and h.fn is not null
               union all
-              select h.worker is null or h.visible_at <= clock_timestamp(), h.visible_at
-              from deferred.__deferred_hot h
+              select d.id is null, h.visible_at
+              from deferred.__deferred_hot h left join held d on d.id = h.id
               where q.limited_jobs and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
                 and h.fn is not null
               union all

@@ -3,17 +3,16 @@
 -- $1 queues served, text[]; NULL: all      $2 jobs taken at most, int4
 -- $3 of these at most so many of queues and functions with a rate, int4: as many as can start at once, or
 --    starts would come later and closer together than the rate allows
--- $4 worker id, int8                       $5 receipt of this claim, int8
--- $6 lease in milliseconds, int8           $7 default of max_attempts, int4
--- $8 functions this worker has, text[]; NULL: whatever they are
--- $9 ids still held from earlier claims, int8[]; NULL: job_claim.sql of this transaction has them
--- $10 seed of the random choice, int8      $11 bytes of params, as $20 of job_claim.sql, int4
--- returns the columns of job_claim.sql but the last four; instead of these: milliseconds until a rate allows the next job
+-- $4 worker id, int8                       $5 lease in milliseconds, int8
+-- $6 default of max_attempts, int4         $7 functions this worker has, text[]; NULL: whatever they are
+-- $8 seed of the random choice, int8       $9 bytes of params, as in job_claim.sql, int4
+-- $10 of these at most so many that are suspect or have one attempt, int4: as many as can begin at once
+-- returns the first eighteen columns of job_claim.sql, then: jobs seen (int8), milliseconds until a rate allows the next job
 --   (int8, NULL: not known), and milliseconds within which it must start or be given back (int8, NULL: no rate): less
 --   than the time of one job at that rate, so that late starts never come more than one too many. No row: nothing is
 --   ready. Seen above 0 and none taken: another claim was at it
 -- locks: the rows taken, and the rows of __deferred_limit in play; those locked by others are passed over
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and __deferred_limit
-select c.id, c.attempt, c.attempt_base, c.job_max_attempts, c.timeout_ms, c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
-       c.created_at, c.wait_us, c.fn, c.label, c.params, c.job_queue, c.job_priority, c.job_lease_ms, c.seen, c.wait_ms, c.start_ms
-from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int8, $7::int4, $8::text[], $9::int8[], $10::int8, $11::int4) c
+select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts, c.timeout_ms, c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
+       c.created_at, c.wait_us, c.fn, c.label, c.params, c.job_queue, c.job_priority, c.job_lease_ms, c.commit, c.seen, c.wait_ms, c.start_ms
+from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4, $7::text[], $8::int8, $9::int4, $10::int4) c

@@ -2,18 +2,21 @@
 -- Arrays in step: $1 id int8[], $2 receipt int8[], $3 outcome text[], $4 error text[], $5 exit_code int4[],
 -- $6 signal int4[], $7 microseconds since the start int8[], $8 microseconds since the end int8[],
 -- $9 plugin text[], $10 wait_us int8[], $11 user_us int8[], $12 sys_us int8[], $13 max_rss_kb int8[],
--- $14 result text[]
+-- $14 result text[]; $15 the receipts, each once, int8[]
 -- returns one row for each accepted id (int8). One that is missing was refused: its lease had ended, or
---   the receipt is not that of the present claim
--- locks: the hot rows. Index: primary key of __deferred_hot
-with r as materialized (
+--   does not hold it any more (sql/functions/__claim.sql)
+-- locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt: when a lease ends is put so that the planner cannot
+--   look it up by that, and read all there are
+with lease as materialized (
+    select l.receipt, l.snap, l.worker from deferred.__deferred_lease l where l.receipt = any ($15::int8[]) and l.expires_at - now() > interval '0'),
+r as materialized (
     select * from unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::int4[], $6::int4[], $7::int8[], $8::int8[],
                          $9::text[], $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::text[])
         as r(id, receipt, outcome, error, exit_code, signal, start_age, end_age, plugin, wait_us, user_us, sys_us, max_rss_kb, result)),
 gone as (
-    delete from deferred.__deferred_hot h using r
-    where h.id = any (array[r.id]) and h.receipt = r.receipt and h.visible_at > now()
-    returning h.id, h.attempt, h.worker, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
+    delete from deferred.__deferred_hot h using r join lease l on l.receipt = r.receipt
+    where h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
+    returning h.id, h.attempt + 1 as attempt, l.worker, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
               r.plugin, r.wait_us, r.user_us, r.sys_us, r.max_rss_kb, r.result)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, exit_code, signal, started_at, finished_at,
     worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb, result)

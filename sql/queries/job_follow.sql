@@ -5,5 +5,7 @@
 -- locks: the hot row of the job that asked
 with owner as materialized (
     select h.id from deferred.__deferred_hot h
-    where h.id = $1::int8 and h.receipt = $2::int8 and h.visible_at > now() for update)
+    where h.id = $1::int8 and exists (select from deferred.__deferred_lease l
+                                      where l.receipt = $2::int8 and l.expires_at - now() > interval '0' and pg_visible_in_snapshot(h.xid, l.snap))
+    for update)
 select deferred.defer($3::text, $4::json, $5::json) from owner

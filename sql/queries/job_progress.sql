@@ -9,8 +9,9 @@ with r as materialized (
     select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::text[], $6::int8[])
         as r(id, receipt, done, total, text, age_us)),
 row as materialized (
-    select h.id, h.attempt, r.done, r.total, r.text, r.age_us
-    from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt
+    select h.id, h.attempt + 1 as attempt, r.done, r.total, r.text, r.age_us
+    from r join deferred.__deferred_lease l on l.receipt = r.receipt
+    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
     for update of h skip locked)
 insert into deferred.__deferred_progress as p (job_id, attempt, done, total, text, reported_at)
 select h.id, h.attempt, case when h.done >= 0 then h.done end, case when h.total > 0 then h.total end, nullif(h.text, ''),

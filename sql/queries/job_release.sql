@@ -1,19 +1,27 @@
 -- job_release: give back claimed jobs that were not started; no attempt has been made.
--- $1 id int8[], $2 receipt int8[]
+-- $1 id int8[], $2 receipt int8[]   $3 the receipts, each once, int8[]
+-- $4 int4[], 1: it has a function that this worker does not know, and is to be apart (sql/functions/__claim.sql); else 0
 -- returns one row for each that is still ours: id (int8), given back (bool; false: somebody else has the row locked, say a
---   cancel not yet committed). A lease that has ended does not matter: the receipt tells that nobody has taken the job since
+--   cancel not yet committed). A lease that has ended does not matter: while it holds the job, nobody has taken it since
 -- locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that is sent along. Index:
---   primary key of __deferred_hot
-with r as materialized (
-    select * from unnest($1::int8[], $2::int8[]) as r(id, receipt)),
+--   primary key of __deferred_hot, __deferred_lease_receipt
+with lease as materialized (
+    select l.receipt, l.snap from deferred.__deferred_lease l where l.receipt = any ($3::int8[])),
+r as materialized (
+    select * from unnest($1::int8[], $2::int8[], $4::int4[]) as r(id, receipt, apart)),
 ours as materialized (
-    select h.id from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt),
+    select h.id from r join lease l on l.receipt = r.receipt
+    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)),
 free as materialized (
-    select h.id from r join deferred.__deferred_hot h on h.id = any (array[r.id]) and h.receipt = r.receipt
+    select h.id, r.apart from r join lease l on l.receipt = r.receipt
+    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
     for update of h skip locked),
+marked as (
+    update deferred.__deferred_queue q set limited_jobs = true
+    where not q.limited_jobs and q.name = any (array(select d.queue from free f join deferred.__deferred d on d.id = any (array[f.id]) where f.apart = 1))),
 back as (
     update deferred.__deferred_hot h
-    set receipt = null, worker = null, started_at = null, attempt = h.attempt - 1, visible_at = now(), xid = pg_current_xact_id()
+    set receipt = null, worker = null, limited = h.limited or free.apart = 1, visible_at = now(), xid = pg_current_xact_id()
     from free where h.id = any (array[free.id])
     returning h.id)
 select o.id, o.id in (select b.id from back b) from ours o

@@ -1,7 +1,7 @@
--- job_wake: jobs given back by a worker that goes: others may be asleep. One that is still claimed is none of them.
+-- job_wake: jobs given back by a worker that goes: others may be asleep.
 -- $1 id int8[]
 -- returns one row a queue, ignored
 -- locks: none. Index: primary key of __deferred_hot
 select deferred.__wake(q.queue)
 from (select distinct h.queue from unnest($1::int8[]) i join deferred.__deferred_hot h on h.id = any (array[i])
-      where h.receipt is null and (h.due_at is null or h.due_at < now() + interval '1 minute')) q
+      where (h.due_at is null or h.due_at < now() + interval '1 minute')) q

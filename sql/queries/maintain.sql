@@ -6,5 +6,5 @@
 with stale as (
     delete from deferred.__deferred_progress p
     where p.reported_at < now() - interval '1 minute'
-      and not exists (select from deferred.__deferred_hot h where h.id = p.job_id and h.attempt = p.attempt and h.receipt is not null))
+      and not exists (select from deferred.__deferred_hot h where h.id = p.job_id and h.attempt + 1 = p.attempt))
 select deferred.maintain()

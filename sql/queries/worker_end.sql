@@ -1,5 +1,10 @@
--- worker_end: a run ends in order.
+-- worker_end: a run ends in order, with nothing in hand. A lease under which a result was refused holds a job still: it stays until it is given
+-- up as any other (sql/functions/__lost.sql), or nobody would find that job.
 -- $1 worker id, int8
--- returns nothing. Locks: its row, and its track
-with track as (delete from deferred.__deferred_track where worker = $1::int8)
-update deferred.__deferred_worker set ended_at = now(), seen_at = now(), held = '{}' where id = $1::int8
+-- returns nothing. Locks: its row, its track, what is left of its leases
+with track as (delete from deferred.__deferred_track where worker = $1::int8),
+lease as (
+    delete from deferred.__deferred_lease l
+    where l.worker = $1::int8
+      and not exists (select from unnest(l.ids) i(id) join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)))
+update deferred.__deferred_worker set ended_at = now(), seen_at = now() where id = $1::int8

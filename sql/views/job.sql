@@ -3,17 +3,21 @@
 create or replace view deferred.job as
     select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
            case when h.id is null then deferred.state(l.outcome)
-                when h.receipt is not null and h.visible_at > clock_timestamp() then 'claimed'
+                when held.worker is not null or (h.fn is null and h.receipt is not null and h.visible_at > clock_timestamp()) then 'claimed'
                 when h.due_at > clock_timestamp() then 'delayed'
                 else 'ready' end as state,
-           coalesce(h.attempt, l.attempts, 0) as attempt,
-           coalesce(h.due_at, h.visible_at) as visible_at,
-           h.worker, h.started_at,
+           coalesce(h.attempt + (held.worker is not null)::integer, l.attempts, 0) as attempt,
+           coalesce(held.expires_at, h.due_at, h.visible_at) as visible_at,
+           held.worker, coalesce(held.claimed_at, h.started_at) as started_at,
            case when h.id is null then l.finished_at end as finished_at,
            l.outcome as last_outcome,
            d.concurrency_key, coalesce(h.limited, false) as limited
     from deferred.__deferred d
     left join deferred.__deferred_hot h using (id)
+    left join lateral (
+        select x.worker, x.claimed_at, x.expires_at from deferred.__deferred_lease x
+        where x.span @> h.id and h.id = any (x.ids) and x.expires_at > clock_timestamp() and pg_visible_in_snapshot(h.xid, x.snap)
+        order by x.expires_at desc limit 1) held on h.fn is not null
     left join lateral (
         select last_value(x.outcome) over w as outcome, max(x.attempt) over w as attempts, last_value(x.finished_at) over w as finished_at
         from deferred.__deferred_log x where x.job_id = d.id

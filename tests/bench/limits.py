@@ -76,7 +76,7 @@ class Bench:
         jobs = self.jobs // 10 if name in ENDLESS else self.jobs
         with self.db.cursor() as c:
             c.execute("truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_worker, "
-                      "deferred.__deferred_limit, deferred.__deferred_function, deferred.__deferred_queue")
+                      "deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred_limit, deferred.__deferred_function, deferred.__deferred_queue")
             c.execute("insert into deferred.__deferred_queue (name) values ('default')")
             if prepare:
                 prepare(c, jobs)

@@ -50,7 +50,7 @@ INTO = {"plain.hot": ("queue, fn, visible_at", "'default', 'noop', now()"), "pla
 
 
 def window_of(batch):
-    """Jobs among which skip-locked SQL draws a batch. check_deferred chooses its window itself."""
+    """Jobs among which skip-locked SQL draws a batch. check_deferred draws claims of fewer than 100 only, among that many."""
     return max(1000, 2 * batch)
 
 

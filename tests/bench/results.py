@@ -71,9 +71,11 @@ def quoted(text):
 
 
 def block(text):
-    """What README quotes of it, between its two marks; nothing as long as nothing was measured."""
+    """What README quotes of it, between its two marks."""
     lines = quoted(text)
-    return "Five lines of it:\n\n" + TABLE + "".join(part.replace("**", "") for part in lines) + "\n" if lines else ""
+    if not lines:
+        return "Nothing has been measured on this version yet.\n"
+    return "Five lines of it:\n\n" + TABLE + "".join(part.replace("**", "") for part in lines) + "\n"
 
 
 def quote(results=RESULTS, readme=README):

@@ -142,9 +142,7 @@ class Database:
 
     def clear(self):
         """Tables as after `deferred migrate`."""
-        there = self.one("select string_agg(oid::regclass::text, ', ') from pg_class where relnamespace = 'deferred'::regnamespace"
-                         " and relname = any (%s)", list(EMPTY_TABLES))
-        self.sql(f"truncate {there}")
+        self.sql("truncate " + ", ".join("deferred." + table for table in EMPTY_TABLES))
         self.sql("select setval('deferred.__deferred_id_seq', 1, false)")
 
     def clear_log(self):

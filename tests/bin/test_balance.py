@@ -13,7 +13,7 @@ from harness import ledger, wait_for
 STANDS = """
     select t.worker, t.since::int * %s
            + (select count(*) from deferred.__deferred_log l where l.worker = t.worker)::int
-           + (select count(*) from deferred.__deferred_hot h where h.worker = t.worker and h.receipt is not null)::int
+           + (select count(*) from deferred.__held h where h.worker = t.worker)::int
     from deferred.__deferred_track t
     join deferred.__deferred_worker w on w.id = t.worker and w.ended_at is null
     where t.group_name = 'g' and t.lease_until > now()"""
@@ -155,7 +155,7 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
         looks += more
     assert looks > 20 and min(last.values()) - min(first.values()) >= 2 * g.range
     g.stop()
-    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where worker = %s and visible_at > now()", slow) == 0)
+    wait_for(lambda: db.one("select count(*) from deferred.__held where worker = %s", slow) == 0)
     assert db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0  # takes over what it held
     ledger(db)
 
@@ -201,7 +201,7 @@ def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
     db.defer("work", queue="short")
     g = group(5)
     short = g.start("20", "--queue", "short", "--runners", "2", "--grace", "1s")  # longer than the other takes for 50, on a busy machine too
-    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'short' and receipt is not null") == 1)
+    wait_for(lambda: db.one("select count(*) from deferred.__held where queue = 'short'") == 1)
     g.start("0.005", "--queue", "full")
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'full'") < 150)
     assert db.one("select count(*) from deferred.__deferred_hot where queue = 'short'") == 1

@@ -312,7 +312,7 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
         db.defer("noop", queue="a")
     db.defer("append", queue="a")
     db.defer("noop", queue="b", delay="1h")
-    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 minute' where id = 2")
+    db.hold(2)
 
     def ids(*args):
         return [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--json", *args])))]
@@ -467,8 +467,7 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     dead, delayed, done, running = (db.defer("noop", **({"delay": "1h"} if i == 1 else {})) for i in range(4))
     end(db, dead, "failed")
     end(db, done)
-    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = %s",
-           running)
+    db.hold(running)
     assert ok(db.run(["deferred", "retry", dead, delayed])) == f"{dead} ready\n{delayed} ready\n"
     assert db.sql("select id, attempt, attempt_base, due_at from deferred.__deferred_hot where id <> %s order by id", running) == \
         [(dead, 1, 1, None), (delayed, 0, 0, None)]
@@ -537,8 +536,7 @@ def test_status_shows_queues_workers_and_the_last_hour(db):
     db.defer("noop", queue="mail")
     end(db, db.defer("noop"))
     end(db, db.defer("noop"), "failed", age="2 hours")
-    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 minute' where id = %s",
-           claimed)
+    db.hold(claimed)
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('x', 'h', 1, '0')")
     db.sql("update deferred.__deferred_queue set paused = true where name = 'mail'")
     text = ok(db.run(["deferred", "status"]))

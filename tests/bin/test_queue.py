@@ -208,7 +208,7 @@ def test_a_killed_holder_keeps_others_waiting_no_longer_than_its_lease(db, limit
     opts = {"concurrency_key": "k"} if limit == "key" else {}
     held = db.defer("sleep", '{"ms": 60000}', queue="q", max_attempts=1, **opts)
     holder = db.spawn(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/holder"])
-    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"), 20, "the holder has the job")
+    wait_for(lambda: db.sql("select 1 from deferred.__held"), 20, "the holder has the job")
     after = db.defer("sleep", '{"ms": 1}', queue="q", **opts)
     if limit != "rate":
         assert db.run(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/other"]).returncode == 0
@@ -265,6 +265,23 @@ def test_a_job_longer_than_the_lease_of_its_queue_is_run_once(db):
     jobs = [db.defer("sleep", '{"ms": 3500}', queue=q) for q in ("q", "l")]
     drain(db, 2, "--runners", "2")
     assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 2
+
+
+def test_a_lease_of_a_queue_is_renewed_beside_longer_ones(db):
+    """Which are renewed seldom: the next time would be long after its end."""
+    queue(db, "set", "q", "--create", "--visibility-timeout", "1s")
+    run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--lease", "1h"])
+    long = db.defer("sleep", '{"ms": 9000}')
+    end = "select l.expires_at - l.claimed_at from deferred.__deferred_lease l where %s = any (l.ids)"
+    wait_for(lambda: db.sql(end, long))
+    first = db.one(end, long)
+    wait_for(lambda: db.one(end, long) > first, 20, "it is renewed")
+    short = db.defer("sleep", '{"ms": 3000}', queue="q")
+    wait_for(lambda: db.hot() == 0, 20)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert db.log(short) == db.log(long) == [(1, "ok")], run.output()
+    ledger(db)
 
 
 def test_weights_share_a_worker(db):

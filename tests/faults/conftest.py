@@ -46,14 +46,14 @@ class Recorded:
             return self.db.hot() == 0
         wait_for(drained, timeout, "all jobs are done")
 
-    def assert_all_ok(self, jobs):
-        """Every job has exactly one accepted success, was really executed, and never twice at once."""
+    def assert_all_ok(self, jobs, lost=False):
+        """Every job has exactly one accepted success, was really executed, and never twice at once. lost: some executions counted for
+        nothing, for who had begun them was killed, or the server lost what it had said of them."""
         assert self.db.sql("""select count(*), count(distinct job_id) from deferred.__deferred_log
                               where outcome = 'ok' and job_id = any(%s)""", jobs) == [(len(jobs), len(jobs))]
         assert {line[1] for line in self.starts()} >= set(jobs)
-        # An attempt that was begun twice was begun again by somebody who did not know what had become of the first.
         begun = [(job, attempt) for _, job, attempt, _ in self.starts()]
-        assert len(begun) == len(set(begun))
+        assert lost or len(begun) == len(set(begun)), "an attempt that was begun twice"
         assert self.overlaps() == []
         ledger(self.db)
 

@@ -177,7 +177,7 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         run = db.spawn(["check_deferred", "--loop"], **inside(group))
         wait_for(lambda: db.log(after) == [(1, "ok")], 20, "the next one works")
         assert not alive(stray), "it was ended before there was work"
-        assert db.log(lost) == [(1, "interrupted")]
+        assert db.log(lost) == [(1, "lost")]
         run.signal(signal.SIGTERM)
         assert run.wait() == 0, run.output()
         assert groups(group) == []

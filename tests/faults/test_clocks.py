@@ -86,12 +86,12 @@ def test_d15_a_server_set_forward_has_a_running_job_run_again_and_accepts_one_of
     wait_for(lambda: db.hot() == 0, 30)
     stop(first)
     stop(second)
-    assert db.log(job) == [(1, "lost"), (2, "ok")]
+    assert db.log(job) == [(1, "ok")]
     assert "taken by another worker; stopped here" in first.output() or "refused: the lease had ended" in first.output()
     one_success_each(db, [job])
 
 
-def test_d15_a_server_set_back_has_ready_jobs_wait_and_loses_none(clocked, recorded_on):
+def test_d15_a_server_set_back_goes_on_with_what_is_ready_and_loses_none(clocked, recorded_on):
     db, clock = clocked
     recorded = recorded_on(db)
     db.config(QUICK)
@@ -101,10 +101,8 @@ def test_d15_a_server_set_back_has_ready_jobs_wait_and_loses_none(clocked, recor
     waiting = recorded.defer(20)
     clock.set(-HOUR)
     later = recorded.defer(20)
-    wait_for(lambda: db.hot() == len(waiting), 20, "what was running is recorded, and what came later is done")
-    assert {line[1] for line in recorded.starts()} == {running, *later}
+    wait_for(lambda: db.hot() == 0, 20, "what was running is recorded, and what was ready is done, by whatever clock")
     clock.set(0)
-    wait_for(lambda: db.hot() == 0, 20)
     stop(run)
     one_success_each(db, [running, *waiting, *later])
     assert len(recorded.starts()) == 41

@@ -238,7 +238,7 @@ def test_x6_runs_overlap_by_cron_and_each_job_runs_once(db):
     """Every minute a start, each slower than a minute: with skip they give way to the one at work."""
     db.sql("select deferred.defer('sleep', '{\"ms\": 20}') from generate_series(1, 60)")
     first = db.spawn(["check_deferred", "--cnt", "0"])
-    wait_for(lambda: db.sql("select 1 from deferred.__deferred_hot where receipt is not null"))
+    wait_for(lambda: db.sql("select 1 from deferred.__held"))
     for _ in range(5):
         done = db.run(["check_deferred", "--cnt", "0", "--if-running=skip"])
         assert done.returncode in (0, 75)

@@ -129,7 +129,8 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
     db = pair.db
     recorded = recorded_on(db)
     old, new, job, beside, number = failover_that_loses(pair, recorded, old_ms)
-    claim = db.sql("select attempt, worker, receipt from deferred.__deferred_hot where id = %s", job)
+    claim = db.sql("""select h.attempt, h.worker, l.receipt from deferred.__held h join deferred.__deferred_lease l on h.id = any(l.ids)
+                      where h.id = %s""", job)
     assert claim[0][:2] == (1, number), "job, attempt and worker are named as the old ones were"
     old.signal(signal.SIGCONT)
     wait_for(lambda: "connected again" in old.output(), 20)

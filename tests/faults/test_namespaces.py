@@ -44,7 +44,7 @@ def test_a_start_beside_another_namespace_leaves_the_claims_and_processes_of_a_l
     [slow] = recorded.defer(1, ms=8000)
     first = contained("first", "")
     wait_for(lambda: recorded.starts(slow), 20, "it is at its job")
-    claim = db.sql("select receipt, worker, attempt from deferred.__deferred_hot where id = %s", slow)
+    claim = db.held(slow)
     [quick] = recorded.defer(1)
     # That there is something in the file has it look for what a dead copy left.
     second = contained("second", "1", "--cnt", "1")
@@ -52,7 +52,7 @@ def test_a_start_beside_another_namespace_leaves_the_claims_and_processes_of_a_l
     (inode, device), (other_inode, other_device) = contained.file("first"), contained.file("second")
     assert inode == other_inode and device != other_device, "else this shows nothing"
     assert first.alive(), first.output()
-    assert db.sql("select receipt, worker, attempt from deferred.__deferred_hot where id = %s", slow) == claim
+    assert db.held(slow) == claim
     assert db.log(quick) == [(1, "ok")] and db.log(slow) == []
     assert first.wait(30) == 0, first.output()
     assert db.log(slow) == [(1, "ok")] and len(recorded.starts(slow)) == 1
@@ -69,7 +69,6 @@ def test_a_start_in_another_pid_namespace_takes_over_from_a_dead_worker_at_once(
     first.wait()
     second = db.spawn(["unshare", "--pid", "--fork", "--kill-child", CHECK, "--lease", "1h", "--cnt", "1"])
     wait_for(lambda: len(recorded.starts(job)) == 2, 30, "the successor is at it")
-    assert db.log(job) == [(1, "interrupted")]
     assert second.alive(), second.output()
     db.sql("select deferred.cancel(%s)", job)
     ledger(db)

@@ -200,7 +200,7 @@ def test_of_a_success_and_a_cancel_the_first_to_be_committed_counts(running):
     run.signal(signal.SIGCONT)
     wait_for(lambda: "left" in said(running), 20)
     late = running.defer("sleep", '{"ms": 300}')
-    wait_for(lambda: running.sql("select 1 from deferred.__deferred_hot where id = %s and receipt is not null", late), 20)
+    wait_for(lambda: running.sql("select 1 from deferred.__held where id = %s", late), 20)
     run.signal(signal.SIGSTOP)
     time.sleep(0.5)  # its function comes to its end meanwhile, and nobody notices
     cancel(running, late)
@@ -349,7 +349,7 @@ def test_what_a_dead_worker_left_of_its_progress_is_not_shown_and_goes(running):
     running.sql("update deferred.__deferred set fn = 'noop'")
     assert running.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert running.sql("select * from deferred.__deferred_progress") == []
-    assert [o for _, o in running.log(job)] == ["interrupted", "ok"]
+    assert running.log(job) == [(1, "ok")]
     ledger(running)
 
 
@@ -362,14 +362,14 @@ def test_a_function_with_an_extended_lease_outlives_a_server_that_is_away(own_se
     job = defer(db, "extend", lease_ms=60000 if longer else 1, ms=8000)
     begun(db)
     time.sleep(1.5)  # a renewal has been made, and has not made it shorter
-    left = "select visible_at > now() + interval '40 s' from deferred.__deferred_hot"
+    left = "select max(expires_at) > now() + interval '40 s' from deferred.__deferred_lease"
     assert db.one(left) is longer
     db.stop("immediate")
     time.sleep(5)  # longer than the lease
     db.start()
     wait_for(lambda: rows(db, job), 30)
     stop(run)
-    assert rows(db, job)[0] == ((1, "ok", True) if longer else (1, "interrupted", False)) or (not longer and rows(db, job)[0][1] == "lost")
+    assert rows(db, job) == [(1, "ok", True)]
     assert ("could not be renewed in time" in run.output()) is not longer
 
 
@@ -508,10 +508,10 @@ def test_one_whose_claim_was_taken_over_cannot_commit(running):
     for pid in [run.pid, *runners]:
         os.kill(pid, signal.SIGSTOP)
     go(running)
-    wait_for(lambda: running.one("select visible_at < now() from deferred.__deferred_hot"), 20, "the lease has ended")
+    wait_for(lambda: not running.held(job), 20, "the lease has ended")
     other = running.run(["check_deferred", "--cnt", "1", "--pidfile", running.pidfile + "2"])
     assert other.returncode == 0, other.stderr
-    assert effects(running) == [(job, 2)] and rows(running, job) == [(1, "lost", False), (2, "ok", True)]
+    assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
     sessions = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in transaction%%'"
     assert running.one(sessions, None) == 1
     for pid in runners:
@@ -519,8 +519,8 @@ def test_one_whose_claim_was_taken_over_cannot_commit(running):
     wait_for(lambda: said(running) and running.one(sessions, None) == 0, 20, "its transaction has ended")
     run.signal(signal.SIGCONT)
     run.wait(20)
-    assert said(running) == [f"code -13: job {job} is not held by this receipt: that attempt has been recorded as lost"]
-    assert effects(running) == [(job, 2)] and rows(running, job) == [(1, "lost", False), (2, "ok", True)]
+    assert said(running) == [f"code -13: job {job} is not held by this receipt: it is not being run"]
+    assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
     ledger(running)
 
 

@@ -103,7 +103,7 @@ def test_a_plugin_has_them_too(db):
     assert os.path.exists(os.path.join(folder, "sample.so"))
     db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--grace", "0"], env={**REFUSED, "DEFERRED_USER": "nobody"})
-    harness.wait_for(lambda: db.orphans() and db.sql("select 1 from deferred.__deferred_hot where receipt is not null"), 20)
+    harness.wait_for(lambda: db.orphans() and db.sql("select 1 from deferred.__held"), 20)
     pid, = db.orphans()
     with open(f"/proc/{pid}/status") as f:
         status = f.read()

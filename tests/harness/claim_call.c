@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim_call - a worker without runners, told what to do line by line, for tests of the claim and its cursor.
+ * claim_call - a worker without runners, told what to do line by line, for tests of the claim.
  *
  *     claim_call [-q QUEUE]... [-f FUNCTION]... [-k LOOK-EVERY] [-w WINDOW] [-l LEASE_MS] CONNINFO
  *
  * A line is one cycle; its parts, separated by ";", are sent in the order of a real one, whatever theirs is:
  *
- *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   promote   claim N   rollback
+ *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   lost   promote   claim N   limited N   rollback
  *
- * Instead of claim: ready begins where the ready jobs do; front passes over what others hold; first and second do so in turn with others, and claim from that half
- * of the jobs; turn claims in turn, and reads everything. rollback has the server refuse the cycle behind all the rest (then nothing is put right first). Every
- * LOOK-EVERY-th claim (1) moves the cursor on. Ids are those of jobs claimed before. What a claim has met and cannot take
- * is put right by the next one.
- * A line of its own: forget (the cursor), reconnect (and forget, as a worker does), save (the cursor), load (the one saved last, as a
- * slow start does), peek ({"work": BOOL}: is there any?), holds (print ids held).
+ * As in a real one what is claimed, also under limits, is a transaction of its own behind the others. rollback has the server refuse the
+ * last transaction behind all the rest. Every LOOK-EVERY-th claim (1) looks for lanes, the others ask those that gave something before.
+ * Ids are those of jobs claimed before. A lease of which nothing is held any more is closed with what ended last of it.
+ * A line of its own: forget (the lanes), reconnect (and forget, as a worker does), peek ({"work": BOOL}: is there any?), holds (print
+ * ids held).
  *
  * Each line is answered by one of JSON: {"claimed": [[ID, QUEUE, PRIORITY, ATTEMPT], ...], "recorded": [ID, ...],
- * "locked": [ID, ...], "ours": [ID, ...], "renewed": [ID, ...], "seen": N, "lapsed": [ID, ...], "promoted": N, "lanes": N, "holes": N, "error": TEXT}.
+ * "locked": [ID, ...], "renewed": [ID, ...], "promoted": N, "lanes": N, "busy": BOOL, "waiting": N, "recorded_ok": BOOL,
+ * "claimed_ok": BOOL, "error": TEXT}. lanes: those that gave something; waiting: what the claim has left, as far as it looked.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
-#include "store/cursor.h"
 #include "store/cycle.h"
 #include "store/worker.h"
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/ids.h"
+#include "base/lanes.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -42,9 +42,9 @@ static size_t known_len;
 static int look_every = 1, window = 1000000;
 static int64_t lease_ms = 600000, worker;
 static struct pg *pg;
-static struct cursor cursor;
+static struct lanes lanes;
 static struct job *held;
-static struct store_ids lapsed;
+static struct store_ids settled; /* receipts */
 static unsigned int claims;
 
 static void fail(const struct deferred_error *err)
@@ -62,16 +62,6 @@ static json_t *ids_json(const struct store_ids *ids)
 	return list;
 }
 
-static json_t *leases_json(const struct store_cycle *cycle, bool renewed)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < cycle->leases_len; i++)
-		if (cycle->leases[i].ours && (!renewed || cycle->leases[i].left_ms > 0))
-			json_array_append_new(list, json_integer(cycle->leases[i].id));
-	return list;
-}
-
 static void answer(json_t *out)
 {
 	json_dumpf(out, stdout, JSON_COMPACT);
@@ -85,26 +75,9 @@ struct asked {
 	struct attempt *finish[IDS_MAX], *retry[IDS_MAX];
 	struct job *release[IDS_MAX], *renew[IDS_MAX];
 	size_t finish_len, retry_len, release_len, renew_len;
-	bool promote, rollback;
-	int claim; /* -1: no */
-	const struct way *way;
+	bool promote, lost, rollback;
+	int claim, limited;
 };
-
-/* Ways to claim. */
-static const struct way {
-	const char *verb;
-	bool whole, front, in_turn;
-	int half;
-} ways[] = { { "claim", true, false, false, 0 }, { "ready", false, false, false, 0 }, { "front", false, true, false, 0 },
-	     { "first", false, true, true, 0 }, { "second", false, true, true, 1 }, { "turn", true, false, true, 0 } };
-
-static const struct way *way_of(const char *verb)
-{
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (strcmp(ways[i].verb, verb) == 0)
-			return &ways[i];
-	return NULL;
-}
 
 static struct job *find(const char *word)
 {
@@ -134,6 +107,7 @@ static struct attempt *attempt_of(struct job *job, bool ok, int64_t delay_ms)
 	a->started_ns = job->claimed_ns;
 	a->finished_ns = clock_ns();
 	a->final = ok;
+	a->counts = true;
 	a->delay_ms = delay_ms;
 	if (!ok)
 		attempt_set_error(a, "no");
@@ -149,11 +123,14 @@ static void read_part(struct asked *asked, char *part)
 		return;
 	if (strcmp(verb, "promote") == 0) {
 		asked->promote = true;
+	} else if (strcmp(verb, "lost") == 0) {
+		asked->lost = true;
 	} else if (strcmp(verb, "rollback") == 0) {
 		asked->rollback = true;
-	} else if (way_of(verb) && (word = strtok_r(NULL, " \n", &at))) {
+	} else if (strcmp(verb, "claim") == 0 && (word = strtok_r(NULL, " \n", &at))) {
 		asked->claim = atoi(word);
-		asked->way = way_of(verb);
+	} else if (strcmp(verb, "limited") == 0 && (word = strtok_r(NULL, " \n", &at))) {
+		asked->limited = atoi(word);
 	} else if (strcmp(verb, "finish") == 0) {
 		while ((word = strtok_r(NULL, " \n", &at)))
 			asked->finish[asked->finish_len++] = attempt_of(find(word), true, 0);
@@ -173,48 +150,93 @@ static void read_part(struct asked *asked, char *part)
 	}
 }
 
-static int add_claim(struct store_cycle *cycle, int n, const struct way *way, struct deferred_error *err)
+static int add_claim(struct store_cycle *cycle, const struct asked *asked, struct deferred_error *err)
 {
-	struct store_claim claim = { .worker = worker, .receipt = (int64_t)(random_mix(clock_ns() ^ (uint64_t)getpid()) >> 1) + 1,
-				     .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = n, .bytes = INT32_MAX, .known = known_len ? known : NULL,
-				     .known_len = known_len, .cursor = &cursor, .look = ++claims % (unsigned int)look_every == 0,
-				     .look_ready = !way->front,
-				     .whole = way->whole, .front = way->front, .in_turn = way->in_turn, .turn_ms = lease_ms / 8, .half = way->half };
+	bool look = ++claims % (unsigned int)look_every == 0;
+	struct store_claim claim = { .worker = worker, .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = asked->claim,
+				     .limited = asked->limited, .rated = asked->limited, .alone = INT32_MAX, .bytes = INT32_MAX, .known = known_len ? known : NULL,
+				     .known_len = known_len, .lanes = look || lanes.n == 0 ? NULL : &lanes };
 
-	cursor_forget_when_old(&cursor, clock_ns());
 	return store_cycle_claim(cycle, &scope, &claim, err);
 }
 
-/* Refused by the server when all the rest is done. */
-static int add_refused(struct store_cycle *cycle, struct deferred_error *err)
+/* Refused by the server when all the rest of that transaction is done. */
+static int add_refused(struct deferred_error *err)
 {
-	struct job job = { .id = 1 };
-	struct runner_call call = { .fn = "f", .params = "{" };
-	struct attempt a = { .job = &job, .follow = &call };
+	struct pg_args args;
+	int rc;
 
-	return store_cycle_follow(cycle, &a, err);
+	pg_args_init(&args);
+	pg_arg_int8(&args, 1);
+	pg_arg_int8(&args, 1);
+	pg_arg_text(&args, "f");
+	pg_arg_json(&args, "{", 1);
+	pg_arg_null(&args);
+	rc = pg_pipeline_add(pg, &sql_job_follow, &args, 0, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static void add(struct store_ids *receipts, int64_t receipt)
+{
+	if (!store_ids_add(receipts, receipt))
+		abort();
+}
+
+static bool is_recorded(const struct asked *asked, const struct job *job)
+{
+	for (size_t i = 0; i < asked->finish_len; i++)
+		if (asked->finish[i]->job == job)
+			return true;
+	for (size_t i = 0; i < asked->retry_len; i++)
+		if (asked->retry[i]->job == job)
+			return true;
+	return false;
+}
+
+/* Leases of which nothing will be held. Those of jobs given back are closed by the next cycle, for somebody may have a row locked. */
+static int add_close(struct store_cycle *cycle, const struct asked *asked, struct deferred_error *err)
+{
+	struct store_ids kept = { 0 };
+	size_t n = 0;
+	int rc = 0;
+
+	for (const struct job *job = held; job; job = job->next)
+		add(is_recorded(asked, job) ? &settled : &kept, job->receipt);
+	store_ids_sort(&kept);
+	for (size_t i = 0; i < settled.len; i++)
+		if (!store_ids_have(&kept, settled.id[i]))
+			settled.id[n++] = settled.id[i];
+	settled.len = n;
+	if (n > 0)
+		rc = store_cycle_close(cycle, settled.id, n, err);
+	free(kept.id);
+	return rc;
 }
 
 static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_error *err)
 {
-	int rc = store_cycle_begin(cycle, pg, err);
+	int rc = 0;
 
-	if (rc == 0 && asked->finish_len > 0)
-		rc = store_cycle_record(cycle, asked->finish, asked->finish_len, true, worker, err);
+	store_cycle_begin(cycle, pg);
+	if (asked->finish_len > 0)
+		rc = store_cycle_record(cycle, asked->finish, asked->finish_len, true, err);
 	if (rc == 0 && asked->retry_len > 0)
-		rc = store_cycle_record(cycle, asked->retry, asked->retry_len, false, worker, err);
+		rc = store_cycle_record(cycle, asked->retry, asked->retry_len, false, err);
+	if (rc == 0)
+		rc = add_close(cycle, asked, err);
 	if (rc == 0 && asked->release_len > 0)
 		rc = store_cycle_release(cycle, asked->release, asked->release_len, err);
 	if (rc == 0 && asked->renew_len > 0)
 		rc = store_cycle_renew(cycle, asked->renew, asked->renew_len, err);
+	if (rc == 0 && asked->lost)
+		rc = store_cycle_lost(cycle, scope.max_attempts, err);
 	if (rc == 0 && asked->promote)
 		rc = store_cycle_promote(cycle, INT64_MIN, err);
-	if (rc == 0 && asked->claim >= 0 && lapsed.len > 0 && !asked->rollback)
-		rc = store_cycle_lapsed(cycle, &lapsed, scope.max_attempts, err);
-	if (rc == 0 && asked->claim >= 0)
-		rc = add_claim(cycle, asked->claim, asked->way, err);
+	if (rc == 0 && (asked->claim > 0 || asked->limited > 0))
+		rc = add_claim(cycle, asked, err);
 	if (rc == 0 && asked->rollback)
-		rc = add_refused(cycle, err);
+		rc = add_refused(err);
 	return rc == 0 ? store_cycle_send(cycle, err) : rc;
 }
 
@@ -240,29 +262,38 @@ static void drop(const struct job *job)
 		}
 }
 
-/* Jobs of a cycle that is committed are no longer held, those of its claim are. */
-static void settle(struct store_cycle *cycle, const struct asked *asked)
+static void hold(struct job **jobs)
 {
 	struct job *job;
 
-	for (size_t i = 0; i < asked->finish_len; i++)
+	while ((job = *jobs)) {
+		*jobs = job->next;
+		job->next = held;
+		held = job;
+	}
+}
+
+/* Jobs of the first transaction are no longer held, if it is committed; those of the claim are, if that is. */
+static void settle(struct store_cycle *cycle, const struct asked *asked)
+{
+	if (cycle->recorded_ok)
+		settled.len = 0;
+	for (size_t i = 0; cycle->recorded_ok && i < asked->finish_len; i++)
 		drop(asked->finish[i]->job);
-	for (size_t i = 0; i < asked->retry_len; i++)
+	for (size_t i = 0; cycle->recorded_ok && i < asked->retry_len; i++)
 		drop(asked->retry[i]->job);
-	for (size_t i = 0; i < asked->release_len; i++) {
+	for (size_t i = 0; cycle->recorded_ok && i < asked->release_len; i++) {
 		if (store_ids_have(&cycle->locked, asked->release[i]->id))
 			continue;
+		add(&settled, asked->release[i]->receipt);
 		drop(asked->release[i]);
 		free(asked->release[i]);
 	}
-	if (asked->claim >= 0)
-		lapsed.len = 0;
-	for (size_t i = 0; i < cycle->lapsed.len; i++)
-		store_ids_add(&lapsed, cycle->lapsed.id[i]);
-	while ((job = cycle->claimed)) {
-		cycle->claimed = job->next;
-		job->next = held;
-		held = job;
+	if (cycle->claimed_ok) {
+		hold(&cycle->claimed);
+		hold(&cycle->limited);
+		if (cycle->claims)
+			lanes_move(&lanes, &cycle->lanes);
 	}
 }
 
@@ -276,20 +307,38 @@ static void free_attempts(struct attempt **a, size_t n, bool with_job)
 	}
 }
 
+static void add_claimed(json_t *list, const struct job *jobs)
+{
+	for (const struct job *job = jobs; job; job = job->next)
+		json_array_append_new(list, json_pack("[Isii]", (json_int_t)job->id, job->queue, job->priority, (int)job->attempt));
+}
+
+/* Of the jobs asked to be renewed, those that are ours. */
+static json_t *renewed_json(const struct store_cycle *cycle, const struct asked *asked)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < asked->renew_len; i++) {
+		const struct store_lease *lease = store_cycle_lease(cycle, asked->renew[i]);
+
+		if (lease && lease->gone == JOB_HELD)
+			json_array_append_new(list, json_integer(asked->renew[i]->id));
+	}
+	return list;
+}
+
 static void do_cycle(char *line)
 {
 	struct asked *asked = calloc(1, sizeof(*asked));
 	struct deferred_error err;
 	struct store_cycle cycle;
 	json_t *out = json_object(), *claimed = json_array();
-	size_t holes = 0;
 	char *at = NULL;
 	int rc;
 
 	if (!asked)
 		abort();
 	error_clear(&err);
-	asked->claim = -1;
 	for (char *part = strtok_r(line, ";", &at); part; part = strtok_r(NULL, ";", &at))
 		read_part(asked, part);
 	rc = send(&cycle, asked, &err);
@@ -297,25 +346,22 @@ static void do_cycle(char *line)
 		rc = wait_until_done(&cycle, &err);
 	if (rc < 0 && pg_broken(pg))
 		fail(&err);
-	for (const struct job *job = cycle.claimed; job; job = job->next)
-		json_array_append_new(claimed, json_pack("[Isii]", (json_int_t)job->id, job->queue, job->priority, (int)job->attempt));
-	for (size_t i = 0; i < cursor.lanes; i++)
-		holes += cursor.lane[i].holes;
+	add_claimed(claimed, cycle.claimed);
+	add_claimed(claimed, cycle.limited);
 	json_object_set_new(out, "claimed", claimed);
 	json_object_set_new(out, "recorded", ids_json(&cycle.recorded));
 	json_object_set_new(out, "locked", ids_json(&cycle.locked));
-	json_object_set_new(out, "ours", leases_json(&cycle, false));
-	json_object_set_new(out, "renewed", leases_json(&cycle, true));
-	json_object_set_new(out, "seen", json_integer(cycle.seen));
-	json_object_set_new(out, "lapsed", ids_json(&cycle.lapsed));
+	json_object_set_new(out, "renewed", renewed_json(&cycle, asked));
 	json_object_set_new(out, "promoted", json_integer(cycle.promoted));
-	json_object_set_new(out, "lanes", json_integer((json_int_t)cursor.lanes));
-	json_object_set_new(out, "holes", json_integer((json_int_t)holes));
+	json_object_set_new(out, "lanes", json_integer((json_int_t)cycle.lanes.n));
+	json_object_set_new(out, "busy", json_boolean(cycle.busy));
+	json_object_set_new(out, "waiting", json_integer(cycle.waiting));
+	json_object_set_new(out, "recorded_ok", json_boolean(cycle.recorded_ok));
+	json_object_set_new(out, "claimed_ok", json_boolean(cycle.claimed_ok));
 	json_object_set_new(out, "error", rc < 0 ? json_string(err.message) : json_null());
-	if (rc == 0)
-		settle(&cycle, asked);
-	free_attempts(asked->finish, asked->finish_len, rc == 0);
-	free_attempts(asked->retry, asked->retry_len, rc == 0);
+	settle(&cycle, asked);
+	free_attempts(asked->finish, asked->finish_len, cycle.recorded_ok);
+	free_attempts(asked->retry, asked->retry_len, cycle.recorded_ok);
 	free(asked);
 	store_cycle_clear(&cycle);
 	answer(out);
@@ -328,27 +374,8 @@ static void reconnect(const char *conninfo)
 	error_clear(&err);
 	pg_close(pg);
 	pg = NULL;
-	cursor_forget(&cursor);
+	lanes_clear(&lanes);
 	if (pg_open(&pg, conninfo, "claim_call", &err) < 0)
-		fail(&err);
-}
-
-static void save(void)
-{
-	struct deferred_error err;
-
-	error_clear(&err);
-	if (cursor.server != 0 && store_cursor_save(pg, &cursor, &err) < 0)
-		fail(&err);
-}
-
-static void load(void)
-{
-	struct deferred_error err;
-
-	error_clear(&err);
-	cursor_forget(&cursor);
-	if (store_cursor_load(pg, &scope, &cursor, &err) < 0)
 		fail(&err);
 }
 
@@ -359,9 +386,8 @@ static void peek(void)
 	int rc;
 
 	error_clear(&err);
-	rc = store_cycle_begin(&cycle, pg, &err);
-	if (rc == 0)
-		rc = store_cycle_peek(&cycle, &scope, &cursor, INT64_MIN, &err);
+	store_cycle_begin(&cycle, pg);
+	rc = store_cycle_peek(&cycle, &scope, INT64_MIN, &err);
 	if (rc == 0)
 		rc = store_cycle_send(&cycle, &err);
 	if (rc == 0)
@@ -411,17 +437,11 @@ int main(int argc, char **argv)
 	answer(json_pack("{sI}", "worker", (json_int_t)worker));
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "forget\n") == 0) {
-			cursor_forget(&cursor);
+			lanes_clear(&lanes);
 			answer(json_object());
 		} else if (strcmp(line, "reconnect\n") == 0) {
 			reconnect(argv[optind]);
 			answer(json_object());
-		} else if (strcmp(line, "save\n") == 0) {
-			save();
-			answer(json_object());
-		} else if (strcmp(line, "load\n") == 0) {
-			load();
-			answer(json_pack("{sI}", "lanes", (json_int_t)cursor.lanes));
 		} else if (strcmp(line, "peek\n") == 0) {
 			peek();
 		} else if (strcmp(line, "holds\n") == 0) {
@@ -430,9 +450,9 @@ int main(int argc, char **argv)
 			do_cycle(line);
 		}
 	}
-	cursor_forget(&cursor);
+	lanes_clear(&lanes);
 	job_list_free(held);
-	free(lapsed.id);
+	free(settled.id);
 	pg_close(pg);
 	return 0;
 }

@@ -130,13 +130,14 @@ class Db:
         return psycopg2.connect(self.conninfo, **kw)
 
     def sql(self, query, *args):
-        """Run a statement in a transaction of its own; rows as a list of tuples, [] where there are none."""
+        """Run a statement in a transaction of its own, with arguments in order, or by name in a dict; rows as a list of tuples, [] where
+        there are none."""
         if self.connection is None or self.connection.closed:
             self.connection = self.connect(application_name="test")
             self.connection.autocommit = True
         try:
             with self.connection.cursor() as cursor:
-                cursor.execute(query, args or None)
+                cursor.execute(query, args[0] if args and isinstance(args[0], dict) else args or None)
                 return cursor.fetchall() if cursor.description else []
         except psycopg2.OperationalError:
             self.connection.close()
@@ -157,6 +158,31 @@ class Db:
     def defer(self, fn, params="{}", **opts):
         """deferred.defer() with options by name; returns the job id."""
         return self.one("select deferred.defer(%s, %s::json, %s::json)", fn, params, psycopg2.extras.Json(opts) if opts else None)
+
+    def hold(self, *jobs, worker=1, receipt=1, lease="1 minute", alone=False):
+        """Has a worker, that need not be there, hold these ready jobs, as if it had claimed them; their lanes are handed out up to here,
+        with the other ready jobs left over."""
+        self.sql("""
+            with lease as (
+                insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+                select h.queue, %(worker)s, %(receipt)s, array_agg(h.id order by h.id), int8range(min(h.id), max(h.id), '[]'), pg_current_snapshot(),
+                       %(alone)s, clock_timestamp() + %(lease)s::interval
+                from deferred.__deferred_hot h where h.id = any (%(jobs)s) group by h.queue),
+            marked as (
+                update deferred.__deferred_hot h set receipt = %(receipt)s, worker = %(worker)s where h.id = any (%(jobs)s) and h.limited),
+            place as (
+                delete from deferred.__deferred_place p
+                where exists (select from deferred.__deferred_hot h where h.id = any (%(jobs)s) and h.queue = p.queue and h.priority = p.priority)
+                returning p.queue, p.priority, p.seq)
+            insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id)
+            select h.queue, h.priority, coalesce((select max(p.seq) from place p where p.queue = h.queue and p.priority = h.priority), 0) + 1,
+                   pg_current_snapshot(), pg_current_snapshot(), 0,
+                   coalesce(array_agg(h.xid order by h.id) filter (where h.free), '{}'), coalesce(array_agg(h.id order by h.id) filter (where h.free), '{}')
+            from (select x.*, x.id <> all (%(jobs)s) and x.due_at is null
+                              and not exists (select from deferred.__held l where l.id = x.id) as free
+                  from deferred.__deferred_hot x where not x.limited) h
+            group by h.queue, h.priority having bool_or(h.id = any (%(jobs)s))""",
+            {"jobs": list(jobs), "worker": worker, "receipt": receipt, "alone": alone, "lease": lease})
 
     def spawn(self, args, env=None, **kw):
         """Start a program beside the test; it is killed at the test's end if it still runs."""
@@ -184,6 +210,11 @@ class Db:
         if job is not None:
             return self.sql("select attempt, outcome from deferred.__deferred_log where job_id = %s order by attempt, finished_at", job)
         return self.sql("select job_id, attempt, outcome from deferred.__deferred_log order by job_id, attempt, finished_at")
+
+    def held(self, job):
+        """The worker that has a job, and since when; None: nobody has."""
+        rows = self.sql("select worker, claimed_at from deferred.__held where id = %s", job)
+        return rows[0] if rows else None
 
     def hot(self):
         """Number of jobs still to be run."""

@@ -579,9 +579,9 @@ def test_the_view_tells_the_state(db):
 
     job = defer(db)
     assert state(job) == "ready"
-    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, visible_at = clock_timestamp() + interval '1 min'")
+    db.hold(job)
     assert state(job) == "claimed"
-    db.sql("update deferred.__deferred_hot set visible_at = clock_timestamp() - interval '1 min'")
+    db.sql("update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 min'")
     assert state(job) == "ready"
     finish(db, job)
     assert state(job) == "done"
@@ -599,7 +599,7 @@ def test_cancel_takes_a_job_out_once(db):
     assert db.one("select deferred.cancel(%s)", job) is False
     assert db.sql("select attempt, outcome, final from deferred.__deferred_log") == [(0, "cancelled", True)]
     running = defer(db)
-    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now()")
+    db.hold(running, receipt=5)
     assert db.one("select deferred.cancel(%s)", running) is True
     assert db.sql("select attempt, outcome, receipt from deferred.__deferred_log where job_id = %s", running) == [(1, "cancelled", 5)]
     assert db.one("select deferred.cancel(999999)") is False
@@ -617,8 +617,7 @@ def test_retry_brings_back_the_dead_and_not_the_done(db):
     assert db.one("select state from deferred.job where id = %s", delayed) == "ready"
     assert db.one("select deferred.retry(999999)") is False
     clean(db)
-    db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = attempt + 1, visible_at = clock_timestamp() + interval '1 min'"
-           " where id = %s", dead)
+    db.hold(dead)
     refused(db, psycopg2.Error, "is being run", "select deferred.retry(%s)", dead)
 
 

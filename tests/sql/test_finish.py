@@ -24,8 +24,9 @@ def job(db):
 
 
 def claim(db, job, receipt=RECEIPT, lease="1 min"):
-    db.sql("update deferred.__deferred_hot set receipt = %s, worker = 7, attempt = attempt + 1, started_at = now() - interval '2 s',"
-           " visible_at = now() + %s::interval where id = %s", receipt, lease, job)
+    db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)"
+           " values ('default', 7, %s, array[%s::bigint], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() - interval '2 s', now() + %s::interval)",
+           receipt, job, job, job, lease)
 
 
 def refused(db, sql, *args):
@@ -35,20 +36,26 @@ def refused(db, sql, *args):
     return e.value.pgcode, e.value.diag.message_primary
 
 
+def everything(db):
+    return db.sql("select * from deferred.__deferred_hot order by id"), db.sql("select * from deferred.__deferred_lease order by receipt, expires_at"), db.log()
+
+
 def lapsed(db, job):
-    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '1 s' where id = %s", job)
+    db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s' where %s = any (ids)", job)
 
 
 def taken(db, job):
+    given_back(db, job)
     claim(db, job, receipt=5)
 
 
 def given_back(db, job):
-    db.sql("update deferred.__deferred_hot set receipt = null, worker = null, attempt = attempt - 1, visible_at = now() where id = %s", job)
+    """The lease stays: it was of others too."""
+    db.sql("update deferred.__deferred_hot set xid = pg_current_xact_id(), visible_at = now() where id = %s", job)
 
 
 WHY = {
-    "finished": (lambda db, job: db.sql("select deferred.finish(%s, %s)", job, told(job)), "it has been finished already"),
+    "finished": (lambda db, job, receipt=RECEIPT: db.sql("select deferred.finish(%s, %s)", job, told(job, receipt)), "it has been finished already"),
     "cancelled": (lambda db, job: db.sql("select deferred.cancel(%s)", job), "it was cancelled"),
     "lapsed": (lapsed, "its lease has ended"),
     "taken over": (taken, "it was claimed again"),
@@ -61,9 +68,9 @@ WHY = {
 def test_a_receipt_that_is_not_valid_any_more_is_refused_with_the_reason(db, job, why, call):
     make, text = WHY[why]
     make(db, job)
-    before = db.sql("select * from deferred.__deferred_hot"), db.log()
+    before = everything(db)
     assert refused(db, call, job, told(job)) == ("55000", f"job {job} is not held by this receipt: {text}")
-    assert (db.sql("select * from deferred.__deferred_hot"), db.log()) == before
+    assert everything(db) == before
 
 
 @pytest.mark.parametrize("call, code", [
@@ -73,9 +80,9 @@ def test_a_receipt_that_is_not_valid_any_more_is_refused_with_the_reason(db, job
     ("select deferred.extend({job}, {told}, 604800001)", "22003"), ("select deferred.extend({job}, {told}, null)", "22003"),
     ("select deferred.extend({job}, null, 5)", "22004")])
 def test_nonsense_is_refused_and_changes_nothing(db, job, call, code):
-    before = db.sql("select * from deferred.__deferred_hot")
+    before = everything(db)
     assert refused(db, call.format(job=job, told=told(job)))[0] == code
-    assert db.sql("select * from deferred.__deferred_hot") == before and db.log() == []
+    assert everything(db) == before and db.log() == []
 
 
 def test_finish_writes_the_log_row_of_the_attempt(db, job, ledger):
@@ -105,7 +112,7 @@ def test_finish_rolled_back_leaves_the_claim(db, job):
     conn.cursor().execute("select deferred.finish(%s, %s)", (job, told(job)))
     conn.rollback()
     conn.close()
-    assert db.sql("select receipt, attempt from deferred.__deferred_hot") == [(RECEIPT, 1)] and db.log() == []
+    assert db.sql("select id, attempt from deferred.__held") == [(job, 1)] and db.log() == []
     db.sql("select deferred.finish(%s, %s)", job, told(job))
     assert db.log() == [(job, 1, "ok")]
 
@@ -114,19 +121,36 @@ def test_finish_rolled_back_leaves_the_claim(db, job):
 def test_neither_the_receipt_nor_the_token_of_another_job_is_taken(db, job, call):
     other = db.defer("noop")
     claim(db, other)
-    before = db.sql("select * from deferred.__deferred_hot order by id")
+    before = everything(db)
     for wrong in (RECEIPT, told(other), told(job, RECEIPT + 1), -told(job), 0):
         assert refused(db, call, job, wrong) == ("55000", f"job {job} is not held by this receipt: it was claimed again")
-    assert db.sql("select * from deferred.__deferred_hot order by id") == before and db.log() == []
+    assert everything(db) == before and db.log() == []
     db.sql(call, job, told(job))
 
 
 def test_extend_makes_a_lease_longer_and_never_shorter(db, job):
-    left = "select extract(epoch from visible_at - clock_timestamp())::float8 from deferred.__deferred_hot"
+    end = "select max(expires_at) from deferred.__held"
     ends = db.one("select deferred.extend(%s, %s, 3600000)", job, told(job))
-    assert 3590 < db.one(left) <= 3600 and db.one("select visible_at from deferred.__deferred_hot") == ends
-    assert db.one("select deferred.extend(%s, %s, 1000)", job, told(job)) == ends
+    assert db.one(f"select extract(epoch from ({end}) - clock_timestamp()) between 3590 and 3600") and db.one(end) == ends
+    assert db.one("select deferred.extend(%s, %s, 1000)", job, told(job)) == ends == db.one(end)
     assert db.one("select deferred.extend(%s, %s, 604800000)", job, told(job)) > ends
+
+
+def test_what_was_extended_outlives_the_lease_it_was_claimed_with(db, job, ledger):
+    """And that alone: others of the batch are ready when their lease has ended."""
+    other = db.defer("noop")
+    db.sql("update deferred.__deferred_lease set ids = ids || %s::bigint, span = int8range(%s, %s, '[]'), snap = pg_current_snapshot()", other, job, other)
+    db.sql("select deferred.extend(%s, %s, 3600000)", job, told(job))
+    db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s' where %s = any (ids)", other)
+    assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") == 1
+    assert db.sql("select id from deferred.__held") == [(job,)]
+    assert db.sql("select id, suspect from deferred.__deferred_hot order by id") == [(job, False), (other, True)]
+    assert refused(db, "select deferred.finish(%s, %s)", other, told(other))[0] == "55000"
+    db.sql("select deferred.finish(%s, %s)", job, told(job))
+    assert db.log() == [(job, 1, "ok")]
+    db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s'")
+    assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") == 0 and db.sql("select * from deferred.__deferred_lease") == []
+    ledger(db)
 
 
 @pytest.fixture
@@ -192,14 +216,17 @@ def test_a_cancel_tells_the_worker_of_a_claimed_job_only(db, job):
 
 def test_a_renewal_says_why_a_claim_is_gone(db):
     jobs = [db.defer("noop") for _ in range(6)]
-    for job in jobs:
-        claim(db, job)
-    for job, why in zip(jobs, ("finished", "cancelled", "lapsed", "taken over", "given back")):
+    receipts = [RECEIPT + job for job in jobs]
+    for job, receipt in zip(jobs, receipts):
+        claim(db, job, receipt)
+    WHY["finished"][0](db, jobs[0], receipts[0])
+    for job, why in zip(jobs[1:], ("cancelled", "lapsed", "taken over", "given back")):
         WHY[why][0](db, job)
     with open(os.path.join(os.path.dirname(__file__), "..", "..", "sql", "queries", "job_renew.sql")) as f:
         text = f.read()
-    for n, value in (("$1", jobs), ("$2", [RECEIPT] * 6), ("$3", [60000] * 6)):
+    for n, value in (("$1", jobs), ("$2", receipts), ("$3", receipts), ("$4", [60000] * 6)):
         text = text.replace(n, "array" + str(value))
-    rows = {r[0]: r[1:] for r in db.sql(text.replace("%", "%%"))}
-    assert [rows[j] for j in jobs] == [(RECEIPT, False, None, "ok"), (RECEIPT, False, None, "cancelled"), (RECEIPT, False, None, None),
-                                       (RECEIPT, False, None, None), (RECEIPT, False, None, None), (RECEIPT, True, 60000, None)]
+    rows = db.sql(text.replace("%", "%%"))
+    why = ("ok", "cancelled", None, None, None)
+    assert sorted(r for r in rows if r[0] is not None) == [(job, receipt, None, outcome) for job, receipt, outcome in zip(jobs, receipts, why)]
+    assert (None, receipts[5], 60000, None) in rows and receipts[2] not in [r[1] for r in rows if r[0] is None]

@@ -437,11 +437,10 @@ def test_a_put_receipt_of_a_call_is_good_until_a_worker_takes_it(db, c):
     new = c.update(b, visibility_s=0, text='{"x":1}', queue="acct.calls")
     assert new["status"] == OK
     assert db.sql("select params::text, due_at from deferred.__deferred join deferred.__deferred_hot using (id) where id = %s", b["id"]) == [('{"x":1}', None)]
-    db.sql("""update deferred.__deferred_hot set receipt = 77, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 h'
-              where id = %s""", d["id"])
+    db.hold(d["id"], receipt=77)
     assert c.delete(d, queue="acct.calls") == STALE and c.deletes(("acct.calls", d["id"], 77)) == [STALE]
     assert state(db, d["id"]) == "claimed"
-    db.sql("""update deferred.__deferred_hot set receipt = null, worker = null, attempt = 0, started_at = null, visible_at = now() where id = %s""", d["id"])
+    db.sql("update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 min'")
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert state(db, b["id"]) == state(db, d["id"]) == "done"
 

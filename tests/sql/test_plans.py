@@ -2,12 +2,14 @@
 a moment at which there was nothing, or nothing claimed, or all that has gone since. `make bench-plans` tells what each costs."""
 
 import glob
+import json
 import os
 import re
 
 import pytest
 
 import pg
+from test_claim import Worker, nodes
 
 QUERIES = os.path.join(pg.TOP, "sql", "queries")
 # Sent while jobs are executed. Those that people ask for may be planned as the table is.
@@ -34,8 +36,10 @@ def few(db):
 
 
 def claimed(db):
-    db.sql("update deferred.__deferred_hot set receipt = 1, worker = 1, visible_at = now() + interval '1 hour'")
-    db.sql("analyze deferred.__deferred_hot")
+    db.sql("""insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+              select 'default', 1, id / 100, array_agg(id), int8range(min(id), max(id), '[]'), pg_current_snapshot(), false, now() + interval '1 hour'
+              from deferred.__deferred_hot group by id / 100""")
+    db.sql("vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease")
 
 
 def deleted(db):
@@ -59,13 +63,123 @@ def plan(db, name):
     rows = db.sql("explain (costs off) execute statement" + (f"({', '.join(types)})" if types else ""))
     db.sql("rollback")
     db.sql("deallocate statement")
-    return [row[0] for row in rows]
+    # In which order small lists are joined is no matter.
+    return sorted(line.strip(" ->") for row in rows for line in [row[0]] if " on __deferred" in line or "Index Cond" in line)
 
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_statement_has_the_same_plan_whatever_the_statistics_are(db, name):
-    db.sql("alter table deferred.__deferred_hot set (autovacuum_enabled = false)")
+    for table in "hot", "lease", "place":
+        db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
     first = plan(db, name)
     for state in (empty, filled, few, claimed, deleted):
         state(db)
         assert plan(db, name) == first, state.__name__
+
+
+# ---- what functions do, which plan within
+
+class Explained(Worker):
+    """A worker whose statements, and those within functions, say how they went to work."""
+
+    def __init__(self, db):
+        super().__init__(db, "host:/explained")
+        self.connection.autocommit = True
+        self.connection.cursor().execute("""load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
+            set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_buffers = on; set auto_explain.log_format = json;
+            set client_min_messages = log""")
+        self.connection.autocommit = False
+
+    def plans(self, act):
+        """Of all statements that act() has the server run: table, node and index of each scan of a table that grows; and pages that the outermost ones touched."""
+        del self.connection.notices[:]
+        act()
+        self.connection.commit()
+        scans, pages = set(), 0
+        for notice in self.connection.notices:
+            text = notice[notice.index("{"):]
+            plan = json.JSONDecoder().raw_decode(text)[0]
+            pages = max(pages, plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+            scans |= {(re.sub("_(0|default)$", "", node["Relation Name"]), node["Node Type"], node.get("Index Name"), "Index Cond" in node)
+                      for node in nodes(plan["Plan"]) if "Relation Name" in node}
+        return {s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_place")}, pages
+
+
+def cycle(w, n=50):
+    """Claim, renew, record of each kind, give back, look for what is lost."""
+    jobs = w.take(n, window=100)
+    w.renew(*jobs)
+    third = len(jobs) // 3
+    w.done(*jobs[:third])
+    w.finish(*jobs[third:2 * third], outcome="failed")
+    w.retry(*jobs[2 * third:-5])
+    w.release(*jobs[-5:])
+    w.commit()
+    w.close(*jobs)
+    w.lost()
+    return len(jobs)
+
+
+def cost(db, w):
+    """What a cycle of 50 jobs costs, the second time, when all is planned, and beside a transaction that has been open for long: its scans, and pages of
+    the dearest statement."""
+    writer = db.connect()
+    writer.cursor().execute("select deferred.defer('f')")
+    cycle(w)
+    cycle(w)
+    writer.commit()
+    scans, pages = w.plans(lambda: cycle(w))
+    writer.cursor().execute("select deferred.defer('f')")
+    looked, more = w.plans(lambda: (cycle(w), w.ask("run_probe", None, "host:/pid", None)))
+    writer.rollback()
+    writer.close()
+    return scans | looked, max(pages, more)
+
+
+def prepare_state(db, state):
+    for table in "hot", "lease", "place", "0":
+        db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
+    make = "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f')) from generate_series(1, %s)))"
+    analyze = "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred_0"
+    db.sql(make, 200)
+    if state == "analysed while empty, then filled":
+        db.sql(analyze)
+    if state in ("analysed while empty, then filled", "filled", "filled and analysed", "dead"):
+        db.sql(make, 20000)
+    if state == "filled and analysed":
+        db.sql(analyze)
+    if state == "held":
+        db.sql(make, 20000)
+        holder = Worker(db, "host:/holder")
+        for _ in range(20):
+            holder.take(1000)
+        holder.connection.close()
+        db.sql(make, 200)
+        db.sql(analyze)
+
+
+def test_what_a_cycle_costs_depends_neither_on_statistics_nor_on_the_backlog_nor_on_the_dead(db):
+    """Pages that the dearest statement touches, and by which index each table is read."""
+    costs = {}
+    for state in ("few", "analysed while empty, then filled", "filled", "filled and analysed", "held", "dead"):
+        db.sql("truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred, deferred.__deferred_log")
+        reader = db.connect()
+        prepare_state(db, state)
+        if state == "dead":  # for a reader holds a snapshot, and nothing is removed
+            reader.set_session(isolation_level="REPEATABLE READ")
+            reader.cursor().execute("select count(*) from deferred.__deferred_hot")
+            killer = Worker(db, "host:/killer")
+            for _ in range(19):
+                jobs = killer.take(1000)
+                killer.finish(*jobs)
+                killer.close(*jobs)
+                killer.commit()
+            killer.connection.close()
+        w = Explained(db)
+        costs[state] = cost(db, w)
+        w.connection.close()
+        reader.close()
+    print({state: pages for state, (_, pages) in costs.items()})
+    for state, (scans, pages) in costs.items():
+        assert not [s for s in scans if s[1] == "Seq Scan" or (s[1].startswith("Index") and not s[3])], (state, scans)
+        assert pages < 3 * costs["few"][1] + 300, (state, {s: p for s, (_, p) in costs.items()})

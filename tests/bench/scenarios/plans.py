@@ -1,5 +1,5 @@
 """What a statement of the hot path costs the server, whatever that believes of the tables: its statistics may be of a moment at which
-there was nothing, or nothing claimed, or of all that has gone since.
+there was nothing, or no lease, or of all that has gone since.
 
 Processors change their speed, by half and for seconds, so states that are measured one after the other differ by that. Here each state has a
 database of its own. A round prepares a batch in all of them and then executes the statement in one after the other, within half a
@@ -20,6 +20,7 @@ ROUNDS = 8  # for each round asked for
 SHARE = 0.2  # of a state's rounds: the slowest of the quickest fifth counts
 LEASE_MS = 3600000
 WORKER = 1
+TABLES = ("deferred.__deferred_hot", "deferred.__deferred_lease", "deferred.__deferred_place")  # of which the server believes something
 QUERIES = os.path.join(pg.TOP, "sql", "queries")
 
 
@@ -48,16 +49,28 @@ class Session:
         with open(self.schedstat) as f:
             return int(f.read().split()[0]) / 1000
 
-    def run(self, name, *args):
-        """Microseconds of one execution, and the rows that came back."""
+    def prepare(self, name):
         if name not in self.prepared:
             self.cursor.execute(f"prepare {name} as {text_of(name)}")
             self.prepared.add(name)
+
+    def execute(self, name, *args):
         # Arrays as one literal each: reading 500 of them would cost more than what is measured.
         values = [literal(a) if isinstance(a, list) else a for a in args]
-        before = self.cpu_us()
         self.cursor.execute(f"execute {name}({', '.join(['%s'] * len(args))})", values)
-        return self.cpu_us() - before, self.cursor.fetchall()
+        return self.cursor.fetchall()
+
+    def run(self, name, *args):
+        """Microseconds of one execution, and the rows that came back. What a claim has to tell beside its jobs is asked in its transaction."""
+        for statement in (name, *FOLLOWED.get(name, ())):
+            self.prepare(statement)
+        before = self.cpu_us()
+        self.cursor.execute("begin")
+        rows = self.execute(name, *args)
+        for statement, more in FOLLOWED.get(name, {}).items():
+            self.execute(statement, *more)
+        self.cursor.execute("commit")
+        return self.cpu_us() - before, rows
 
     def close(self):
         self.connection.close()
@@ -73,27 +86,33 @@ def fresh(db, rows):
 
 def empty(db, rows):
     """It was looked at while it was empty."""
-    db.sql("analyze deferred.__deferred_hot")
+    look(db)
     db.fill(rows)
 
 
 def unclaimed(db, rows):
     """It was looked at while nothing was claimed."""
     db.fill(rows)
-    db.sql("analyze deferred.__deferred_hot")
+    look(db)
 
 
 def deleted(db, rows):
     """It was looked at when nearly all had gone: the pages are there, for the last row is, and new ones go into them."""
     db.fill(100000)
     db.sql("delete from deferred.__deferred_hot where id <> (select max(id) from deferred.__deferred_hot)")
-    db.sql("vacuum analyze deferred.__deferred_hot")
+    db.sql("vacuum deferred.__deferred_hot")
+    look(db)
     db.fill(rows)
+
+
+def look(db):
+    for table in TABLES:
+        db.sql(f"analyze {table}")
 
 
 STATES = (fresh, empty, unclaimed, deleted)
 
-# ---- the statements: what each needs to be there, and its arguments. One execution settles a batch, and returns a row a job
+# ---- the statements: what each needs to be there, its arguments, and which jobs it settled by the rows that it returned
 
 
 def ready(db, receipt):
@@ -102,12 +121,14 @@ def ready(db, receipt):
 
 
 def claimed(db, receipt):
-    """A batch, as a claim leaves it: those that came last."""
+    """A batch under a lease, as a claim leaves it: those that came last."""
     db.fill(BATCH)
     last = db.one("select last_value from deferred.__deferred_id_seq")
-    return sorted(row[0] for row in db.sql(
-        "update deferred.__deferred_hot set receipt = %s, worker = %s, attempt = attempt + 1, started_at = now(),"
-        " visible_at = now() + interval '1 hour' where id between %s and %s returning id", receipt, WORKER, last - BATCH + 1, last))
+    ids = list(range(last - BATCH + 1, last + 1))
+    db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
+           " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + interval '1 hour')",
+           WORKER, receipt, ids, ids[0], ids[-1])
+    return ids
 
 
 def constant(n, *values):
@@ -120,18 +141,36 @@ def texts(ids, receipt):
 
 
 def claiming(_, receipt):
-    """Without a cursor: the queue is read from its first job that is ready."""
-    return [None, 1000, BATCH, WORKER, receipt, LEASE_MS, None, [], receipt, *[[]] * 7, 0, None, BATCH, 1 << 24]
+    """As of a worker that knows no lane yet, and has to find them."""
+    return [None, BATCH, 100, WORKER, LEASE_MS, 25, None, receipt, 1 << 24, [], [], 1, 1]
+
+
+def named(ids, rows):
+    """A row for each that was settled."""
+    return [row[0] for row in rows]
+
+
+def given_back(ids, rows):
+    """A row for each, and whether it was."""
+    return [id for id, back in rows if back]
+
+
+def renewed(ids, rows):
+    """A row for each lease that was, and one for each job that is not in it any more."""
+    gone = {row[0] for row in rows}
+    return [id for id in ids if id not in gone] if None in gone else []
 
 
 STATEMENTS = {
-    "job_claim": (ready, claiming),
-    "job_done": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1"]),
-    "job_finish": (claimed, texts),
-    "job_retry": (claimed, lambda ids, receipt: [*texts(ids, receipt), [0] * len(ids), WORKER]),
-    "job_renew": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, LEASE_MS)]),
-    "job_release": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt)]),
+    "job_claim": (ready, claiming, named),
+    "job_done": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1", [receipt]], named),
+    "job_finish": (claimed, lambda ids, receipt: [*texts(ids, receipt), [receipt]], named),
+    "job_retry": (claimed, lambda ids, receipt: [*texts(ids, receipt), *constant(len(ids), 0, 0), [receipt]], named),
+    "job_renew": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], [LEASE_MS]], renewed),
+    "job_release": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], *constant(len(ids), 0)], given_back),
 }
+# What is sent with one of them, in its transaction, and its arguments.
+FOLLOWED = {"job_claim": {"job_claimed": (None,)}}
 
 # ---- measuring
 
@@ -144,8 +183,9 @@ class Place:
         # No plan depends on the disk; who waits for it stretches the round.
         db.sql(f"alter database {db.name} set synchronous_commit = off")
         db.sql("set synchronous_commit = off")
-        db.sql("alter table deferred.__deferred_hot set (autovacuum_enabled = false)")
-        db.sql("vacuum deferred.__deferred_hot")
+        for table in TABLES:
+            db.sql(f"alter table {table} set (autovacuum_enabled = false)")
+            db.sql(f"vacuum {table}")
         db.sql("select pg_stat_reset()")
         believe(db, rows)
         db.sql("insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'i', 'h', 1, '0')", WORKER)
@@ -153,11 +193,13 @@ class Place:
         self.costs_us = {name: [] for name in STATEMENTS}  # a job, each round
 
     def measure(self, name, ids, receipt):
-        us, accepted = self.session.run(name, *STATEMENTS[name][1](ids, receipt))
-        if len(accepted) != BATCH:
-            raise Failed(f"{name}: {len(accepted)} of {BATCH} jobs were accepted")
+        _, arguments, accepted = STATEMENTS[name]
+        us, rows = self.session.run(name, *arguments(ids, receipt))
+        settled = accepted(ids, rows)
+        if len(settled) != BATCH:
+            raise Failed(f"{name}: {len(settled)} of {BATCH} jobs were accepted")
         self.costs_us[name].append(us / BATCH)
-        return [row[0] for row in accepted]
+        return settled
 
     def cost(self, name):
         """Without the first one, in which it is planned."""
@@ -166,13 +208,14 @@ class Place:
 
 def measure_all(places, rounds):
     for i in range(1, rounds + 2):
-        for name, (prepare, _) in STATEMENTS.items():
+        for name, (prepare, *_) in STATEMENTS.items():
             held = [prepare(place.db, i) for place in places]
             first = i % len(places)
             turn = [*range(first, len(places)), *range(first)]
             settled = {n: places[n].measure(name, held[n], i) for n in turn}
             for n, ids in settled.items():
                 places[n].db.sql("delete from deferred.__deferred_hot where id = any (%s)", ids)
+                places[n].db.sql("delete from deferred.__deferred_lease")
 
 
 def run(b):

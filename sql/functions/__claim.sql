@@ -1,0 +1,257 @@
+-- How ready jobs are handed out.
+--
+-- A lane is what is ready in one queue at one priority, in the order of (xid, id): xid is the transaction that made a job ready. A
+-- claim does not touch the jobs. It writes down how far the lane has been handed out (a place, shared by all workers), and who has what
+-- (a lease on a batch of ids). So no claim looks at what others hold, at what is done, or at what is dead.
+--
+-- A place has two snapshots. What is visible in `done` has been handed out; of what is visible in `cur` besides, all up to (xid, id).
+-- What comes next are the jobs of transactions that were open in `done` and are not in `cur` (a point look-up for each), and those with an
+-- xid between the two (one range of the index). When they are used up, `cur` becomes `done`, and the next claim takes a fresh `cur`. A
+-- transaction that stays open for hours costs nothing, one that commits late is not missed, whatever order the numbers were given in.
+--
+-- A lane is locked by locking its newest place: read first, without a lock, whether there is anything; what is locked by another
+-- claim is passed while another lane has jobs, and waited for only by a claim that holds nothing. Then each statement has a snapshot of its
+-- own, younger than the lock. The next place is a row with the next number, added before the one before it is deleted: under a held
+-- snapshot the newest is found first, and two who add the first one of a lane meet at the primary key; who comes second looks again.
+--
+-- Fewer jobs than the window are drawn from it at random; the others stay in `rest`, each with its xid, and come first next time. So do
+-- those whose row somebody has locked (a cancel not yet committed), up to 1,000 of them, those beyond the budget for params, and those
+-- that need a lease of their own, beyond what the worker can begin at once.
+--
+-- A lease holds a job while its hot row has an xid that is visible in the snapshot of the lease: what is made ready again (retried, given
+-- back, lost, retried by hand) has a newer one, and is by that out of every lease and every rest. A job that may not be handed out by the batch, for a
+-- limit or because this worker has not its function, is put apart: deferred.__claim_limited() has those. A job that is suspect, or has one
+-- attempt only, gets a lease of its own, and that claim commits synchronously; any other asynchronously, so that the lock of a lane is
+-- never held for a flush: a crash of the server that loses a claim leaves its jobs ready, and refuses the results of whoever ran them.
+-- (This is why a claim is a transaction of its own: what it records must be durable, and must not be visible to it in part.)
+--
+-- Each window that is read gets a lease of its own, with the snapshot it was read by: with a later one, a job that was in both windows would be
+-- held by the lease, though it was made ready again in between. tests/model explores every interleaving of all this.
+--
+-- What is stranded all the same, for a dump was restored or somebody wrote to the table by hand, deferred.__repair() makes ready again.
+create or replace function deferred.__claim(p_queue text, p_priority integer, p_share double precision, p_round integer, p_n integer, p_window integer,
+    p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes bigint)
+returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer, timeout_ms bigint,
+    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text,
+    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_locked_max constant integer := 1000;  -- kept for later, of jobs whose rows are locked; the others are repaired
+    v          deferred.__deferred_place;
+    v_queue    deferred.__deferred_queue;
+    v_limits   text[] := array(select f.name from deferred.__deferred_function f);
+    v_lease_ms bigint;
+    v_limited  boolean;   -- the queue is
+    v_done     pg_snapshot;
+    v_cur      pg_snapshot;
+    v_xid      xid8;
+    v_id       bigint;
+    v_left     integer := current_setting('deferred.claim_left');
+    v_begun    timestamptz;
+    v_want     integer;
+    v_most     integer;   -- candidates, at most
+    v_all      boolean;   -- not drawn
+    v_fresh    boolean := false;
+    v_more     boolean;   -- something was claimed before
+    v_used     bigint;    -- bytes of its params
+    v_alone    integer := current_setting('deferred.claim_alone');  -- that may still get a lease of their own
+    v_receipt  bigint;
+    v_got      integer;
+    v_goal     integer;
+begin
+    -- In the second round lanes that have more share what others could not give. The third is for who has nothing, and holds no lock: it
+    -- waits for a lane that another claim is at.
+    if v_left = 0 or (p_round = 2 and current_setting('deferred.claim_more') = '')
+       or (p_round = 3 and (v_left < p_n or current_setting('deferred.claim_lock') <> 'busy')) then
+        return;
+    end if;
+    v_begun := clock_timestamp();
+    if not deferred.__lane_look(p_queue, p_priority) then
+        perform set_config('deferred.claim_look', (current_setting('deferred.claim_look')::interval + (clock_timestamp() - v_begun))::text, true);
+        return;
+    end if;
+    v_goal := case when p_round = 1 then least(v_left, ceil(v_left * p_share)) else v_left end;
+    v_left := v_goal;
+    v_more := current_setting('deferred.claim_left')::integer < p_n;
+    v_used := current_setting('deferred.claim_bytes');
+    select q.* into v_queue from deferred.__deferred_queue q where q.name = p_queue;
+    v_lease_ms := coalesce(v_queue.visibility_timeout_ms, p_lease_ms);
+    v_limited := coalesce(v_queue.max_running, v_queue.rate) is not null;
+    for v_step in 1 .. 14 loop  -- what is left of `cur`, and a fresh one; again, and of more, while there were some to be put aside, or locked
+        if p_round = 3 and v_step = 1 then
+            for v_try in 1 .. 20 loop  -- each claim that is waited for deletes the row that was, and leaves another one
+                select p.* into v from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
+                order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
+                exit when found;
+            end loop;
+        else
+            select p.* into v from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
+            order by p.queue desc, p.priority desc, p.seq desc limit 1 for update skip locked;
+        end if;
+        if v.seq is null and not exists (select from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority) then
+            -- Else the insert would wait for another claim that is adding the first one; and would add it, though others have followed, if that
+            -- claim has moved on since: so we look again, in a statement behind the lock.
+            perform from deferred.__deferred_limit_guard g
+            where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer]) for update skip locked;
+            if found then
+                insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id, rest_xid, rest_id)
+                select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
+                where not exists (select from deferred.__deferred_place x where x.queue = p_queue and x.priority = p_priority)
+                on conflict do nothing returning p.* into v;
+            end if;
+        end if;
+        if v.seq is null then
+            perform set_config('deferred.claim_lock', 'busy', true) where current_setting('deferred.claim_lock') = '';
+            exit;
+        end if;
+        perform set_config('deferred.claim_lock', 'held', true) where v_step = 1;
+
+        v_done := v.done;
+        v_cur := v.cur;
+        v_xid := v.xid;
+        v_id := v.id;
+        if pg_snapshot_xmax(v_cur) > pg_snapshot_xmax(pg_current_snapshot()) then
+            v_cur := '1:1:';  -- of another cluster, whose dump was restored here: no lease made here holds what is ready since then
+            v_xid := null;
+            v.rest_xid := '{}';
+            v.rest_id := '{}';
+        end if;
+        if v_xid is null then
+            v_done := v_cur;
+            v_cur := pg_current_snapshot();
+            v_xid := '0';
+            v_id := 0;
+            v_fresh := true;
+        end if;
+        v_want := v_left;
+        v_all := v_want >= p_window;
+        v_most := greatest(v_want, p_window) << greatest(0, v_step - 4);
+        v_receipt := deferred.__random();
+        perform set_config('deferred.claim_aside', '0', true), set_config('deferred.claim_apart', '', true), set_config('deferred.claim_expired', '', true);
+        return query
+        with rest as materialized (
+            select h.* from unnest(v.rest_xid, v.rest_id) r(xid, id)
+            cross join lateral (
+                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                from deferred.__deferred_hot h
+                where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited and h.fn is not null
+                offset 0) h),
+        next as materialized (
+            select o.* from (
+                select l.* from pg_snapshot_xip(v_done) s(xid)
+                cross join lateral (
+                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                    from deferred.__deferred_hot h
+                    where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
+                      and h.xid between s.xid and s.xid  -- were it "=", the order of the primary key would do, and all of that may be walked
+                      and (h.xid, h.id) > (v_xid, v_id)
+                    order by h.queue, h.priority, h.xid, h.id limit v_most) l
+                where s.xid >= v_xid and pg_visible_in_snapshot(s.xid, v_cur)
+                union all
+                (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                 from deferred.__deferred_hot h
+                 where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
+                   and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)), case when v_xid >= pg_snapshot_xmax(v_done) then v_id else 0 end)
+                   and h.xid < pg_snapshot_xmax(v_cur) and pg_visible_in_snapshot(h.xid, v_cur)
+                 order by h.queue, h.priority, h.xid, h.id limit v_most)) o
+            order by o.xid, o.id
+            limit greatest(0, v_most - (select count(*) from rest r where not r.touched))),
+        found as (
+            select r.* from rest r union all select n.* from next n),
+        free as materialized (
+            select h.id from found f join deferred.__deferred_hot h on h.ctid = f.tid where f.touched for update of h skip locked),
+        -- All candidates that have expired, or are to be put apart, whether drawn or not: or a claim of few would find nothing among many.
+        aside as materialized (
+            select f.tid, coalesce(f.expires_at <= now(), false) as expired from found f
+            where (v_limited or f.expires_at <= now() or f.fn = any (v_limits) or (p_known is not null and f.fn <> all (p_known)))
+              and (not f.touched or f.id = any (array(select x.id from free x)))),
+        good as (
+            select f.* from found f
+            where (not f.touched or f.id = any (array(select x.id from free x))) and f.tid <> all (array(select a.tid from aside a))),
+        ready as materialized (
+            select g.*, row_number() over () as n from good g where v_all
+            union all
+            select g.*, row_number() over (order by hashint8extended(g.id, p_seed)) from good g where not v_all),
+        -- What params are compressed to says little of what they come to, and reading them would be the cost that is to be bounded.
+        row as materialized (
+            select r.*, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label, d.params,
+                   a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
+                   case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
+                        else least(pg_column_size(d.params)::bigint * 256, greatest(v_queue.params_max_bytes, 1048576))::integer end as bytes
+            from ready r
+            left join lateral (select x.* from deferred.__deferred x where x.id = r.id limit 1) d on true
+            cross join lateral (select r.suspect or coalesce(d.max_attempts, v_queue.max_attempts, p_max_attempts) = 1 as alone) a
+            where r.n <= v_want),
+        -- Those that are left for their params: mostly none, and then nobody adds them up one by one.
+        -- So are those that would not begin at once, and must, or the end of their worker would count against them.
+        beyond as materialized (
+            select x.id, x.xid
+            from (select r.id, r.xid, r.bytes, r.alone, sum(r.bytes) over upto as upto, count(*) filter (where r.alone) over upto as alone_upto
+                  from row r
+                  where (select v_used + sum(r.bytes) > p_max_bytes or count(*) filter (where r.alone) > v_alone from row r)
+                  window upto as (rows unbounded preceding)) x
+            where ((v_more or x.upto > x.bytes) and v_used + x.upto > p_max_bytes) or (x.alone and x.alone_upto > v_alone)),
+        held as (
+            select r.* from row r where r.id <> all (array(select b.id from beyond b))),
+        lease as (
+            insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+            select p_queue, p_worker, b.receipt, b.ids, int8range(b.low, b.high, '[]'), v_cur, b.alone, now() + v_lease_ms * interval '1 millisecond'
+            from (select v_receipt as receipt, array_agg(h.id) as ids, min(h.id) as low, max(h.id) as high, false as alone
+                  from held h where not h.alone having count(*) > 0
+                  union all
+                  select h.receipt, array[h.id], h.id, h.id, true from held h where h.alone) b),
+        kept as materialized (
+            (select f.xid, f.id from found f where f.touched and f.id <> all (array(select x.id from free x)) limit v_locked_max)
+            union all
+            select r.xid, r.id from ready r where r.n > v_want
+            union all
+            select b.xid, b.id from beyond b),
+        moved as (
+            insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
+            select v.queue, v.priority, v.seq + 1, case when s.used then v_cur else v_done end, v_cur,
+                   case when not s.used then coalesce(l.xid, v_xid) end, coalesce(l.id, v_id),
+                   array(select x.xid from kept x), array(select x.id from kept x)
+            from (select (select count(*) from next) < greatest(0, v_most - (select count(*) from rest r where not r.touched)) as used) s
+            left join (select n.xid, n.id from next n order by n.xid desc, n.id desc limit 1) l on true
+            where exists (select from found) or cardinality(v.rest_id) > 0 or (s.used and v.xid is not null)
+            returning set_config('deferred.claim_aside', ((select count(*) from aside) + (
+                select count(*) from next n where n.touched and n.id <> all (array(select x.id from free x))))::text, true),
+                      set_config('deferred.claim_apart', (select array_agg(a.tid) from aside a where not a.expired)::text, true),
+                      set_config('deferred.claim_expired', (select array_agg(a.tid) from aside a where a.expired)::text, true)),
+        passed as (
+            delete from deferred.__deferred_place p
+            where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq and exists (select from moved))
+        select h.id, h.receipt, h.attempt + 1, h.attempt_base, coalesce(h.max_attempts, v_queue.max_attempts), h.timeout_ms,
+               coalesce(h.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(h.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
+               coalesce(h.backoff_exponent, v_queue.backoff_exponent), h.created_at, (date_part('epoch', now() - h.visible_at) * 1000000)::bigint,
+               h.fn::text, h.label, h.params, p_queue, p_priority, v_lease_ms,
+               case when h.alone then set_config('synchronous_commit', 'on', true) end,
+               (select case when set_config('deferred.claim_alone', (v_alone - count(*) filter (where x.alone))::text, true) is not null
+                            then set_config('deferred.claim_bytes', (v_used + sum(x.bytes))::text, true)::bigint end from held x),
+               (select true from beyond limit 1)
+        from held h;
+        get diagnostics v_got = row_count;
+        v_left := v_left - v_got;
+        v_more := v_more or v_got > 0;
+        v_used := current_setting('deferred.claim_bytes');
+        v_alone := current_setting('deferred.claim_alone');
+        if current_setting('deferred.claim_apart') <> '' or current_setting('deferred.claim_expired') <> '' then
+            perform deferred.__claim_aside(p_queue, nullif(current_setting('deferred.claim_apart'), '')::tid[],
+                                           nullif(current_setting('deferred.claim_expired'), '')::tid[]);
+        end if;
+        exit when v_left <= 0 or (v_fresh and current_setting('deferred.claim_aside') = '0');
+    end loop;
+    perform set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
+    perform set_config('deferred.claim_waiting', (current_setting('deferred.claim_waiting')::bigint + (
+                -- Those left over; and where there is more, as many again as one claim looks at: nobody counts them.
+                select cardinality(p.rest_id) + case when p.xid is null then 0 else greatest(p_n, p_window) end
+                from deferred.__deferred_place p where v_left = 0 and p.queue = p_queue and p.priority = p_priority
+                order by p.queue desc, p.priority desc, p.seq desc limit 1))::text, true)
+    where v_left = 0;
+    perform set_config('deferred.claim_more', case when v_left > 0 then current_setting('deferred.claim_more') else 'more' end, true);
+end
+$$;
+comment on function deferred.__claim is 'claims ready jobs of one lane that no limit is about; what sql/queries/job_claim.sql calls for each';
+grant execute on function deferred.__claim to deferred_worker;

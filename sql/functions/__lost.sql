@@ -1,0 +1,59 @@
+-- Leases that have ended, or whose workers are known to be dead: what they hold is ready again, at the tail of its lane. Who died with a
+-- batch leaves open which job had begun, so it counts against none of them: they are suspect now, and claimed one by one. Of a lease
+-- on one job alone it was an attempt, and is recorded as such.
+--
+-- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
+create or replace function deferred.__lost(p_workers bigint[], p_outcome text, p_max_attempts integer)
+returns table (id bigint, fn text, attempt integer, final boolean, recorded boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+    return query
+    with ended as materialized (
+        select l.ctid as tid, l.* from deferred.__deferred_lease l
+        where p_workers is null and l.expires_at < now() order by l.expires_at limit 20 for update skip locked),
+    left_behind as materialized (
+        select l.ctid as tid, l.* from deferred.__deferred_lease l where l.worker = any (p_workers) for update skip locked),
+    lease as materialized (
+        select e.* from ended e union all select b.* from left_behind b),
+    held as materialized (
+        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at
+        from lease l cross join lateral unnest(l.ids) i(id)
+        join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
+        -- One that its function has extended has a lease of its own.
+        where p_workers is not null
+           or not exists (select from deferred.__deferred_lease o
+                          where o.receipt = l.receipt and o.expires_at >= now() and h.id = any (o.ids) and pg_visible_in_snapshot(h.xid, o.snap))),
+    row as materialized (
+        select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at, e.alone,
+               e.alone and p_outcome = 'lost'
+               and h.attempt + 1 - h.attempt_base >= coalesce((select d.max_attempts from deferred.__deferred d where d.id = h.id),
+                       (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
+        from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, e.lease
+              from held e join deferred.__deferred_hot x on x.id = any (array[e.id])
+              for update of x skip locked) h
+        join held e on e.id = h.id and e.lease = h.lease),
+    back as (
+        update deferred.__deferred_hot h
+        set xid = pg_current_xact_id(), visible_at = now(), receipt = null, worker = null, suspect = h.suspect or not r.alone,
+            attempt = h.attempt + r.alone::integer, attempt_base = h.attempt_base + (r.alone and p_outcome <> 'lost')::integer
+        from row r where h.id = any (array[r.id]) and not r.used_up),
+    gone as (
+        delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and r.used_up),
+    log as (
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
+        select r.id, r.attempt + 1, p_outcome, r.used_up,
+               case when p_outcome = 'superseded' then 'replaced by a new start of check_deferred'
+                    when p_workers is not null then 'check_deferred died'
+                    else 'the lease ended before a result was recorded' end, r.claimed_at, r.worker, r.receipt
+        from row r where r.alone),
+    over_ as (
+        delete from deferred.__deferred_lease l
+        where l.ctid = any (array(select x.tid from lease x where not exists (
+            select from held e where e.lease = x.tid and e.id <> all (array(select r.id from row r))))))
+    select r.id, r.fn::text, r.attempt + 1, r.used_up, r.alone from row r;
+end
+$$;
+comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead';
+grant execute on function deferred.__lost to deferred_worker;

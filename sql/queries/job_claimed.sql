@@ -1,0 +1,8 @@
+-- job_claimed: what is to be known of the claim before it in this transaction, beside its jobs.
+-- $1 queues served, text[]; NULL: all
+-- returns one row: a lane was locked by another claim, and nothing was taken (bool); microseconds spent on lanes that had nothing, and on finding
+--   lanes (int8); there may be jobs for job_claim_limited.sql too (bool); ready jobs that it left,
+--   at least, as far as it looked (int8)
+-- locks: none
+select current_setting('deferred.claim_lock') = 'busy', (extract(epoch from current_setting('deferred.claim_look')::interval) * 1000000)::int8,
+       deferred.__limited_jobs($1::text[]), current_setting('deferred.claim_waiting')::int8
