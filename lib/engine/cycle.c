@@ -516,6 +516,8 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* By turns with the others; leases go first. */
 	if (apart && !again && !renew)
 		return send_alone(w, now, err);
+	/* A claim that waited for a lock in vain may do so again: leases must not end meanwhile. */
+	renew = renew || (o.n > 0 && w->tries > 0);
 	progress = new_progress(w, now);
 	worker_idle_wake(w, now);
 	n = want(w, now);

@@ -118,7 +118,8 @@ def test_defect_07_two_instances_do_not_pick_the_same_job(recorded):
 
 
 def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
-    """The plan is held by test_database.py; here: the buffers a claim touches do not grow with the queue."""
+    """The plan is held by test_database.py; here: the buffers a claim touches do not grow with the queue. The second claim of a
+    connection, for the first one reads the catalog; and not among so few jobs that the indexes have a level less."""
     def buffers():
         connection = db.connect()
         with connection.cursor() as cursor:
@@ -127,17 +128,21 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
             cursor.execute("execute s('60000')")
             with open(os.path.join(pg.TOP, "sql", "queries", "job_claim.sql")) as f:
                 cursor.execute("prepare c as " + f.read())
-            cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000)")
-            plan = cursor.fetchone()[0][0]["Plan"]
+            for _ in range(2):
+                cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000)")
+                plan = cursor.fetchone()[0][0]["Plan"]
         connection.rollback()
         connection.close()
         return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
-    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 300)))")
+    def fill(n):
+        db.sql(f"select deferred.__enqueue_many(array_fill('noop'::text, array[{n}]), array_fill('{{}}'::json, array[{n}])," +
+               ",".join(["null"] * 14) + ")")
+
+    fill(3000)
     small = buffers()
-    db.sql("select deferred.__enqueue_many(array_fill('noop'::text, array[30000]), array_fill('{}'::json, array[30000])," +
-           ",".join(["null"] * 14) + ")")
-    assert buffers() < small + 60
+    fill(60000)
+    assert buffers() < small + 30
 
 
 def test_defect_09_jobs_that_vanish_under_a_claim_leave_no_trace_of_no_job(db):

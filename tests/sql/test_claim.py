@@ -936,7 +936,7 @@ def test_where_many_are_locked_those_that_are_not_are_found(db, worker):
 # ---- the probe
 
 def probe(w, served=None, instance="host:/pid"):
-    answer = dict(zip(("version", "work", "unclean", "live"), w.ask("run_probe", served, instance, ALL)[0]))
+    answer = dict(zip(("version", "work", "unclean"), w.ask("run_probe", served, instance, ALL)[0]))
     w.commit()
     return answer
 
@@ -944,7 +944,7 @@ def probe(w, served=None, instance="host:/pid"):
 def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
     w = worker("host:/a")
     newest = max(int(f[:4]) for f in os.listdir(os.path.join(pg.TOP, "sql", "migrations")) if f.endswith(".sql"))
-    assert probe(w) == {"version": newest, "work": False, "unclean": False, "live": 1}
+    assert probe(w) == {"version": newest, "work": False, "unclean": False}
     assert probe(w, instance="host:/a")["unclean"] is True
     job = db.defer("f", queue="q")
     for served, work in ((None, True), (["q"], True), (["default", "q"], True), (["default"], False), ([], False)):
@@ -962,8 +962,6 @@ def test_the_probe_tells_whether_there_is_anything_to_do(db, worker):
     assert probe(w)["work"] is False
     db.sql("update deferred.__deferred_hot set due_at = now() where due_at is not null")
     assert probe(w)["work"] is True and probe(w, ["default"])["work"] is False
-    db.sql("update deferred.__deferred_worker set seen_at = now() - interval '6 min'")
-    assert probe(w)["live"] == 0
 
 
 def test_what_somebody_has_locked_is_left_to_the_end_of_its_lease(db, worker):
@@ -980,17 +978,6 @@ def test_what_somebody_has_locked_is_left_to_the_end_of_its_lease(db, worker):
     holder.close()
     assert w.lost() == 1
     assert ids(w.take()) == [locked] and db.sql("select worker from deferred.__deferred_lease where worker = %s", dead.id) == []
-
-
-def test_only_workers_of_the_same_queues_count_as_many(db, worker):
-    worker(queues=["a"]), worker(queues=["a", "b"]), worker(queues=["c"])
-    every = worker()
-    live = {str(q): probe(every, q)["live"] for q in (None, ["a"], ["b"], ["c"], ["d"], ["b", "c"])}
-    assert live == {"None": 4, "['a']": 3, "['b']": 2, "['c']": 2, "['d']": 1, "['b', 'c']": 3}
-    assert [every.ask("worker_keep", every.id, q)[0][2] for q in (["b"], None)] == [2, 4]
-    assert every.ask("worker_keep", every.id, ["d"])[0][2] == 1
-    every.commit()
-    assert db.one("select queues from deferred.__deferred_worker where id = %s", every.id) == ["d"] and probe(every, ["a"])["live"] == 2
 
 
 # ---- what it costs the server
