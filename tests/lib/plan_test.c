@@ -207,6 +207,11 @@ static void an_attempt_that_ends_meanwhile_may_have_deferred_more(void **state)
 	assert_true(p.exhausted);
 	plan_ended(&p);
 	assert_false(p.exhausted);
+
+	p = PLAN(.dry = true, .limited_dry = true, .ended = 1);
+	ask = plan_next(&p, &IN());
+	plan_sent(&p, &ask, IN().now);
+	assert_false(p.dry || p.limited_dry);
 }
 
 static void a_cycle_that_makes_jobs_ready_makes_nothing_dry(void **state)
