@@ -17,11 +17,13 @@
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
-/* A statement of the first transaction. */
+/* A statement of the first transaction, which is whole when the claim begins. */
 static int add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, struct deferred_error *err)
 {
 	int rc = cycle->writes ? 0 : store_add_setup(cycle->pg, err);
 
+	if (cycle->claims || cycle->claims_limited)
+		return error_set(err, DEFERRED_EINVAL, WHERE, "%s comes before a claim", stmt->name);
 	cycle->writes = true;
 	return rc == 0 ? pg_pipeline_add(cycle->pg, stmt, args, tag, err) : rc;
 }
