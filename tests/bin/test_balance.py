@@ -89,7 +89,7 @@ def defer_work(db, n):
 def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runners):
     defer_work(db, 5000)
     g = group(5)
-    for seconds in "0.01", "0.01", "0.02", "0.1":
+    for seconds in "0.01", "0.01", "0.02", "0.3":  # the last one is the slowest on a busy machine too
         g.start(seconds, "--runners", runners)
     g.all_live()
     looks, greatest, first, last = g.sample(5, live=4)
