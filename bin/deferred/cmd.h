@@ -86,6 +86,12 @@ const char *cli_conninfo(const struct cli *cli);
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
 
+/*
+ * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were
+ * read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.
+ */
+const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
+
 /* What a word that counts n of something ends in. */
 const char *cli_s(int64_t n);
 

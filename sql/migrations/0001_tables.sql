@@ -31,6 +31,10 @@ set local role deferred_owner;
 -- A function is nobody's until it is granted.
 alter default privileges revoke execute on functions from public;
 
+-- No type of strings that PostgreSQL prefers, as text is: so a call with literals is none of what takes this one.
+create domain deferred.__function_name as text;
+comment on domain deferred.__function_name is 'the function''s name where deferred.defer() takes jsonb';
+
 -- ---------------------------------------------------------------- schema version
 
 create table deferred.__deferred_migration (

@@ -232,6 +232,16 @@ def test_wrong_data_ends_with_65_and_stores_nothing(db, args, text):
     assert db.one("select count(*) from deferred.__deferred") == 0
 
 
+def test_params_are_read_from_standard_input_in_place_of_a_dash(db):
+    given = '{"text":  "' + "ü" * 300000 + '"}'  # longer than an argument may be
+    assert ok(db.run(["deferred", "add", "noop", "-", "--delay", "1 day 00:30:00"], input=given + "\r\n\n")) == "1\n"
+    assert db.sql("select params::text, run_at > now() + '24 h' from deferred.__deferred") == [(given, True)]
+    for text, says in (("", "standard input is empty"), ("{\0}", "standard input has a NUL byte"), ("{x", "after '{x': "), ("\n", "such as {")):
+        fails(db.run(["deferred", "add", "noop", "-"], input=text), DATA, says)
+    fails(db.run(["deferred", "add", "noop", "--delay", "5 parsecs"]), USAGE, '"5 parsecs"', "5s", "5 minutes")
+    assert db.hot() == 1
+
+
 def test_add_stdin_stores_each_line_in_order(db):
     lines = ['{"fn": "noop", "params": {"b": 1.10,  "b": 2, "big": 18446744073709551615, "e": 1e400}}', "", "   ",
              '  {"fn": "append", "queue": "q", "delay": "1h", "label": "x", "max_attempts": 3, "params": "\\u00e9"}\r',

@@ -187,6 +187,53 @@ def test_a_bad_option_is_named(db):
     assert db.hot() == 0
 
 
+def test_time_spans_are_read_as_in_c(db):
+    """An interval as PostgreSQL writes it among them; tests/lib/config_test.c reads the same list."""
+    with open(os.path.join(pg.TOP, "tests", "lib", "time_spans")) as f:
+        spans = [line.rstrip("\n").split("| ") for line in f if not line.startswith("#")]
+    good = [(text, int(ms)) for text, ms in spans if ms != "none"]
+    assert db.sql("select s, deferred.__ms('delay', s) from unnest(%s) s", [text for text, _ in good]) == good
+    db.sql("""create function pg_temp.refusal(span text) returns text language plpgsql as $$
+        declare h text; begin return deferred.__ms('delay', span);
+        exception when invalid_parameter_value then get stacked diagnostics h = pg_exception_hint; return sqlerrm || ' ' || h; end $$""")
+    bad = [text for text, ms in spans if ms == "none"]
+    said = db.sql("select s, pg_temp.refusal(s) from unnest(%s) s", bad)
+    assert len(said) == len(bad) and not [s for s in said if not (f"invalid time span '{s[0]}' for option" in s[1] and "5s" in s[1] and "5 minutes" in s[1])]
+    job = db.one("""select deferred.defer('f', '{}', '{"delay": "1 day 02:00:00", "timeout": "5 minutes"}')""")
+    assert db.one("select run_at between created_at + '26 h' and created_at + '26 h 1 s' and timeout_ms = 300000 from deferred.__deferred where id = %s", job)
+    # What the server writes of any interval below a month is understood.
+    assert db.sql("select i from (select (random() * 1e9)::int8 * interval '1 ms' as i from generate_series(1, 200)) x"
+                  " where deferred.__ms('delay', i::text) <> round(extract(epoch from i) * 1000)") == []
+
+
+def test_a_call_takes_jsonb_and_literals_go_where_they_went(db):
+    """Of the functions that take jsonb none makes a call ambiguous that has literals, parameters without a type, or other strings."""
+
+    how = [("'f', to_jsonb(1)", '1'), ("'f', '{ }'::jsonb", '{}'), ("fn => 'f', params => '[1]'::jsonb, queue => 'q'", '[1]'),
+           ("'f'::text, '2'::jsonb, '{\"queue\": \"q\"}'", '2'), ("'f'::varchar, '3'::jsonb, null, 'q'", '3'), ("'f', '4'::jsonb, '{\"queue\": \"q\"}'::jsonb", '4'),
+           ("'f', '{ }'", '{ }'), ("'f'::text, '{ }'", '{ }'), ("'f'::varchar, '{ }'", '{ }'), ("'f'::name, '{ }'", '{ }'), ("'f', '{ }', '{\"queue\": \"q\"}'", '{ }'),
+           ("'f', '{ }', queue => 'q'", '{ }'), ("'f', queue => 'q'", '{}'), ("'f'", '{}'), ("'f', '{ }', null, null", '{ }'), ("'f', '{ }'::json", '{ }'),
+           ("null, '{ }', '{\"queue\": \"q\"}'", '{ }'), ("null, '{ }'::jsonb, queue => 'q'", '{}')]
+    for call, params in how:
+        job = db.one(f"select deferred.defer({call})")
+        assert db.one("select params::text from deferred.__deferred where id = %s", job) == params, call
+    db.sql("prepare p as select deferred.defer($1, $2, queue => $3)")
+    assert [r[0] for r in db.sql("select parameter_types::text[] from pg_prepared_statements where name = 'p'")] == [["text", "json", "text"]]
+    for jobs in ("'[{\"fn\": \"f\", \"params\": { }}, {\"fn\": \"g\"}]'" + cast for cast in ("", "::text", "::json", "::jsonb")):
+        ids = [r[0] for r in db.sql(f"select * from deferred.defer_many({jobs})")]
+        assert len(ids) == 2 and db.sql("select fn from deferred.__deferred where id = any (%s) order by id", ids) == [("f",), ("g",)]
+    refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer('f', '{')")
+    refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer_many('[')")
+    refused(db, psycopg2.Error, "jobs are a JSON null", "select deferred.defer_many(null)")
+    refused(db, psycopg2.Error, "are NULL", "select deferred.defer('f', null::jsonb)")
+    producer = as_role(db, "deferred_producer")
+    assert ask(producer, "select deferred.defer('f', to_jsonb(1)), array(select deferred.defer_many('[{\"fn\": \"f\"}]'::jsonb))")[0][0] > 0
+    producer.close()
+    plan = db.sql("explain verbose select deferred.defer('f', to_jsonb(now()))")
+    assert "defer('f'::text, (to_jsonb(now()))::json, " in str(plan)  # the planner put it in place
+    clean(db)
+
+
 def test_a_bad_function_name_is_refused(db):
     for fn, says in [(fn, "invalid function name") for fn in ("", "1x", "a b", "a;b", "x" * 128, "ü", "a\nb", "a\n")] + [(None, "no function given")]:
         refused(db, psycopg2.Error, says, "select deferred.defer(%s, '{}')", fn)
@@ -529,7 +576,7 @@ def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):
         """All ways: nobody waits, somebody does for another queue, somebody does for all."""
         for locks in ("pg_advisory_unlock_all()", "pg_advisory_lock_shared(1145390674, 0)", "pg_advisory_lock_shared(1145390674, hashtext('*'))"):
             ask(sleeper, "select " + locks)
-            cursor.execute("select deferred.defer('f', '{}'), deferred.__actor()")
+            cursor.execute("select deferred.defer('f', '{}'), deferred.defer('f', '{}'::pg_catalog.jsonb), deferred.__actor()")
 
     with caller.cursor() as cursor:
         cursor.execute(FORGERY, (words,))
