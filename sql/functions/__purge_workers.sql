@@ -12,3 +12,4 @@ begin
 end
 $$;
 comment on function deferred.__purge_workers(interval) is 'part of "deferred purge": deletes rows of runs ended long ago';
+grant execute on function deferred.__purge_workers(interval) to deferred_purger;

@@ -49,4 +49,4 @@ exception when lock_not_available then
 end
 $$;
 comment on function deferred.maintain() is 'adds the partitions the next weeks need; returns how many; cheap to call often';
-grant execute on function deferred.maintain() to deferred_worker;
+grant execute on function deferred.maintain() to deferred_worker, deferred_purger;

@@ -8,7 +8,7 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_http'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;
@@ -396,8 +396,8 @@ comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has d
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
-grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
-grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
+grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
+grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
@@ -549,6 +549,8 @@ comment on column deferred.__deferred_progress.text is 'what it is at, for peopl
 comment on column deferred.__deferred_progress.reported_at is 'when the function said so (database clock)';
 grant select, insert, update, delete on deferred.__deferred_progress to deferred_worker;
 grant select on deferred.__deferred_progress to deferred_viewer;
+grant select (job_id, attempt, reported_at), delete on deferred.__deferred_progress to deferred_purger;  -- maintain.sql
+grant select (id, attempt) on deferred.__deferred_hot to deferred_purger;
 
 -- ---------------------------------------------------------------- tables
 

@@ -624,6 +624,7 @@ def test_rights_decide_what_a_role_may_do(db):
     viewer, viewing = login(db, "deferred_viewer")
     worker, working = login(db, "deferred_worker")
     nobody, nothing = login(db)
+    purger, purging = login(db, "deferred_purger")
     try:
         own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
         ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
@@ -638,7 +639,13 @@ def test_rights_decide_what_a_role_may_do(db):
         fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to \"{viewer}\"\n")
         assert "secret" in ok(db.run(["deferred", "show", job], env=working))
         ok(db.run(["deferred", "retry", own], env=working))
-        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_owner to {worker}\n")
+        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_purger to {worker}\n")
+        ended = db.defer("noop")
+        end(db, ended, age="40 days")
+        db.sql("update deferred.__deferred set created_at = now() - interval '40 days' where id = %s", ended)
+        db.sql("insert into deferred.__deferred_progress (job_id, attempt, reported_at) values (%s, 1, now() - interval '1 day')", ended)
+        assert ok(db.run(["deferred", "purge", "--older-than", "30 days"], env=purging)) == "deleted 1 attempt, 1 job, 0 runs\n"
+        fails(db.run(["deferred", "ls"], env=purging), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {purger}\n")
         fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "ls"], env=nothing), NOPERM, f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "pause", "default"], env=viewing), NOPERM, f"\nhint: grant deferred_worker to {viewer}\n")
@@ -647,7 +654,7 @@ def test_rights_decide_what_a_role_may_do(db):
         result = db.run(["deferred", "add", "noop"], env=producing)  # what is refused to who has the role is something else
         assert result.returncode == NOPERM and "grant deferred_" not in result.stderr
     finally:
-        for role in (producer, viewer, worker, nobody):
+        for role in (producer, viewer, worker, nobody, purger):
             db.sql(f"drop role {role}")
 
 

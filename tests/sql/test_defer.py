@@ -40,11 +40,11 @@ def ask(connection, query, *args):
         return cursor.fetchall()
 
 
-def finish(db, job, outcome="ok", error=None):
+def finish(db, job, outcome="ok", error=None, result=None):
     """What a worker does at the end of an attempt."""
     db.sql("with h as (delete from deferred.__deferred_hot where id = %s returning id)"
-           " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) select id, 1, %s, true, %s from h",
-           job, outcome, error)
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, result) select id, 1, %s, true, %s, %s from h",
+           job, outcome, error, result)
 
 
 def clean(db):
@@ -615,6 +615,51 @@ def test_a_viewer_sees_no_params_and_no_error_texts(db):
     columns = [c[0] for c in ask(viewer, "select column_name::text from information_schema.columns where table_name = 'job'")]
     assert "params" not in columns and "error" not in columns
     viewer.close()
+
+
+def test_a_producer_sees_its_own_jobs_and_nothing_of_others(db):
+    """Neither by rows nor by what a function of its own is shown, nor by an error in a condition."""
+    roles = [f"{name}_{os.getpid()}" for name in ("shop", "bank")]
+    for role in roles:
+        db.sql(f"create role {role} in role deferred_producer")
+    shop, bank = (as_role(db, role) for role in roles)
+    try:
+        mine, running, theirs = (ask(who, "select deferred.defer('f', '{}', json_build_object('label', current_user))")[0][0] for who in (shop, shop, bank))
+        finish(db, mine, "failed", "at smtp.internal")
+        db.sql("update deferred.__deferred_log set final = false where job_id = %s", mine)
+        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, result) values (%s, 2, 'ok', true, 'a-1')", mine)
+        db.hold(running, theirs)
+        db.sql("insert into deferred.__deferred_progress (job_id, attempt, done, total, text, reported_at) select id, 1, id, 9, 'at ' || id, now() from deferred.__deferred")
+        finish(db, theirs, result="secret")
+        query = "select id, state, attempt, last_outcome, progress_done, progress_text, result from deferred.my_job order by id"
+        assert ask(shop, query) == [(mine, "done", 2, "ok", None, None, "a-1"), (running, "claimed", 1, None, running, f"at {running}", None)]
+        assert ask(bank, query) == [(theirs, "done", 1, "ok", None, None, "secret")]
+        assert ask(shop, f"select count(*) from deferred.my_job where id = {theirs}") == [(0,)]
+        columns = [c[0] for c in ask(shop, "select jsonb_object_keys(to_jsonb(j)) from deferred.my_job j limit 1")]
+        assert "error" not in columns and "receipt" not in columns
+        ask(shop, f"select from deferred.my_job where 1 / (id - {theirs}) > 5")  # division by zero, were it asked of another's
+        cursor = shop.cursor()
+        cursor.execute("""create function pg_temp.spy(bigint, text) returns boolean language plpgsql cost 1e-9 as $$
+            begin raise notice '% %', $1, $2; return true; end $$""")
+        cursor.execute("select from deferred.my_job where pg_temp.spy(id, label)")
+        seen = " ".join(shop.notices)
+        assert f"NOTICE:  {mine} " in seen and f"NOTICE:  {theirs} " not in seen
+        # One job is found by its id; what comes from the table is not read through.
+        plan = "\n".join(r[0] for r in ask(shop, f"explain select * from deferred.my_job where id = {mine}"))
+        assert "Seq Scan on __deferred_0" not in plan and "Index" in plan
+        # Who acts counts, not who logged in; a role that defers nothing sees nothing, and is told nothing that it may not see.
+        worker = as_role(db, "deferred_worker")
+        assert ask(worker, "select count(*) from deferred.my_job") == [(0,)]
+        worker.close()
+        viewer = as_role(db, "deferred_viewer")
+        with pytest.raises(pgerror.InsufficientPrivilege):
+            ask(viewer, "select count(*) from deferred.my_job")
+        viewer.close()
+    finally:
+        shop.close()
+        bank.close()
+        for role in roles:
+            db.sql(f"drop role {role}")
 
 
 # ---- state, cancel, retry ------------------------------------------------------------------------
