@@ -90,9 +90,13 @@ static void collect_refused(struct worker *w)
 			known |= strcmp(w->unknown[i], job->fn) == 0;
 		if (!known) {
 			char **bigger = realloc(w->unknown, (w->unknown_len + 1) * sizeof(*bigger));
+			const char *clash = pool_clash(&w->pool, job->fn);
 
-			log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
-				 (long long)job->id, job->fn);
+			if (clash)
+				log_line(LOG_L_WARNING, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
+			else
+				log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
+					 (long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;
 				if ((bigger[w->unknown_len] = strdup(job->fn)))

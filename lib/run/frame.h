@@ -29,9 +29,10 @@ enum frame_type {
 	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
 	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
+	FRAME_CLASH,       /* the same, plugin: which two have it. No call of it is taken */
 	FRAME_LOADING,     /* file\0: this plugin is being loaded */
 	FRAME_REFUSED,     /* file\0 text\0: a plugin that was not loaded */
-	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: names clash, 0: not to be trusted */
+	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: the settings are wrong, 0: they are not to be trusted */
 	FRAME_READY,
 	FRAME_RESULT,      /* text */
 	FRAME_ERROR,       /* text */
