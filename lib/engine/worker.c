@@ -2,6 +2,7 @@
 #include "engine/worker.h"
 
 #include "base/clock.h"
+#include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "store/migrate.h"
@@ -59,7 +60,12 @@ void worker_decide(struct worker *w, struct attempt *a)
 void worker_log_attempt(const struct attempt *a)
 {
 	const struct job *job = a->job;
-	int first_line = a->error ? (int)strcspn(a->error, "\n") : 0;
+	const char *error = a->error ? a->error : "";
+	int len = (int)strcspn(error, "\n");
+
+	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
+	if (a->outcome == JOB_FAILED)
+		error = gist(error, &len);
 
 	if (a->outcome == JOB_OK) {
 		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
@@ -68,10 +74,10 @@ void worker_log_attempt(const struct attempt *a)
 	}
 	if (a->final)
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "");
+			 job_outcome_text(a->outcome), len, error);
 	else
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "", (double)a->delay_ms / 1000);
+			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 }
 
 /* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
