@@ -677,6 +677,18 @@ def test_p21_the_log_names_plugin_version_and_build(db, isolate):
     ledger(db)
 
 
+def test_a_limit_of_processor_time_below_a_second_is_kept(db):
+    """By a function and by a command; one of whole seconds is the kernel's own."""
+    db.plugins("unruly")
+    db.config('function "burn" { command = {"/bin/sh", "-c", "while :; do :; done"} }\ncpu_limit = "150ms"\n')
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("spin", "burn", "noop")]
+    check(db, "--cnt", "0", "--runners", "3", "--isolate=job", "--timeout=20s")
+    rows = db.sql("select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 from deferred.__deferred_log order by job_id")
+    assert rows == [("crashed", signal.SIGXCPU, "killed by signal 24 (CPU time limit exceeded)", True)] * 2 + [("ok", None, None, True)]
+    assert jobs == sorted(jobs)
+    ledger(db)
+
+
 def test_p22_a_job_waits_for_the_worker_that_has_its_function(db):
     stock = db.env["DEFERRED_PLUGIN_DIR"]
     folder = db.plugins("unruly")
