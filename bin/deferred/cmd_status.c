@@ -32,9 +32,21 @@ static void print_queues(const struct pg_result *res)
 	table_end(&t);
 }
 
+static void print_dead(const struct pg_result *res)
+{
+	char age[TABLE_AGE_SIZE];
+
+	printf("\ndead: %" PRId64 "%s", pg_int(res, 0, 0), pg_bool(res, 0, 1) ? "+" : "");
+	if (pg_int(res, 0, 2) > 0)
+		printf(", %" PRId64 "%s of them in the last hour", pg_int(res, 0, 2), pg_bool(res, 0, 3) ? "+" : "");
+	if (!pg_null(res, 0, 4))
+		printf(", the oldest for %s", table_age(age, pg_int(res, 0, 4)));
+	putchar('\n');
+}
+
 static void print_outcomes(const struct pg_result *res)
 {
-	printf("\nlast hour:");
+	printf("last hour:");
 	if (pg_rows(res) == 0)
 		printf(" no attempts");
 	for (size_t i = 0; i < pg_rows(res); i++) {
@@ -49,7 +61,7 @@ static void print_outcomes(const struct pg_result *res)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -66,6 +78,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = store_admin_status_queues(cli->pg, &queues, &err);
 	if (rc == 0)
 		rc = store_admin_status_outcomes(cli->pg, &outcomes, &err);
+	if (rc == 0)
+		rc = store_admin_status_dead(cli->pg, &dead, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -74,18 +88,20 @@ static int run(struct cli *cli, int argc, char **argv)
 		cli_print_json_array(queues, 9);
 		printf(",\n \"last_hour\": ");
 		cli_print_json_array(outcomes, 4);
-		puts("}");
+		printf(",\n \"dead\": %s}\n", pg_text(dead, 0, 5, NULL));
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
 		print_queues(queues);
+		print_dead(dead);
 		print_outcomes(outcomes);
 	}
 	pg_result_free(all);
 	pg_result_free(queues);
 	pg_result_free(outcomes);
+	pg_result_free(dead);
 	return rc;
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers and how the attempts of the last hour ended", run, "deferred_viewer",
+	"status", "", "show queues, workers, dead jobs and how the attempts of the last hour ended", run, "deferred_viewer",
 };

@@ -43,10 +43,11 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 /* Counting stops at this many jobs of a queue. */
 #define STORE_ADMIN_COUNT_MAX 100000
 
-/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql. */
+/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql, admin_status_dead.sql. */
 int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
 int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);

@@ -568,6 +568,35 @@ def test_status_tells_the_dead_from_those_to_be_tried_again(db):
         {"cancelled": 0, "crashed": 0, "failed": 2, "timeout": 1}
 
 
+def test_status_counts_the_dead_for_good(db):
+    """Those of long ago too, until they are retried; and so far only as was looked."""
+    assert "\n\ndead: 0\nlast hour: no attempts\n" in ok(db.run(["deferred", "status"]))
+    ages = ("50 hours", "40 hours", "2 hours", "10 minutes", "5 minutes")
+    jobs = [db.defer("noop") for _ in ages]
+    for job, age in zip(jobs, ages):
+        end(db, job, "failed", age=age)
+    end(db, db.defer("noop"), "cancelled", age="60 hours")
+    again, well = jobs[0], jobs[3]
+    assert db.one("select deferred.retry(%s)", again) and db.one("select deferred.retry(%s)", well)
+    end(db, well, attempt=2)
+    text = ok(db.run(["deferred", "status"]))
+    assert "\ndead: 3, 1 of them in the last hour, the oldest for 40h\n" in text or "\ndead: 3, 1 of them in the last hour, the oldest for 1d" in text
+    dead = json.loads(ok(db.run(["deferred", "status", "--json"])))["dead"]
+    assert 144000 <= dead.pop("oldest_s") < 145000
+    assert dead == {"dead": 3, "more": False, "last_hour": 1, "last_hour_more": False}
+    end(db, again, "failed", attempt=2)
+    with open(os.path.join(pg.TOP, "sql", "queries", "admin_status_dead.sql")) as f:
+        query = "prepare dead as " + f.read()
+    db.sql(query)
+    assert db.sql("execute dead(100)")[0][:4] == (4, False, 2, False)
+    assert db.sql("execute dead(3)")[0][:4] == (3, True, 2, False)  # of the newest four ends one is of a job that ended well after
+    assert db.sql("execute dead(1)")[0][:4] == (2, True, 2, True)
+    # However many there are, the log is not read through.
+    plan = "\n".join(r[0] for r in db.sql("set enable_seqscan = off; set enable_sort = off; explain execute dead(10000)"))
+    assert "Anti Join" not in plan and "Seq Scan" not in plan and "__deferred_log_job" not in plan.split("SubPlan")[0]
+    db.sql("reset enable_seqscan; reset enable_sort; deallocate dead")
+
+
 def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
     """Nobody runs check_deferred: a delay that is over and a retry that is due wait as long as jobs that never were delayed."""
     late, retry, coming = db.defer("noop", queue="mail", delay="1h"), db.defer("noop", queue="mail"), db.defer("noop", queue="mail", delay="9h")
