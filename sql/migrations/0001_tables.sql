@@ -410,14 +410,19 @@ create index __deferred_lease_worker on deferred.__deferred_lease (worker);
 create index __deferred_lease_span on deferred.__deferred_lease using gist (span);
 
 create table deferred.__deferred_upkeep (
-    repaired_at timestamptz not null
+    repaired_at  timestamptz not null,
+    purged_at    timestamptz,
+    purged_older interval
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
+comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
+comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
+grant select on deferred.__deferred_source, deferred.__deferred_upkeep to deferred_worker;  -- `deferred doctor`
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
