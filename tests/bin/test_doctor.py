@@ -1,10 +1,13 @@
 """`deferred doctor`: one run in which all is well, and for each check what it is for, brought about."""
 
+import datetime
 import json
 import os
+import subprocess
 
 import pytest
 
+from mailserver import Smtpd
 from test_deferred import login
 
 OK, WARN, FAIL = 0, 1, 2
@@ -27,6 +30,18 @@ def doctor(db):
         return found
     ask.env = env
     return ask
+
+
+@pytest.fixture
+def smtpd(tmp_path):
+    servers = []
+
+    def start(*args):
+        servers.append(Smtpd(tmp_path / f"mail{len(servers)}", *args))
+        return servers[-1]
+    yield start
+    for server in servers:
+        server.stop()
 
 
 def test_all_is_well(db, doctor):
@@ -97,3 +112,121 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql("update deferred.__deferred_upkeep set purged_at = now() - interval '40 days', purged_older = '20 days'")
     assert "though the last purge, 40 days ago, was told to keep 20" in doctor(WARN)["retention"][0][1]
     assert db.run(["deferred", "purge", "--older-than", "20d"]).returncode == 0 and doctor(OK) == {}
+
+
+def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
+    env = {**doctor.env, "HOME": "/nonexistent"}
+    found = doctor(WARN, env=env)
+    assert list(found) == ["user"] and "No such file" in found["user"][0][1] and "install -d -o" in found["user"][0][3]
+    open_to_all, pid = os.path.join(db.dir, "open"), os.path.join(db.dir, "mine")
+    os.mkdir(open_to_all)
+    os.chmod(open_to_all, 0o777)
+    with open(pid, "w") as f:
+        os.fchmod(f.fileno(), 0o666)
+    for path, what in ((open_to_all + "/pid", "can be written by others"), ("/nonexistent/pid", "No such file"), (pid, "a file that others can write"),
+                       (db.dir, "no regular file")):
+        found = doctor(FAIL, env={**doctor.env, "DEFERRED_PIDFILE": path})
+        assert list(found) == ["pidfile"] and what in found["pidfile"][0][1], found
+        assert db.run(["check_deferred"], env={"DEFERRED_PIDFILE": path}).returncode in (73, 77)  # as it says
+    for days, code in ((30, OK), (13, WARN), (-1, FAIL)):
+        cert = tmp_path / f"{days}.pem"
+        certificate(cert, days)
+        db.config(f'http {{ tls_certificate = "{cert}" }}\n')
+        found = doctor(code)
+        assert code == OK or " ends in 1" in found["certificates"][0][1] or " ended " in found["certificates"][0][1], found
+    db.config(f'http {{ tls_certificate = "{pid}" }}\n')
+    assert "no certificate in" in doctor(FAIL)["certificates"][0][1]
+
+
+def certificate(path, days):
+    """Self-signed, to end in so many days and a little."""
+    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days, minutes=5)
+    index = path.parent / "index"
+    index.write_text("")
+    key, request = path.parent / "key.pem", path.parent / "request.pem"
+    subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", request],
+                   check=True, capture_output=True)
+    config = path.parent / "ca.cnf"
+    config.write_text(f"[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nnew_certs_dir={path.parent}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+    subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-config", config, "-keyfile", key, "-in", request, "-out", path, "-notext",
+                    "-startdate", "20200101000000Z", "-enddate", end.strftime("%Y%m%d%H%M%SZ")], check=True, capture_output=True)
+
+
+def test_what_is_wrong_with_the_user_of_functions(db, doctor):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    env = {**doctor.env, "DEFERRED_ALLOW_ROOT": "0"}
+    os.chmod(db.dir, 0o711)
+    found = doctor(FAIL, env=env)
+    assert list(found) == ["user"] and "functions would run as root" in found["user"][0][1] and 'user = "deferred"' in found["user"][0][3]
+    db.config('user = "nosuchuser"\n')
+    assert "no user 'nosuchuser'" in doctor(FAIL, env=env)["user"][0][1]
+    db.config('user = "nobody"\n')
+    assert list(doctor(WARN, env=env)) == ["user"]  # /nonexistent
+
+
+def test_what_is_wrong_with_the_plugins(db, doctor):
+    folder = db.plugins("wrong_abi")
+    found = doctor(WARN)
+    assert list(found) == ["plugins"] and found["plugins"][0][1].startswith("wrong_abi.so: made for plugin ABI 2")
+    os.unlink(f"{folder}/wrong_abi.so")
+    db.plugins("twin_a", "twin_b")
+    told = doctor(FAIL)["plugins"][0][1]
+    assert "twin_a" in told and "twin_b" in told
+    os.unlink(f"{folder}/twin_b.so")
+    db.plugins("crash_at_load")
+    assert "crash_at_load.so, when it is loaded, " in doctor(FAIL)["plugins"][0][1]
+    os.unlink(f"{folder}/crash_at_load.so")
+    os.chmod(f"{folder}/twin_a.so", 0o775)
+    found = doctor(FAIL)["plugins"][0]
+    assert "twin_a.so\" is writable by others" in found[1] and found[3].startswith("chmod go-w ")
+    os.chmod(f"{folder}/twin_a.so", 0o755)
+    db.config('function "twin" { command = {"/bin/true"} }\nfunction "away" { command = {"/bin/nonexistent"} }\n')
+    assert [f[:2] for f in doctor(FAIL)["plugins"]] == [
+        ("fail", 'function "twin" is both a command of the config file and in a plugin'),
+        ("warn", 'command of function "away": /bin/nonexistent: No such file or directory')]
+    db.env["DEFERRED_PLUGIN_DIR"] = "/nonexistent"
+    db.config("")
+    assert "cannot use plugin folder" in doctor(FAIL)["plugins"][0][1]
+
+
+def test_functions_that_jobs_wait_for_in_vain(db, doctor):
+    db.defer("maail")
+    db.defer("noop")
+    found = doctor(FAIL)["functions"]
+    assert len(found) == 1 and 'function "maail", which is not here, and no worker has yet said' in found[0][1] and "deferred ls --fn maail" in found[0][3]
+    db.run(["check_deferred", "--cnt", "0"])
+    assert 'function "maail", which no worker has' in doctor(FAIL)["functions"][0][1]
+    db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text")
+    assert doctor(OK) == {}
+    db.sql("update deferred.__deferred set created_at = now() - interval '2 hours'")
+    assert doctor(OK) == {}
+    db.sql("update deferred.__deferred_offer set seen_at = now() - interval '2 days'")
+    assert "had last, 2d ago" in doctor(WARN)["functions"][0][1]
+
+
+def test_the_mail_server_is_tried_up_to_the_login_and_nothing_is_sent(db, doctor, smtpd):
+    server = smtpd("--auth", "ann:secret")
+    password = os.path.join(db.dir, "password")
+
+    def settings(more="", port=server.port, word="secret", sender='from = "a@b.example"'):
+        with open(password, "w") as f:
+            os.fchmod(f.fileno(), 0o600)
+            f.write(word + "\n")
+        db.config(f'mail {{ host = "127.0.0.1"  port = {port}  {sender}  user = "ann"  password_file = "{password}"  {more} }}\n')
+    settings("plain_login = 1")
+    assert doctor(OK) == {}
+    said = [line.split()[0] for line in server.commands()]
+    assert "AUTH" in said and not {"MAIL", "RCPT", "DATA"} & set(said) and server.envelopes() == []
+    settings("plain_login = 1", sender="")
+    assert "mail.from is not set" in doctor(WARN)["mail"][0][1]
+    settings("plain_login = 1", word="wrong")
+    assert "AUTH: 535" in doctor(FAIL)["mail"][0][1]
+    settings()
+    assert "clear text" in doctor(FAIL)["mail"][0][1]
+    settings('tls = "starttls"')
+    assert "STARTTLS" in doctor(FAIL)["mail"][0][1]
+    settings("plain_login = 1", port=1)
+    assert "connect: " in doctor(FAIL)["mail"][0][1]
+    os.unlink(password)
+    assert "cannot read mail.password_file" in doctor(FAIL)["mail"][0][1]
