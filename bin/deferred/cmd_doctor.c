@@ -105,6 +105,15 @@ void doctor_fail(struct doctor *d, const char *fmt, ...)
 	va_end(ap);
 }
 
+void doctor_note(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(d->note, sizeof(d->note), fmt, ap);
+	va_end(ap);
+}
+
 void doctor_why(struct doctor *d, const char *fmt, ...)
 {
 	va_list ap;
@@ -166,6 +175,17 @@ void doctor_connection(struct doctor *d)
 
 /* ---- the command --------------------------------------------------------------------------------- */
 
+static void say_ok(struct doctor *d)
+{
+	if (!d->cli->json) {
+		printf("ok    %s%s%s%s\n", d->check, d->note[0] ? " (" : "", d->note, d->note[0] ? ")" : "");
+		return;
+	}
+	begin_finding(d, DOCTOR_OK);
+	if (d->note[0])
+		params_string(&d->json, "note", d->note);
+}
+
 static bool can_run(const struct doctor *d, enum needs needs)
 {
 	switch (needs) {
@@ -187,6 +207,7 @@ static void run_check(struct doctor *d, const struct check *check)
 
 	d->check = check->name;
 	d->level = DOCTOR_OK;
+	d->note[0] = '\0';
 	if (!can_run(d, check->needs))
 		return;
 	if (reads && store_admin_look(d->cli->pg, DOCTOR_LOOK_MS, &err) < 0)
@@ -195,10 +216,8 @@ static void run_check(struct doctor *d, const struct check *check)
 		check->run(d);
 	if (reads && !pg_broken(d->cli->pg))
 		pg_command(d->cli->pg, "rollback", NULL);
-	if (d->level == DOCTOR_OK && d->cli->json)
-		begin_finding(d, DOCTOR_OK);
-	else if (d->level == DOCTOR_OK)
-		printf("ok    %s\n", check->name);
+	if (d->level == DOCTOR_OK)
+		say_ok(d);
 	end_finding(d);
 	if (d->level > d->worst)
 		d->worst = d->level;

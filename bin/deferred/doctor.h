@@ -28,6 +28,7 @@ struct doctor {
 	struct cli *cli;
 	const char *check;          /* under way */
 	enum doctor_level level, worst;
+	char note[256];
 	bool open;                  /* JSON: the object of a finding is */
 	struct params_text json;
 	bool usable;                /* there is a schema that this program knows */
@@ -39,6 +40,7 @@ struct doctor {
 
 void doctor_warn(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_fail(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void doctor_note(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* where nothing else is found: how far it could look */
 void doctor_why(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

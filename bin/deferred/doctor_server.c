@@ -55,12 +55,17 @@ void doctor_listen(struct doctor *d)
 #define SNAPSHOT_WARN_S 300
 #define SNAPSHOT_FAIL_S 3600
 
-/* Those that the role cannot see may be the ones; that is no finding, for a role that runs jobs need not see them. */
 void doctor_snapshots(struct doctor *d)
 {
-	struct pg_result *res = NULL;
+	struct pg_result *res = NULL, *hidden = NULL;
 	char age[TABLE_AGE_SIZE];
 
+	/* Those may be the ones; that is no finding, for a role that runs jobs need not see them. */
+	if (!doctor_ask(d, store_doctor_hidden, &hidden))
+		return;
+	if (pg_bool(hidden, 0, 0))
+		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", pg_user(d->cli->pg));
+	pg_result_free(hidden);
 	if (!doctor_ask(d, store_doctor_snapshots, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {

@@ -3,10 +3,14 @@
 import datetime
 import json
 import os
+import pwd
+import struct
 import subprocess
 
 import pytest
 
+import harness
+import pg
 from mailserver import Smtpd
 from test_deferred import login
 
@@ -16,7 +20,7 @@ OK, WARN, FAIL = 0, 1, 2
 @pytest.fixture
 def doctor(db):
     """Calls it as the role a line of cron connects as; findings by check, each (status, what, why, do)."""
-    db.worker, env = login(db, "deferred_worker")
+    db.worker, env = login(db, "deferred_worker", "pg_read_all_stats")
 
     def ask(code, env=env, options=(), **kw):
         done = db.run(["deferred", *options, "--json", "doctor"], env=env, **kw)
@@ -127,13 +131,13 @@ def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
                        (db.dir, "no regular file")):
         found = doctor(FAIL, env={**doctor.env, "DEFERRED_PIDFILE": path})
         assert list(found) == ["pidfile"] and what in found["pidfile"][0][1], found
-        assert db.run(["check_deferred"], env={"DEFERRED_PIDFILE": path}).returncode in (73, 77)  # as it says
-    for days, code in ((30, OK), (13, WARN), (-1, FAIL)):
+    assert db.run(["check_deferred"], env={"DEFERRED_PIDFILE": pid}).returncode == 77  # as was said
+    for days, code in ((13, WARN), (-1, FAIL)):
         cert = tmp_path / f"{days}.pem"
         certificate(cert, days)
         db.config(f'http {{ tls_certificate = "{cert}" }}\n')
         found = doctor(code)
-        assert code == OK or " ends in 1" in found["certificates"][0][1] or " ended " in found["certificates"][0][1], found
+        assert " ends in 1" in found["certificates"][0][1] or " ended " in found["certificates"][0][1], found
     db.config(f'http {{ tls_certificate = "{pid}" }}\n')
     assert "no certificate in" in doctor(FAIL)["certificates"][0][1]
 
@@ -230,3 +234,97 @@ def test_the_mail_server_is_tried_up_to_the_login_and_nothing_is_sent(db, doctor
     assert "connect: " in doctor(FAIL)["mail"][0][1]
     os.unlink(password)
     assert "cannot read mail.password_file" in doctor(FAIL)["mail"][0][1]
+
+
+@pytest.fixture
+def clocked():
+    """A server whose clock can be set on, in which transactions may be prepared."""
+    path = os.path.join(harness.root(), f"clock{os.getpid()}-doctor")
+    with open(path, "wb") as f:
+        f.write(struct.pack("q", 0))
+    server = harness.OwnServer(settings={"max_prepared_transactions": 5, "max_slot_wal_keep_size": "'32MB'"},
+                               server_env={"LD_PRELOAD": os.path.join(harness.BUILD, "tests", "harness", "clock_shift.so"), "CLOCK_SHIFT": path})
+    server.clock = path
+    yield server
+    server.close()
+
+
+def test_what_is_wrong_with_the_server(clocked):
+    db = clocked
+    name, env = login(db, "deferred_worker")
+
+    def doctor(code):
+        done = db.run(["deferred", "--json", "doctor"], env=env)
+        assert done.returncode == code, done
+        return [(f["check"], f["status"], f.get("what", ""), f.get("do", "")) for f in json.loads(done.stdout) if f["status"] != "ok"]
+
+    def set_clock(seconds):
+        with open(db.clock, "r+b") as f:
+            f.write(struct.pack("q", seconds))
+    holder = db.connect(application_name="report")
+    holder.cursor().execute("select pg_current_xact_id()")
+    pid = holder.get_backend_pid()
+    prepared = db.connect()
+    prepared.cursor().execute("insert into deferred.__deferred_creator values ('x'); prepare transaction 'half'")
+    prepared.close()
+    note = f"ok    snapshots (sessions of others are not seen: grant pg_read_all_stats to {name} shows them)\n"
+    assert note in db.run(["deferred", "doctor"], env=env).stdout
+    db.sql(f"grant pg_read_all_stats to {name}")
+    assert doctor(OK) == []
+    set_clock(3)
+    (check, status, what, do), = doctor(WARN)
+    assert (check, status) == ("clocks", "warn") and what.endswith("s behind the database")
+    set_clock(400)
+    found = doctor(FAIL)
+    assert [(c, s) for c, s, _, _ in found] == [("clocks", "fail"), ("snapshots", "warn"), ("snapshots", "warn")]
+    assert {do for _, _, _, do in found[1:]} == {f"select pg_terminate_backend({pid})", "rollback prepared 'half'"}
+    assert any("(report), idle in transaction: in a transaction for 6min" in what for _, _, what, _ in found)
+    set_clock(-3700)
+    holder.rollback()
+    holder.cursor().execute("select pg_current_xact_id()")
+    set_clock(0)
+    assert ("snapshots", "fail") in [f[:2] for f in doctor(FAIL)]
+    holder.close()
+    db.sql("rollback prepared 'half'")
+    db.sql("select pg_create_physical_replication_slot('gone', true)")
+    assert doctor(OK) == []
+    for _ in range(2):
+        db.sql("select pg_logical_emit_message(false, '', ''); select pg_switch_wal()")
+    (check, status, what, do), = doctor(FAIL)
+    assert (check, status, do[-41:]) == ("slots", "fail", ": select pg_drop_replication_slot('gone')") and "slot gone, which keeps " in what
+
+
+def test_a_pooler_keeps_notifications_away(db, doctor, cluster):
+    db.config("listen = 1\n")
+    assert doctor(OK) == {}
+    folder = os.path.join(db.dir, "pooler")
+    os.mkdir(folder, 0o700)
+    with open(f"{folder}/ini", "w") as f:
+        f.write(f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\npool_mode = transaction\n"
+                "ignore_startup_parameters = extra_float_digits,options\n[databases]\n"
+                f"{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={db.worker}\n")
+    if os.geteuid() == 0:
+        os.chmod(db.dir, 0o711)
+        for path in folder, f"{folder}/ini":
+            os.chown(path, pwd.getpwnam("postgres").pw_uid, -1)
+    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", f"{folder}/ini"]))
+    harness.wait_for(lambda: os.path.exists(f"{folder}/.s.PGSQL.{pg.PORT}") or not started.alive(), 10)
+    found = doctor(WARN, env={"DEFERRED_DB": f"host={folder} port={pg.PORT} user=any dbname={db.name}"})
+    assert list(found) == ["listen"] and found["listen"][0][3].endswith("set listen = 0"), found
+
+
+def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
+    job = db.defer("noop")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
+           "now() - i * interval '2 min', now() from generate_series(20, 1, -1) i")
+    assert doctor(OK) == {}
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, worker) select %s, i, 'superseded', false, i from generate_series(1, 7) i", job)
+    found = doctor(WARN)["interval"]
+    assert len(found) == 1 and found[0][1] == "7 attempts of noop in the last day ended because the next start came, every 2min, with pidfile h:/run/x"
+    assert "--if-running=skip" in found[0][3]
+    db.sql("truncate deferred.__deferred_log")
+    db.sql("insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{slow,p.slow,quick}', '{p 1 2,p 1 2,p 1 2}', '{600000,600000,100000}', '{0,0,0}')")
+    found = doctor(WARN)["interval"]
+    assert [f[1] for f in found] == ["function slow may take 10min, and the next start comes after 2min, with pidfile h:/run/x"]
+    db.config("if_running = skip\n")
+    assert doctor(OK) == {}
