@@ -93,7 +93,11 @@ void worker_offer(struct worker *w, uint64_t now)
 	catalog = hash_of(w->pool.functions, n);
 	/* The first time, registration has told what stands there. */
 	if (w->offer.functions == w->pool.functions || catalog != w->offer.known) {
-		if (tell(w, catalog, n, &err) < 0) {
+		if (tell(w, catalog, n, &err) < 0 && pg_broken(w->pg)) {
+			worker_lose_connection(w, &err, now);
+			return;
+		}
+		if (err.code) {
 			log_line(LOG_L_WARNING, "cannot say which functions are here, which `deferred functions` lists: %s", err.message);
 			w->offer.functions = w->pool.functions;
 			w->offer.again_ns = now + AFTER_FAILURE_NS;

@@ -83,7 +83,7 @@ int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_
 	pg_arg_text_array(&args, offer->plugin, NULL, offer->len);
 	pg_arg_int8_array(&args, offer->timeout_ms, NULL, offer->len);
 	pg_arg_int4_array(&args, offer->max_attempts, NULL, offer->len);
-	return store_run(pg, &sql_worker_offer, &args, TAG_IGNORE, NULL, NULL, err);
+	return store_run_aside(pg, &sql_worker_offer, &args, err);
 }
 
 struct recover_data {

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import time
 
 from test_deferred import fails, login, ok, NOT_DONE
 
@@ -121,3 +122,14 @@ def test_a_start_with_a_queue_misspelt_says_so_where_jobs_wait_elsewhere(db):
     db.defer("noop", queue="other")
     done = db.run(args)
     assert done.returncode == 0 and done.stderr.count('warning: queue "maail" is not there yet') == 1 and '"mail"' not in done.stderr
+
+
+def test_a_table_that_somebody_has_locked_holds_up_no_job(db):
+    db.defer("noop")
+    holder = db.connect()
+    holder.cursor().execute("lock table deferred.__deferred_offer in share mode")
+    started = time.monotonic()
+    done = db.run(["check_deferred"])
+    assert done.returncode == 0 and db.hot() == 0 and "cannot say which functions are here" in done.stderr, done
+    assert time.monotonic() - started < 3
+    holder.close()
