@@ -11,6 +11,7 @@
  *     worker_listen.c being woken by NOTIFY
  *     worker_scale.c  how many runners there are
  *     worker_delayed.c where delayed jobs are looked for
+ *     worker_offer.c  which functions there are here, told for people
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -20,6 +21,8 @@
 #include "store/cycle.h"
 #include "store/worker.h"
 #include "engine/worker.h"
+
+#define WORKER_PLACE_MAX 1024
 
 /* See worker_balance.c. All zero: not in use. */
 struct balance {
@@ -111,6 +114,12 @@ struct worker {
 	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
 	uint64_t progress_ns;      /* not to be looked for before */
 
+	struct {
+		char place[WORKER_PLACE_MAX]; /* whose functions they are: plugin folder and config file */
+		int64_t known;     /* hash of what the database was told of it within the hour; 0: nothing */
+		const struct runner_function *functions; /* those that were compared with it last */
+		uint64_t again_ns; /* then they are told again */
+	} offer;
 	char **unknown;            /* functions nobody here has, of which jobs were met */
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
@@ -171,6 +180,7 @@ void worker_set_up(struct worker *w);                             /* settings, a
 
 /* worker_idle.c; without loop they do nothing */
 void worker_idle_set_up(struct worker *w);
+void worker_tell_missing_queues(struct worker *w);                /* those to be served that nobody ever used; between cycles, and before the first */
 void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
 uint64_t worker_idle_deadline(const struct worker *w);            /* UINT64_MAX: none */
 bool worker_idle_keep_due(const struct worker *w, uint64_t now);
@@ -234,7 +244,12 @@ bool worker_held_receipts(const struct worker *w, struct store_ids *receipts); /
 void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
+int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
+
+/* worker_offer.c */
+void worker_offer_set_up(struct worker *w);
+void worker_offer(struct worker *w, uint64_t now);           /* at a turn, between cycles: tells, if there is news */
 
 /* worker_balance.c */
 int worker_balance_begin(struct worker *w, struct deferred_error *err);

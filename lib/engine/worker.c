@@ -416,6 +416,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	if (!w->lost_ns)
 		pool_dispatch(&w->pool);
 	collect_refused(w); /* now, or the run might end without giving them back */
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_offer(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -450,7 +452,7 @@ static int begin(struct worker *w, struct deferred_error *err)
 	if (rc == 0)
 		worker_set_up(w);
 	if (rc == 0)
-		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+		rc = worker_register(w, err);
 	if (rc == 0)
 		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST,
 				   log_recovered, w, err);
@@ -536,6 +538,9 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		error_hint(err, "run: deferred migrate");
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
+	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
+	if (rc == 0 && probe.any && !probe.work && !probe.unclean && !w.loop)
+		worker_tell_missing_queues(&w);
 	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
 		goto done;
 

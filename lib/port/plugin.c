@@ -773,6 +773,11 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	return rc;
 }
 
+void *plugin_symbol(const struct plugin_set *set, const char *name)
+{
+	return set->files_len > 0 && set->files[0]->handle ? dlsym(set->files[0]->handle, name) : NULL;
+}
+
 void plugin_set_free(struct plugin_set *set)
 {
 	if (!set)

@@ -60,6 +60,9 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 /* Open and load one file of the folder, NAME.so. */
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
 
+/* A symbol that the first file of the set exports, beside its table. NULL: none of that name. */
+void *plugin_symbol(const struct plugin_set *set, const char *name);
+
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
 
 /* [A-Za-z_][A-Za-z0-9_.]*, 1 to 127 bytes: may a function have this name? NULL: no. */

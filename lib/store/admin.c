@@ -154,6 +154,24 @@ int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **re
 	return exec(pg, &sql_admin_queue_ls, &args, res, err);
 }
 
+int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	return exec(pg, &sql_admin_functions, &args, res, err);
+}
+
+int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, STORE_ADMIN_UNKNOWN_JOBS);
+	return exec(pg, &sql_admin_functions_unknown, &args, res, err);
+}
+
 int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

@@ -53,6 +53,13 @@ int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferr
 int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
 int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
 
+/* Functions that workers have; fn NULL: all. Source: admin_functions.sql. */
+int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
+
+/* Functions of jobs that no worker has, looked for among so many jobs from either end. Source: admin_functions_unknown.sql. */
+#define STORE_ADMIN_UNKNOWN_JOBS 10000
+int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
 /*
  * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,
  * NULL: not given. create: add the queue if it is not there; else DEFERRED_EDB with sqlstate 42704.

@@ -14,6 +14,7 @@ begin
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
     if found then
         perform deferred.__repair();
+        perform deferred.__forget_offers();
     end if;
     perform deferred.__unrestrict();
     -- The common case costs two catalog look-ups and takes no lock.
