@@ -40,6 +40,13 @@ static void on_function(void *data, const char *name, const struct plugin_functi
 	doctor_tell(out, 'f', name);
 }
 
+static void on_clash(void *data, const char *name, const char *text)
+{
+	(void)data;
+	(void)name;
+	doctor_tell(out, 'c', text);
+}
+
 static void load(struct doctor *d, int fd)
 {
 	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it is root's. */
@@ -55,8 +62,10 @@ static void load(struct doctor *d, int fd)
 			doctor_tell(fd, 'h', err.hint);
 	}
 	doctor_tell(fd, 'l', "");
-	if (set && !err.code)
+	if (set && !err.code) {
+		plugin_each_clash(set, on_clash, NULL);
 		plugin_each(set, on_function, NULL);
+	}
 }
 
 /* ---- here -------------------------------------------------------------------------------------------- */
@@ -84,6 +93,11 @@ static void take(struct doctor *d, char letter, const char *text)
 		doctor_warn(d, "%s", text);
 		doctor_why(d, "its functions are not here, and jobs of them wait");
 		doctor_do(d, "correct that, or move the file out of \"%s\"", config_plugin_dir(d->cli->config));
+		break;
+	case 'c':
+		doctor_fail(d, "%s", text);
+		doctor_why(d, "neither is called, and jobs of it wait");
+		doctor_do(d, "remove one of the two from \"%s\"", config_plugin_dir(d->cli->config));
 		break;
 	case 'e':
 		doctor_fail(d, "%s", text);

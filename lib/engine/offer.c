@@ -57,9 +57,20 @@ static int64_t hash_of(const struct runner_function *f, size_t n)
 	return h ? (int64_t)h : 1; /* 0: none is known */
 }
 
-static int tell(struct worker *w, int64_t catalog, size_t n, struct deferred_error *err)
+/* What is here, and behind it what is refused, with -1 attempts. */
+static struct runner_function *all_of(const struct pool *pool, size_t n, size_t clashes)
 {
-	const struct runner_function *f = w->pool.functions;
+	struct runner_function *all = malloc((n + clashes + 1) * sizeof(*all));
+
+	for (size_t i = 0; all && i < n; i++)
+		all[i] = pool->functions[i];
+	for (size_t i = 0; all && i < clashes; i++)
+		all[n + i] = pool->clashes[i];
+	return all;
+}
+
+static int tell(struct worker *w, int64_t catalog, const struct runner_function *f, size_t n, struct deferred_error *err)
+{
 	struct store_offer o = {
 		.host = w->setup->host, .place = w->offer.place, .catalog = catalog, .len = n,
 		.fn = malloc((n + 1) * sizeof(*o.fn)), .plugin = malloc((n + 1) * sizeof(*o.plugin)),
@@ -86,25 +97,33 @@ void worker_offer(struct worker *w, uint64_t now)
 {
 	struct deferred_error err = { 0 };
 	size_t n = w->pool.functions_len < FUNCTIONS_MAX ? w->pool.functions_len : FUNCTIONS_MAX;
+	size_t clashes = w->pool.clashes_len < FUNCTIONS_MAX - n ? w->pool.clashes_len : FUNCTIONS_MAX - n;
+	struct runner_function *all;
 	int64_t catalog;
 
 	if (!w->pool.functions_known || (w->offer.functions == w->pool.functions && now < w->offer.again_ns))
 		return;
-	catalog = hash_of(w->pool.functions, n);
+	all = all_of(&w->pool, n, clashes);
+	if (!all)
+		return;
+	n += clashes;
+	catalog = hash_of(all, n);
 	/* The first time, registration has told what stands there. */
 	if (w->offer.functions == w->pool.functions || catalog != w->offer.known) {
-		if (tell(w, catalog, n, &err) < 0 && pg_broken(w->pg)) {
+		if (tell(w, catalog, all, n, &err) < 0 && pg_broken(w->pg)) {
 			worker_lose_connection(w, &err, now);
-			return;
+			goto done;
 		}
 		if (err.code) {
 			log_line(LOG_L_WARNING, "cannot say which functions are here, which `deferred functions` lists: %s", err.message);
 			w->offer.functions = w->pool.functions;
 			w->offer.again_ns = now + AFTER_FAILURE_NS;
-			return;
+			goto done;
 		}
 		w->offer.known = catalog;
 	}
 	w->offer.functions = w->pool.functions;
 	w->offer.again_ns = now + AGAIN_NS;
+done:
+	free(all);
 }

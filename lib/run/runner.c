@@ -512,6 +512,8 @@ static int take_function(struct runner *r, bool clash, const char *payload, size
 	f->max_attempts = fixed.max_attempts;
 	f->flags = fixed.flags;
 	f->clash = clash;
+	if (clash)
+		f->max_attempts = -1;
 	return f->name && f->plugin ? 0 : -1;
 }
 

@@ -358,7 +358,7 @@ comment on column deferred.__deferred_offer.seen_at is 'when a worker said so la
 comment on column deferred.__deferred_offer.fn is 'names, the qualified ones and aliases included';
 comment on column deferred.__deferred_offer.plugin is 'in step with fn: name, version and build of the plugin; command: declared in the config file';
 comment on column deferred.__deferred_offer.timeout_ms is 'in step with fn: limit of an attempt the function asks for, milliseconds; 0: none';
-comment on column deferred.__deferred_offer.max_attempts is 'in step with fn: attempts the function asks for; 0: says nothing';
+comment on column deferred.__deferred_offer.max_attempts is 'in step with fn: attempts the function asks for; 0: says nothing; -1: it is refused, and plugin says why';
 grant select, insert, update on deferred.__deferred_offer to deferred_worker;
 grant select on deferred.__deferred_offer to deferred_viewer;
 

@@ -8,9 +8,9 @@ with offered as materialized (
     select f.fn collate "C" as fn, f.plugin, nullif(f.timeout_ms, 0) as timeout_ms, nullif(f.max_attempts, 0) as max_attempts, o.host, o.seen_at
     from deferred.__deferred_offer o
     cross join lateral unnest(o.fn, o.plugin, o.timeout_ms, o.max_attempts) f(fn, plugin, timeout_ms, max_attempts)
-    where f.fn = $1::text
+    where f.max_attempts >= 0 and (f.fn = $1::text
        or ($1 is null and not (starts_with(f.fn, split_part(f.plugin, ' ', 1) || '.')
-                               and substr(f.fn, length(split_part(f.plugin, ' ', 1)) + 2) = any (o.fn)))),
+                               and substr(f.fn, length(split_part(f.plugin, ' ', 1)) + 2) = any (o.fn))))),
 builds as (
     select o.fn, o.plugin, o.timeout_ms, o.max_attempts, count(distinct o.host) as hosts, max(o.seen_at) as seen_at,
            (array_agg(distinct o.host order by o.host))[1:3] as names

@@ -40,7 +40,10 @@ cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'
 left join lateral (
     select case when d.fn not in (select o.fn from deferred.__offered o) and exists (select from deferred.__deferred_offer)
-                then format('no worker has function %s', d.fn) end as nobody,
+                then coalesce((select format('refused on %s: %s', o.host, f.plugin)
+                               from deferred.__deferred_offer o cross join lateral unnest(o.fn, o.plugin, o.max_attempts) f(fn, plugin, max_attempts)
+                               where f.fn = d.fn and f.max_attempts < 0 order by o.seen_at desc limit 1),
+                              format('no worker has function %s', d.fn)) end as nobody,
            case when j.state = 'ready' then (
                select format('queue %s is paused', q.name) from deferred.__deferred_queue q where q.name = d.queue and q.paused) end as pause,
            case when j.state = 'ready' and j.limited then (

@@ -5,6 +5,7 @@ P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, wh
 
 import contextlib
 import fcntl
+import json
 import os
 import pwd
 import re
@@ -663,6 +664,10 @@ def test_p21_a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_
     assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that have one", done.stderr)) >= 1
     assert db.log() == [(job, 1, "ok") for job in served]
     assert [r[0] for r in db.sql("select id from deferred.__deferred_hot order by id")] == refused
+    shown = db.run(["deferred", "show", refused[0]])
+    assert f" {both}\n" in shown.stdout and "refused on " in shown.stdout, shown.stdout
+    assert "no worker has function" in db.run(["deferred", "show", db.defer("nosuch")]).stdout
+    assert not {"twin", "echo"} & {f["fn"] for f in json.loads(db.run(["deferred", "functions", "--json"]).stdout)["functions"]}
     by_hand = db.run(["deferred", "run", "twin"])
     assert by_hand.returncode == 69 and both in by_hand.stderr
     ledger(db)
