@@ -221,6 +221,36 @@ bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *
 	return true;
 }
 
+const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
+{
+	struct deferred_error err = { 0 };
+	size_t cap = 0;
+	ssize_t len;
+
+	*given = NULL;
+	*rc = EX_OK;
+	if (!argument || strcmp(argument, "-") != 0)
+		return argument ? argument : "{}";
+	errno = 0;
+	len = getdelim(given, &cap, '\0', stdin);
+	if (len > 0 && !(*given)[len - 1]) {
+		error_set(&err, DEFERRED_EINVAL, "params", "standard input has a NUL byte");
+	} else if (ferror(stdin) || (len < 0 && !feof(stdin))) {
+		error_errno(&err, DEFERRED_ESYSTEM, "params", "cannot read standard input");
+	} else if (len < 0) {
+		error_set(&err, DEFERRED_EINVAL, "params", "standard input is empty");
+		error_hint(&err, "a call without params is deferred without \"-\"");
+	} else {
+		while (len > 0 && strchr("\r\n", (*given)[len - 1]))
+			(*given)[--len] = '\0';
+		return *given;
+	}
+	free(*given);
+	*given = NULL;
+	*rc = cli_fail(cli, &err);
+	return NULL;
+}
+
 const char *cli_s(int64_t n)
 {
 	return n == 1 ? "" : "s";

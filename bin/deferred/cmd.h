@@ -42,7 +42,7 @@ struct cmd {
 	const char *role;    /* as in struct cli */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_function, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_function, cmd_functions, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
 	cmd_show, cmd_status;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
@@ -85,6 +85,12 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+
+/*
+ * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were
+ * read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.
+ */
+const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
 
 /* What a word that counts n of something ends in. */
 const char *cli_s(int64_t n);

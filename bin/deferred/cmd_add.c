@@ -102,6 +102,8 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_opts opts = { 0 };
 	bool from_stdin = false, any = false;
+	const char *params;
+	char *given;
 	int c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -121,12 +123,16 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (argc - optind < 1 || argc - optind > 2)
 		return cli_usage(cli, "a function is wanted, and at most one JSON text");
-	return add_one(cli, argv[optind], argv[optind + 1], &opts);
+	params = cli_params(cli, argv[optind + 1], &given, &rc);
+	if (params)
+		rc = add_one(cli, argv[optind], params, &opts);
+	free(given);
+	return rc;
 }
 
 const struct cmd cmd_add = {
 	"add",
-	"FN [JSON] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
+	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N]\n"
 	"       deferred add --stdin",

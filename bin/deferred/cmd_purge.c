@@ -133,5 +133,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run, "deferred_owner",
+	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run, "deferred_purger",
 };

@@ -97,6 +97,9 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = report(cli, a);
 		for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 			pool_remove_file(pool, p->path);
+	} else if (unknown && pool_clash(pool, fn)) {
+		complain("%s: remove or rename one of the two", pool_clash(pool, fn));
+		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr, "deferred: function \"%s\" is in no plugin of \"%s\" and no command of the config file\n", fn,
 			pool->setup.plugin_dir);
@@ -112,31 +115,16 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int run_here(struct cli *cli, const char *fn, const char *params, const char *plugin_dir, const char *timeout)
 {
-	static const struct option own[] = {
-		{ "plugin-dir", required_argument, NULL, 'p' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ 0 }
-	};
-	const char *plugin_dir = NULL, *timeout = NULL, *params = "{}";
 	struct deferred_error err = { 0 };
 	struct runner_setup setup = { 0 };
 	char program[PATH_MAX];
 	struct pool pool;
 	struct job *job;
 	sigset_t signals;
-	int opt, rc, signal_fd;
+	int rc, signal_fd;
 
-	while ((opt = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
-		if (opt == CLI_OPT_BAD || opt == CLI_OPT_HELP)
-			return opt == CLI_OPT_BAD ? EX_USAGE : EX_OK;
-		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
-	}
-	if (optind >= argc || argc - optind > 2)
-		return cli_usage(cli, "a function is wanted, and at most one JSON text");
-	if (argc - optind == 2)
-		params = argv[optind + 1];
 	if (params_check(params, strlen(params), &err) < 0)
 		return cli_fail(cli, &err);
 	rc = cli_config(cli);
@@ -163,18 +151,43 @@ static int run(struct cli *cli, int argc, char **argv)
 		error_errno(&err, DEFERRED_ESYSTEM, "run", "cannot start a runner");
 		return cli_fail(cli, &err);
 	}
-	job = job_new("default", argv[optind], "", params, strlen(params));
+	job = job_new("default", fn, "", params, strlen(params));
 	if (job) {
 		job->attempt = 1;
 		job->claimed_ns = clock_ns();
 		pool_add(&pool, job);
-		rc = wait_and_report(cli, &pool, signal_fd, argv[optind]);
+		rc = wait_and_report(cli, &pool, signal_fd, fn);
 	}
 	pool_clear(&pool);
 	close(signal_fd);
 	return rc;
 }
 
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option own[] = {
+		{ "plugin-dir", required_argument, NULL, 'p' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ 0 }
+	};
+	const char *plugin_dir = NULL, *timeout = NULL, *params;
+	char *given;
+	int opt, rc;
+
+	while ((opt = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+		if (opt == CLI_OPT_BAD || opt == CLI_OPT_HELP)
+			return opt == CLI_OPT_BAD ? EX_USAGE : EX_OK;
+		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
+	}
+	if (optind >= argc || argc - optind > 2)
+		return cli_usage(cli, "a function is wanted, and at most one JSON text");
+	params = cli_params(cli, argv[optind + 1], &given, &rc);
+	if (params)
+		rc = run_here(cli, argv[optind], params, plugin_dir, timeout);
+	free(given);
+	return rc;
+}
+
 const struct cmd cmd_run = {
-	"run", "FN [JSON] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL,
+	"run", "FN [JSON|-] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL,
 };

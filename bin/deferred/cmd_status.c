@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void cell_count(struct table *t, int64_t n, bool more)
 {
@@ -32,9 +33,21 @@ static void print_queues(const struct pg_result *res)
 	table_end(&t);
 }
 
+static void print_dead(const struct pg_result *res)
+{
+	char age[TABLE_AGE_SIZE];
+
+	printf("\ndead: %" PRId64 "%s", pg_int(res, 0, 0), pg_bool(res, 0, 1) ? "+" : "");
+	if (pg_int(res, 0, 2) > 0)
+		printf(", %" PRId64 "%s of them in the last hour", pg_int(res, 0, 2), pg_bool(res, 0, 3) ? "+" : "");
+	if (!pg_null(res, 0, 4))
+		printf(", the oldest for %s", table_age(age, pg_int(res, 0, 4)));
+	putchar('\n');
+}
+
 static void print_outcomes(const struct pg_result *res)
 {
-	printf("\nlast hour:");
+	printf("last hour:");
 	if (pg_rows(res) == 0)
 		printf(" no attempts");
 	for (size_t i = 0; i < pg_rows(res); i++) {
@@ -47,9 +60,26 @@ static void print_outcomes(const struct pg_result *res)
 	putchar('\n');
 }
 
+/* The first of them; `deferred functions` has the rest. */
+static void print_unknown(const struct pg_result *res)
+{
+	size_t shown = pg_rows(res) < 5 ? pg_rows(res) : 5;
+
+	if (shown == 0)
+		return;
+	printf("no worker has:");
+	for (size_t i = 0; i < shown; i++) {
+		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
+
+		printf("%s %s (%" PRId64 " job%s)", i ? "," : "", fn, pg_int(res, i, 1), cli_s(pg_int(res, i, 1)));
+		free(fn);
+	}
+	printf("%s\n", pg_rows(res) > shown ? ", ...: deferred functions" : "");
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -66,6 +96,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = store_admin_status_queues(cli->pg, &queues, &err);
 	if (rc == 0)
 		rc = store_admin_status_outcomes(cli->pg, &outcomes, &err);
+	if (rc == 0)
+		rc = store_admin_status_dead(cli->pg, &dead, &err);
+	if (rc == 0)
+		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -74,18 +108,25 @@ static int run(struct cli *cli, int argc, char **argv)
 		cli_print_json_array(queues, 9);
 		printf(",\n \"last_hour\": ");
 		cli_print_json_array(outcomes, 4);
+		printf(",\n \"dead\": %s", pg_text(dead, 0, 5, NULL));
+		printf(",\n \"unknown_functions\": ");
+		cli_print_json_array(unknown, 4);
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
 		print_queues(queues);
+		print_dead(dead);
 		print_outcomes(outcomes);
+		print_unknown(unknown);
 	}
 	pg_result_free(all);
 	pg_result_free(queues);
 	pg_result_free(outcomes);
+	pg_result_free(dead);
+	pg_result_free(unknown);
 	return rc;
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers and how the attempts of the last hour ended", run, "deferred_viewer",
+	"status", "", "show queues, workers, dead jobs and how the attempts of the last hour ended", run, "deferred_viewer",
 };

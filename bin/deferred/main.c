@@ -9,7 +9,7 @@
 
 static const struct cmd *const commands[] = {
 	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_purge, &cmd_status,
-	&cmd_queue, &cmd_function, &cmd_account,
+	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -25,7 +25,7 @@ static void print_usage(FILE *fp)
 	      "       deferred help [COMMAND]\n"
 	      "       deferred --version\n\n", fp);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(fp, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+		fprintf(fp, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\n\"deferred COMMAND --help\" shows the arguments of a command; all is explained in deferred(1).\n", fp);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "settings.h"
 
+#include "base/span.h"
 #include "port/params.h"
 
 #include <ctype.h>
@@ -81,8 +82,8 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 
 	switch (t->kind) {
 	case SPAN:
-		if (!text[0] || !isalpha((unsigned char)text[strlen(text) - 1]) || config_parse_ms(text, &whole, NULL) < 0)
-			return wrong(cli, t, text, "is no time span with its unit, such as 200ms, 5s, 10min, 2h or 30d");
+		if (span_is_bare(text) || config_parse_ms(text, &whole, NULL) < 0)
+			return wrong(cli, t, text, "is no time span with its unit, " SPAN_FORMS);
 		*number = (double)whole;
 		snprintf(bounds, sizeof(bounds), "is out of range %s to %s", settings_span(min, (int64_t)t->min),
 			 settings_span(max, (int64_t)t->max));

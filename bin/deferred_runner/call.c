@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -237,6 +238,29 @@ static void set_limit(int resource, int64_t soft, int64_t hard)
 	setrlimit((__rlimit_resource_t)resource, &rl);
 }
 
+static void on_time_up(int sig)
+{
+	(void)sig;
+	raise(SIGXCPU);
+}
+
+/*
+ * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. What it sends is told as what the limit
+ * sends: a function gets that from the handler, for a command, which has none, command_run() says it.
+ */
+void limit_cpu(int64_t ms)
+{
+	struct itimerval timer = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+
+	if (ms <= 0)
+		return;
+	set_limit(RLIMIT_CPU, (ms + 999) / 1000, (ms + 999) / 1000 + 1);
+	if (ms % 1000 == 0)
+		return;
+	signal(SIGPROF, on_time_up);
+	setitimer(ITIMER_PROF, &timer, NULL);
+}
+
 /* The tighter of two limits, 0 being none. */
 static int64_t tighter(int64_t a, int64_t b)
 {
@@ -365,8 +389,9 @@ static void __attribute__((noreturn)) run_in_child(const struct relay *relay, co
 		_exit(EX_OSERR); /* it died before that */
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	leave_runner(relay, pair);
-	if (cpu_ms > 0)
-		set_limit(RLIMIT_CPU, (cpu_ms + 999) / 1000, (cpu_ms + 999) / 1000 + 1);
+	state.cpu_ms = cpu_ms;
+	if (!command)
+		limit_cpu(cpu_ms);
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */
 	if (memory > 0)
 		set_limit(RLIMIT_AS, memory, memory);

@@ -67,7 +67,7 @@ static void on_refused(void *data, const char *file, const char *text)
 	send_texts(FRAME_REFUSED, 0, file, text);
 }
 
-static void send_function(const char *name, const char *plugin, const struct frame_function *fixed)
+static void send_function(enum frame_type type, const char *name, const char *plugin, const struct frame_function *fixed)
 {
 	struct frame_part parts[] = {
 		{ fixed, sizeof(*fixed) },
@@ -75,7 +75,16 @@ static void send_function(const char *name, const char *plugin, const struct fra
 		{ plugin, strlen(plugin) + 1 },
 	};
 
-	send_frame(FRAME_FUNCTION, 0, parts, 3);
+	send_frame(type, 0, parts, 3);
+}
+
+static bool is_command(const char *name)
+{
+	size_t i = 0;
+
+	while (i < state.commands_len && strcmp(state.commands[i].name, name) != 0)
+		i++;
+	return i < state.commands_len;
 }
 
 static void on_function(void *data, const char *name, const struct plugin_function *fn)
@@ -83,9 +92,31 @@ static void on_function(void *data, const char *name, const struct plugin_functi
 	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags };
 	const bool *entries = data;
 
-	send_function(name, fn->plugin, &fixed);
+	if (is_command(name))
+		return; /* it has been told of as one that clashes */
+	send_function(FRAME_FUNCTION, name, fn->plugin, &fixed);
 	if (*entries)
 		send_texts(FRAME_ENTRY, 0, name, fn->file);
+}
+
+static void on_clash(void *data, const char *name, const char *text)
+{
+	(void)data;
+	send_function(FRAME_CLASH, name, text, &(struct frame_function){ 0 });
+}
+
+/* A command, or what it clashes with. */
+static void send_command(const struct command *c)
+{
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, 0 };
+	char text[512];
+
+	if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
+		snprintf(text, sizeof(text), "function \"%s\" is both a command of the config file and in a plugin", c->name);
+		on_clash(NULL, c->name, text);
+	} else {
+		send_function(FRAME_FUNCTION, c->name, "command", &fixed);
+	}
 }
 
 /* Load all; tell of the functions, and with `entries` of their files. */
@@ -95,19 +126,12 @@ static void load_all(bool entries)
 
 	if (catalog.plugins && plugin_load_all(catalog.plugins, on_loading, on_refused, NULL, &err) < 0)
 		send_fatal(&err);
-	for (size_t i = 0; i < state.commands_len; i++) {
-		struct frame_function fixed = { state.commands[i].timeout_ms, state.commands[i].max_attempts, 0 };
-
-		if (catalog.plugins && plugin_find(catalog.plugins, state.commands[i].name)) {
-			error_set(&err, DEFERRED_ECONFIG, "plugin", "function \"%s\" is both a command of the config file and in a plugin",
-				  state.commands[i].name);
-			error_hint(&err, "rename one of the two");
-			send_fatal(&err);
-		}
-		send_function(state.commands[i].name, "command", &fixed);
-	}
-	if (catalog.plugins)
+	for (size_t i = 0; i < state.commands_len; i++)
+		send_command(&state.commands[i]);
+	if (catalog.plugins) {
 		plugin_each(catalog.plugins, on_function, &entries);
+		plugin_each_clash(catalog.plugins, on_clash, NULL);
+	}
 	send_frame(FRAME_READY, 0, NULL, 0);
 	flush_frames();
 }
@@ -165,7 +189,7 @@ static bool relay_survey(int fd)
 			if (head.type == FRAME_ENTRY)
 				add_entry(payload, head.len);
 			else if (head.type == FRAME_FUNCTION || head.type == FRAME_LOADING || head.type == FRAME_REFUSED ||
-				 head.type == FRAME_FATAL)
+				 head.type == FRAME_CLASH || head.type == FRAME_FATAL)
 				send_frame(head.type, head.slot, &part, 1);
 			else
 				rc = -1;

@@ -62,6 +62,7 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	limit_cpu(state.cpu_ms);
 	snprintf(number, sizeof(number), "%lld", (long long)call->id);
 	setenv("DEFERRED_JOB_ID", number, 1);
 	snprintf(number, sizeof(number), "%d", call->attempt);
@@ -184,13 +185,15 @@ static int failed(const struct deferred_call *call, const char *what)
 static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
 		   const struct output *err)
 {
+	int n, sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	char text[64];
-	int n;
 
+	if (sig == SIGPROF && state.cpu_ms > 0)
+		sig = SIGXCPU; /* its timer: limit_cpu() */
 	if (trimmed(out) > 0)
 		call->host->result(call, out->data, trimmed(out));
-	if (WIFSIGNALED(status))
-		slot->signal = WTERMSIG(status);
+	if (sig)
+		slot->signal = sig;
 	else
 		slot->exit_code = WEXITSTATUS(status);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -201,8 +204,8 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 	if (trimmed(err) > 0) {
 		call->host->error(call, err->data, trimmed(err));
 	} else {
-		n = WIFSIGNALED(status) ? snprintf(text, sizeof(text), "killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)))
-					: snprintf(text, sizeof(text), "exit status %d", WEXITSTATUS(status));
+		n = sig ? snprintf(text, sizeof(text), "killed by signal %d (%s)", sig, strsignal(sig))
+			: snprintf(text, sizeof(text), "exit status %d", WEXITSTATUS(status));
 		call->host->error(call, text, (size_t)n);
 	}
 	if (WIFSIGNALED(status))

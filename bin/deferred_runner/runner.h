@@ -44,6 +44,7 @@ struct runner_state {
 	size_t passed_over_len;
 	struct frame_start start;
 	const char *plugin;        /* of the function being run; NULL: none */
+	int64_t cpu_ms;            /* limit of processor time of the call this process is for; 0: none */
 };
 extern struct runner_state state;
 
@@ -70,6 +71,9 @@ void call_run(unsigned int slot, const char *payload, size_t len);
 /* SIGTERM goes to the whole group, and a child dies with this process. So while a child does the work, the signal waits for it to
  * have ended: then, with the mask `before` restored, it ends this process. */
 void hold_sigterm(sigset_t *before);
+
+/* Limit the processor time of this process, for good; 0: not. */
+void limit_cpu(int64_t ms);
 
 /* Run a command for a call, through the callbacks of its host; its exit status or signal goes to the slot.
  * Returns enum deferred_result, or -1 when a signal ended it. */

@@ -10,6 +10,9 @@
  *    generation, ends its steps at that instant; and a place that was reused cannot be moved by an old handle.
  * 4. Rounds, counting, creating and destroying are guarded by the mutex. `word` alone changes outside it, and there
  *    only upwards from a number of steps below the range: who finds the range made goes through the mutex.
+ * 5. A round that began because a track was destroyed is entered only by a call that begins after the track was told
+ *    so once. Whoever destroys its track when a flag falls has seen the flag; so who is told sees it as well, and does not
+ *    make the step by which it would be ahead of the one that ended.
  */
 #include "deferred_coordinator.h"
 
@@ -33,6 +36,7 @@ struct place {
 	uint64_t range;                       /* the coordinator's, here to save a second cache line */
 	struct place *next;                   /* of all places */
 	struct place *next_free;
+	uint64_t told;                        /* the last round of which it was told that a track's end began it */
 	bool live, counted;                   /* counted: in its round, as having made all steps */
 };
 
@@ -41,6 +45,8 @@ struct deferred_coordinator {
 	pthread_cond_t changed; /* a round began, or a track was destroyed */
 	uint64_t range, round;
 	uint64_t live, missing;
+	uint64_t resumed; /* the last round that a track's end began, or helped to begin */
+	bool gone;        /* a track that was missing in this round was destroyed */
 	struct place *places, *first_free, **last_free;
 };
 
@@ -71,6 +77,9 @@ static void end_round_if_complete(struct deferred_coordinator *c)
 	if (c->missing > 0 || c->live == 0)
 		return;
 	c->round++;
+	if (c->gone)
+		c->resumed = c->round;
+	c->gone = false;
 	c->missing = c->live;
 	pthread_cond_broadcast(&c->changed);
 }
@@ -101,16 +110,31 @@ static void enter(struct place *p, uint32_t gen)
 	atomic_store(&p->stamp, stamp);
 }
 
-/* Returns whether the track can make a step now. */
-static bool try_enter(struct place *p, uint32_t gen)
+/* Whether the track has yet to be told that another's end began the round; it is told thereby. */
+static bool resume(struct place *p)
+{
+	struct deferred_coordinator *c = p->c;
+
+	if (c->resumed != c->round || p->told == c->round)
+		return false;
+	p->told = c->round;
+	return true;
+}
+
+enum entry { ENTERED, LOOK_AGAIN, NOT_YET };
+
+/* ENTERED: the track can make a step now. */
+static enum entry try_enter(struct place *p, uint32_t gen)
 {
 	if (steps(atomic_load(&p->word)) < p->range)
-		return true; /* another thread was here first */
+		return ENTERED; /* another thread was here first */
 	count(p);
 	if (round_of(p) == p->c->round)
-		return false;
+		return NOT_YET;
+	if (resume(p))
+		return LOOK_AGAIN;
 	enter(p, gen);
-	return true;
+	return ENTERED;
 }
 
 /* ---- coordinator --------------------------------------------------------------------------------- */
@@ -231,8 +255,10 @@ int deferred_track_destroy(struct deferred_track track)
 	if (p->live && generation(atomic_load(&p->word)) == track.generation) {
 		/* From here on no step is made. All steps "made": nobody with the next generation takes the fast way. */
 		atomic_store(&p->word, make_word(next ? next : 1, p->range));
-		if (!counted_in_round(p))
+		if (!counted_in_round(p)) {
 			c->missing--;
+			c->gone = true;
+		}
 		c->live--;
 		p->live = false;
 		p->next_free = NULL;
@@ -284,24 +310,26 @@ static void unlock(void *lock)
 	pthread_mutex_unlock(lock);
 }
 
-/* With the mutex held. deadline NULL: for ever. */
+/* With the mutex held. deadline NULL: for ever. Returns what wait_for_round() does. */
 static int wait_locked(struct place *p, uint32_t gen, bool wait, const struct timespec *deadline)
 {
 	struct deferred_coordinator *c = p->c;
+	enum entry entry;
 	int e = 0;
 
 	for (;;) {
 		if (generation(atomic_load(&p->word)) != gen)
 			return DEFERRED_ENOTFOUND;
-		if (try_enter(p, gen))
-			return 0;
+		entry = try_enter(p, gen);
+		if (entry != NOT_YET)
+			return entry;
 		if (!wait || e != 0)
 			return DEFERRED_ETIMEOUT;
 		e = deadline ? pthread_cond_timedwait(&c->changed, &c->lock, deadline) : pthread_cond_wait(&c->changed, &c->lock);
 	}
 }
 
-/* Until the track can make a step: 0, DEFERRED_ETIMEOUT or DEFERRED_ENOTFOUND. */
+/* Until the track can make a step: ENTERED, LOOK_AGAIN, DEFERRED_ETIMEOUT or DEFERRED_ENOTFOUND. */
 static int wait_for_round(struct place *p, uint32_t gen, bool wait, const struct timespec *deadline)
 {
 	int rc;
@@ -341,8 +369,8 @@ int64_t deferred_track_move_wait(struct deferred_track track, int64_t n, int64_t
 		if (timeout_ms > 0 && deadline.tv_sec < 0)
 			deadline = deadline_after(timeout_ms);
 		rc = wait_for_round(p, track.generation, timeout_ms != 0, timeout_ms > 0 ? &deadline : NULL);
-		if (rc < 0)
-			return rc;
+		if (rc != ENTERED)
+			return rc == LOOK_AGAIN ? 0 : rc;
 	}
 	if (last)
 		report_last(p, track.generation);

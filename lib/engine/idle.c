@@ -9,7 +9,7 @@
 #define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
 
 /* A queue is made by the first job deferred to it, so one that is not there may be misspelt, or early. */
-static void tell_missing_queues(struct worker *w)
+void worker_tell_missing_queues(struct worker *w)
 {
 	for (size_t i = 0; i < w->scope.queues_len; i++) {
 		struct pg_result *res;
@@ -35,7 +35,7 @@ void worker_idle_set_up(struct worker *w)
 	w->idle.interval.interval_ms = 0;
 	w->listen.wanted = config_flag(c, "listen");
 	if (w->pg && !w->worker_id)
-		tell_missing_queues(w); /* the run begins: no cycle is under way */
+		worker_tell_missing_queues(w); /* the run begins: no cycle is under way */
 }
 
 /* ---- when to look again ------------------------------------------------------------------------- */

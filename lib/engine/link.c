@@ -83,10 +83,18 @@ static void limit_answers(const struct worker *w, uint64_t now)
 	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
 }
 
+int worker_register(struct worker *w, struct deferred_error *err)
+{
+	worker_offer_set_up(w);
+	return store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), w->offer.place, &w->worker_id, &w->offer.known, err);
+}
+
 /* A standby that lagged behind when it was promoted does not know us, and may have given our number to another worker. */
 int worker_register_again(struct worker *w, struct deferred_error *err)
 {
-	int rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+	int rc = worker_register(w, err);
+
+	w->offer.again_ns = 0;
 
 	if (rc == 0)
 		log_line(LOG_L_INFO, "registered again as worker %lld", (long long)w->worker_id);

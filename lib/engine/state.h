@@ -17,6 +17,7 @@
  *     listen.c    being woken by NOTIFY
  *     scale.c     how many runners there are
  *     delayed.c   where delayed jobs are looked for
+ *     offer.c     which functions there are here, told for people
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -29,6 +30,8 @@
 #include "engine/ledger.h"
 #include "engine/plan.h"
 #include "engine/worker.h"
+
+#define WORKER_PLACE_MAX 1024
 
 /* See balance.c. All zero: not in use. */
 struct balance {
@@ -116,6 +119,12 @@ struct worker {
 	bool alone;                /* the cycle under way records one attempt that was set apart */
 	uint64_t progress_ns;      /* not to be looked for before */
 
+	struct {
+		char place[WORKER_PLACE_MAX]; /* whose functions they are: plugin folder and config file */
+		int64_t known;     /* hash of what the database was told of it within the hour; 0: nothing */
+		const struct runner_function *functions; /* those that were compared with it last */
+		uint64_t again_ns; /* then they are told again */
+	} offer;
 	char **unknown;            /* functions nobody here has, of which jobs were met */
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
@@ -157,6 +166,7 @@ void worker_set_up(struct worker *w);                             /* settings, a
 
 /* idle.c; without loop they do nothing */
 void worker_idle_set_up(struct worker *w);
+void worker_tell_missing_queues(struct worker *w);                /* those to be served that nobody ever used; between cycles, and before the first */
 void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
 uint64_t worker_idle_look_ns(const struct worker *w);             /* when that is, where nothing is ready */
 int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err); /* send a cycle of housekeeping */
@@ -229,7 +239,12 @@ bool worker_held_receipts(const struct worker *w, struct store_ids *receipts); /
 void worker_take_back(struct worker *w, enum ledger_state recording); /* what the cycle was about, which is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
+int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
+
+/* offer.c */
+void worker_offer_set_up(struct worker *w);
+void worker_offer(struct worker *w, uint64_t now);           /* at a turn, between cycles: tells, if there is news */
 
 /* balance.c */
 int worker_balance_begin(struct worker *w, struct deferred_error *err);

@@ -2,6 +2,7 @@
 #include "engine/worker.h"
 
 #include "base/clock.h"
+#include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "store/migrate.h"
@@ -57,7 +58,12 @@ void worker_decide(struct worker *w, struct attempt *a)
 void worker_log_attempt(const struct attempt *a)
 {
 	const struct job *job = a->job;
-	int first_line = a->error ? (int)strcspn(a->error, "\n") : 0;
+	const char *error = a->error ? a->error : "";
+	int len = (int)strcspn(error, "\n");
+
+	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
+	if (a->outcome == JOB_FAILED)
+		error = gist(error, &len);
 
 	if (a->outcome == JOB_OK) {
 		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
@@ -66,10 +72,10 @@ void worker_log_attempt(const struct attempt *a)
 	}
 	if (a->final)
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "");
+			 job_outcome_text(a->outcome), len, error);
 	else
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), first_line, a->error ? a->error : "", (double)a->delay_ms / 1000);
+			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 }
 
 /* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
@@ -88,9 +94,13 @@ static void collect_refused(struct worker *w)
 			known |= strcmp(w->unknown[i], job->fn) == 0;
 		if (!known) {
 			char **bigger = realloc(w->unknown, (w->unknown_len + 1) * sizeof(*bigger));
+			const char *clash = pool_clash(&w->pool, job->fn);
 
-			log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
-				 (long long)job->id, job->fn);
+			if (clash)
+				log_line(LOG_L_WARNING, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
+			else
+				log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
+					 (long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;
 				if ((bigger[w->unknown_len] = strdup(job->fn)))
@@ -367,6 +377,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	if (!w->lost_ns)
 		pool_dispatch(&w->pool);
 	collect_refused(w); /* now, or the run might end without giving them back */
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_offer(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -401,7 +413,7 @@ static int begin(struct worker *w, struct deferred_error *err)
 	if (rc == 0)
 		worker_set_up(w);
 	if (rc == 0)
-		rc = store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), &w->worker_id, err);
+		rc = worker_register(w, err);
 	if (rc == 0)
 		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST,
 				   log_recovered, w, err);
@@ -476,6 +488,9 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		error_hint(err, "run: deferred migrate");
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
+	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
+	if (rc == 0 && probe.any && !probe.work && !probe.unclean && !w.loop)
+		worker_tell_missing_queues(&w);
 	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
 		goto done;
 

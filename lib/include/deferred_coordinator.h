@@ -19,12 +19,18 @@
  *
  *             if (n < 0)
  *                     break;
- *             do_one();
+ *             if (n > 0)
+ *                     do_one();
  *     }
  *     deferred_track_destroy(track);
  *
  * What counts is the step granted: it is made when deferred_track_move() returns, and work begun after that may
  * end after other tracks have gone on. Steps granted at once but not used are made all the same.
+ *
+ * The end of a track lets those that waited for it go on, and it may have ended because of something that concerns them
+ * too: all was to stop. So each of them is first told once, by a call that grants 0 steps, and looks again whether
+ * there is more to do. Walkers that ask the same flag before each step, and destroy their tracks when it has fallen, have
+ * then made numbers of steps that differ by at most RANGE.
  *
  * Threads. All functions but deferred_coordinator_free() may be called by any thread at any time, for any track.
  * A track is a value that may be copied; it stays valid memory until its coordinator is freed, and once the track
@@ -75,8 +81,9 @@ DEFERRED_API void deferred_coordinator_free(struct deferred_coordinator *c);
 DEFERRED_API int deferred_track_create(struct deferred_coordinator *c, struct deferred_track *track, struct deferred_error *err);
 
 /*
- * deferred_track_destroy - take the track out. Tracks that waited for this one alone go on; a thread that waits
- * in deferred_track_move_wait() for the track itself gets DEFERRED_ENOTFOUND.
+ * deferred_track_destroy - take the track out. Tracks that waited for this one alone go on, after one call each that
+ * grants 0 steps (of threads that share a track, one gets it); a thread that waits in deferred_track_move_wait()
+ * for the track itself gets DEFERRED_ENOTFOUND.
  *
  * Returns 0, or DEFERRED_ENOTFOUND where it was destroyed already.
  */
@@ -87,17 +94,19 @@ DEFERRED_API int deferred_track_destroy(struct deferred_track track);
  *
  * n  steps wanted, >= 1.
  *
- * Returns the number granted, and made thereby: n, or less where less is left of the round; 0: wait for others.
+ * Returns the number granted, and made thereby: n, or less where less is left of the round; 0: wait for others, or
+ * look whether to go on, for another track was destroyed.
  * DEFERRED_EINVAL for n < 1, DEFERRED_ENOTFOUND for a destroyed track.
  */
 DEFERRED_API int64_t deferred_track_move(struct deferred_track track, int64_t n);
 
 /*
- * deferred_track_move_wait - the same, waiting until at least one step is granted.
+ * deferred_track_move_wait - the same, waiting until a step is granted, or a track was destroyed that this one waited for.
  *
  * timeout_ms  how long to wait; 0 does not wait, negative waits for ever.
  *
- * Returns as deferred_track_move(), but DEFERRED_ETIMEOUT in place of 0.
+ * Returns as deferred_track_move(), but DEFERRED_ETIMEOUT where it would still have to wait for others. 0: such a track was
+ * destroyed; look whether to go on, and call again.
  */
 DEFERRED_API int64_t deferred_track_move_wait(struct deferred_track track, int64_t n, int64_t timeout_ms);
 

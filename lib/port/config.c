@@ -4,6 +4,8 @@
 #include "port/plugin.h"
 #include "port/secret_file.h"
 
+#include "base/span.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -44,41 +46,19 @@ struct unit {
 	double factor;
 };
 
-static const struct unit spans[] = {
-	{ "", 1e3 }, { "ms", 1 }, { "s", 1e3 }, { "m", 60e3 }, { "min", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 }
-};
+/* How bounds are told; what is read, base/span.h says. */
+static const struct unit spans[] = { { "ms", 1 }, { "s", 1e3 }, { "min", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 } };
 static const struct unit sizes[] = {
 	{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 }
 };
 
-/* Digits, perhaps a point and digits: 12 before and 9 after it. Returns what follows, NULL if there is no number. */
-static const char *parse_decimal(const char *s, double *number)
+static bool parse_size(const char *text, double *number)
 {
-	const char *start = s;
-	double scale = 1;
+	const char *rest = span_decimal(text, number);
 
-	*number = 0;
-	for (; isdigit((unsigned char)*s); s++)
-		*number = *number * 10 + (*s - '0');
-	if (s == start || s - start > 12)
-		return NULL;
-	if (*s == '.') {
-		start = ++s;
-		for (; isdigit((unsigned char)*s); s++)
-			*number += (*s - '0') * (scale /= 10);
-		if (s == start || s - start > 9)
-			return NULL;
-	}
-	return s;
-}
-
-static bool parse_with_unit(const char *text, const struct unit *units, double *number)
-{
-	const char *rest = parse_decimal(text, number);
-
-	for (; rest && units->name; units++) {
-		if (strcmp(rest, units->name) == 0) {
-			*number *= units->factor;
+	for (const struct unit *unit = sizes; rest && unit->name; unit++) {
+		if (strcmp(rest, unit->name) == 0) {
+			*number *= unit->factor;
 			return true;
 		}
 	}
@@ -146,7 +126,7 @@ static bool parse_choice(const char *text, const char *choices, int64_t *number)
 /* A bound as people write it: in the largest unit that leaves a whole number. */
 static void format_bound(char *buf, size_t size, enum config_type type, double bound)
 {
-	const struct unit *units = type == CONFIG_MS ? spans + 1 : sizes, *best = NULL;
+	const struct unit *units = type == CONFIG_MS ? spans : sizes, *best = NULL;
 
 	if (type == CONFIG_MS || type == CONFIG_BYTES)
 		for (; units->name; units++)
@@ -247,18 +227,18 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 			return DEFERRED_ECONFIG;
 		break;
 	case CONFIG_REAL: {
-		const char *rest = parse_decimal(text, &value->real);
+		const char *rest = span_decimal(text, &value->real);
 
 		if (!rest || *rest)
 			wanted = "is no number";
 		break;
 	}
 	case CONFIG_MS:
-		if (!parse_with_unit(text, spans, &value->real))
-			wanted = "is no time span such as 200ms, 5s, 10min, 2h or 30d";
+		if (!span_parse(text, &value->real))
+			wanted = "is no time span " SPAN_FORMS;
 		break;
 	case CONFIG_BYTES:
-		if (!parse_with_unit(text, sizes, &value->real))
+		if (!parse_size(text, &value->real))
 			wanted = "is no size such as 512, 64k, 10m or 1g";
 		break;
 	case CONFIG_FLAG:
@@ -290,16 +270,15 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 {
 	double number;
 
-	if (!parse_with_unit(text, spans, &number) || number > 9e15)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span such as 200ms, 5s, 10min, 2h or 30d",
-				 text);
+	if (!span_parse(text, &number) || number > 9e15)
+		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span " SPAN_FORMS, text);
 	*ms = (int64_t)(number + 0.5);
 	return 0;
 }
 
 int config_parse_real(const char *text, double *number)
 {
-	const char *rest = parse_decimal(text, number);
+	const char *rest = span_decimal(text, number);
 
 	return rest && *rest == '\0' ? 0 : DEFERRED_EINVAL;
 }

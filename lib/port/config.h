@@ -21,7 +21,7 @@ enum config_type {
 	CONFIG_INT,
 	CONFIG_REAL,
 	CONFIG_FLAG,  /* 1/0, true/false, yes/no, on/off */
-	CONFIG_MS,    /* time span: 200ms 5s 10min 2h 30d; a bare number means seconds */
+	CONFIG_MS,    /* time span (base/span.h) */
 	CONFIG_BYTES, /* size: 512 64k 10m 1g (powers of 1024) */
 	CONFIG_RANGE, /* whole number, or two of them: 4, 1..16 */
 	CONFIG_CHOICE /* one of the words in `choices` */

@@ -46,6 +46,10 @@ struct plugin_set {
 	size_t files_len;
 	struct plugin_name *names; /* sorted once all files are loaded */
 	size_t names_len, names_cap;
+	struct plugin_clash {
+		char *name, *text;
+	} *clashes;           /* names that more than one function has */
+	size_t clashes_len;
 };
 
 /* ---- whom to trust ---------------------------------------------------------------------------- */
@@ -488,12 +492,76 @@ static void clear_names(struct plugin_set *set)
 	set->names_len = 0;
 }
 
-/* Make the names searchable; refuse one that stands for two functions. */
+static void clear_clashes(struct plugin_set *set)
+{
+	for (size_t i = 0; i < set->clashes_len; i++) {
+		free(set->clashes[i].name);
+		free(set->clashes[i].text);
+	}
+	set->clashes_len = 0;
+}
+
+/* Names [from, to) are one name. Returns the first that stands for another function than the first, `to` where there is none. */
+static size_t find_rival(const struct plugin_set *set, size_t from, size_t to)
+{
+	size_t i = from + 1;
+
+	while (i < to && set->names[i].fn == set->names[from].fn)
+		i++;
+	return i;
+}
+
+static int add_clash(struct plugin_set *set, const struct plugin_name *a, const struct plugin_name *b, struct deferred_error *err)
+{
+	struct plugin_clash *clashes = realloc(set->clashes, (set->clashes_len + 1) * sizeof(*clashes)), *c;
+
+	if (!clashes)
+		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
+	set->clashes = clashes;
+	c = &clashes[set->clashes_len];
+	if (asprintf(&c->text, "function \"%s\" is both in plugin \"%.150s\" and in plugin \"%.150s\"", a->name, a->file->file, b->file->file) < 0)
+		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
+	c->name = strdup(a->name);
+	if (!c->name) {
+		free(c->text);
+		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
+	}
+	set->clashes_len++;
+	return 0;
+}
+
+/* A name that stands for two functions stands for none: neither is what its caller surely meant. */
+static int drop_clashes(struct plugin_set *set, struct deferred_error *err)
+{
+	size_t kept = 0, to;
+	int rc = 0;
+
+	for (size_t from = 0; from < set->names_len; from = to) {
+		size_t rival;
+
+		for (to = from + 1; to < set->names_len && by_name(&set->names[from], &set->names[to]) == 0;)
+			to++;
+		rival = find_rival(set, from, to);
+		if (rival < to && rc == 0)
+			rc = add_clash(set, &set->names[from], &set->names[rival], err);
+		for (size_t i = from; i < to; i++) {
+			if (rival < to)
+				free(set->names[i].name);
+			else
+				set->names[kept++] = set->names[i];
+		}
+	}
+	set->names_len = kept;
+	return rc;
+}
+
+/* Make the names searchable. */
 static int index_names(struct plugin_set *set, struct deferred_error *err)
 {
 	int rc = 0;
 
 	clear_names(set);
+	clear_clashes(set);
 	for (size_t i = 0; i < set->files_len; i++) {
 		const struct plugin_file *f = set->files[i];
 
@@ -510,18 +578,7 @@ static int index_names(struct plugin_set *set, struct deferred_error *err)
 	if (rc < 0 || set->names_len == 0)
 		return rc;
 	qsort(set->names, set->names_len, sizeof(set->names[0]), by_name);
-	for (size_t i = 1; i < set->names_len; i++) {
-		const struct plugin_name *a = &set->names[i - 1], *b = &set->names[i];
-
-		if (a->fn != b->fn && strcmp(a->name, b->name) == 0) {
-			error_set(err, DEFERRED_ECONFIG, "plugin",
-				  "function \"%s\" is both in plugin \"%.150s\" and in plugin \"%.150s\"", a->name,
-				  a->file->file, b->file->file);
-			error_hint(err, "remove one of the two from the plugin folder");
-			return DEFERRED_ECONFIG;
-		}
-	}
-	return 0;
+	return drop_clashes(set, err);
 }
 
 const struct plugin_function *plugin_find(const struct plugin_set *set, const char *name)
@@ -540,6 +597,12 @@ void plugin_each(const struct plugin_set *set, void (*f)(void *data, const char 
 	for (size_t i = 0; i < set->names_len; i++)
 		if (i == 0 || strcmp(set->names[i - 1].name, set->names[i].name) != 0)
 			f(data, set->names[i].name, set->names[i].fn);
+}
+
+void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text), void *data)
+{
+	for (size_t i = 0; i < set->clashes_len; i++)
+		f(data, set->clashes[i].name, set->clashes[i].text);
 }
 
 /* ---- the folder ------------------------------------------------------------------------------- */
@@ -710,12 +773,19 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	return rc;
 }
 
+void *plugin_symbol(const struct plugin_set *set, const char *name)
+{
+	return set->files_len > 0 && set->files[0]->handle ? dlsym(set->files[0]->handle, name) : NULL;
+}
+
 void plugin_set_free(struct plugin_set *set)
 {
 	if (!set)
 		return;
 	clear_names(set);
 	free(set->names);
+	clear_clashes(set);
+	free(set->clashes);
 	for (size_t i = 0; i < set->files_len; i++)
 		file_free(set->files[i]);
 	free(set->files);

@@ -44,13 +44,13 @@ int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner
 
 /*
  * Load all of them, in order of names. Files that cannot be loaded, or are no plugin, or of another ABI, are
- * reported by refused() and left out. Returns 0; DEFERRED_ECONFIG where two plugins have a function of the same
- * name (both are named in err); DEFERRED_ENOMEM.
+ * reported by refused() and left out. A name that two functions have is not found: plugin_each_clash() tells. Returns 0;
+ * DEFERRED_ENOMEM.
  */
 int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err);
 
 /* Load one of them; its functions are added to those that are found. Returns 0, DEFERRED_EPLUGIN where it cannot be
- * loaded, DEFERRED_ECONFIG, DEFERRED_ENOMEM. */
+ * loaded, DEFERRED_ENOMEM. */
 int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_error *err);
 
 /* Open the folder and load all. Returns as the two do. */
@@ -59,6 +59,9 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 
 /* Open and load one file of the folder, NAME.so. */
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
+
+/* A symbol that the first file of the set exports, beside its table. NULL: none of that name. */
+void *plugin_symbol(const struct plugin_set *set, const char *name);
 
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
 
@@ -74,6 +77,9 @@ struct plugin_function {
 
 /* Look up NAME, PLUGIN.NAME or an alias. NULL: unknown. */
 const struct plugin_function *plugin_find(const struct plugin_set *set, const char *name);
+
+/* Call f for each name that more than one function has; text says which files. */
+void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text), void *data);
 
 /* Call f for each name that plugin_find() knows, the qualified ones included. */
 void plugin_each(const struct plugin_set *set, void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data);

@@ -31,7 +31,7 @@ enum frame_type {
 	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
 	FRAME_LOADING,     /* file\0: this plugin is being loaded */
 	FRAME_REFUSED,     /* file\0 text\0: a plugin that was not loaded */
-	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: names clash, 0: not to be trusted */
+	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: the settings are wrong, 0: they are not to be trusted */
 	FRAME_READY,
 	FRAME_RESULT,      /* text */
 	FRAME_ERROR,       /* text */
@@ -39,6 +39,7 @@ enum frame_type {
 	FRAME_FOLLOW,      /* fn\0 params\0 opts\0 ("" if none) */
 	FRAME_REMOVE_AFTER,/* the same, for FRAME_REMOVE */
 	FRAME_BELL,        /* look at the board */
+	FRAME_CLASH,       /* as FRAME_FUNCTION, plugin: which two have it. No call of it is taken */
 	/* within the runner, from the process that looks what the plugins hold */
 	FRAME_ENTRY,       /* name\0 file\0: a function and where it is */
 };

@@ -52,6 +52,13 @@ static int compare_functions(const void *a, const void *b)
 	return strcmp(((const struct runner_function *)a)->name, ((const struct runner_function *)b)->name);
 }
 
+static struct runner_function *find_function(struct runner_function *f, size_t n, const char *name)
+{
+	struct runner_function key = { .name = (char *)name };
+
+	return n == 0 ? NULL : bsearch(&key, f, n, sizeof(key), compare_functions);
+}
+
 static bool same_functions(const struct pool *pool, const struct runner_function *f, size_t n)
 {
 	if (n != pool->functions_len)
@@ -71,6 +78,47 @@ static void free_functions(struct runner_function *f, size_t n)
 	free(f);
 }
 
+#define CLASHES_TOLD 5
+
+/* Said once, not by each runner; a copy of a plugin makes all its functions clash. */
+static void tell_clash(const struct pool *pool, const struct runner_function *f, size_t n)
+{
+	size_t news = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!find_function(pool->clashes, pool->clashes_len, f[i].name) && ++news <= CLASHES_TOLD)
+			log_line(LOG_L_WARNING, "%s: refused, the rest is served (remove or rename one of the two)", f[i].plugin);
+	if (news > CLASHES_TOLD)
+		log_line(LOG_L_WARNING, "and %zu more functions like these", news - CLASHES_TOLD);
+}
+
+/* Put those that clash aside. Returns how many are left. */
+static size_t learn_clashes(struct pool *pool, struct runner_function *f, size_t n)
+{
+	size_t kept = 0, clashes_len = 0;
+	struct runner_function *clashes;
+
+	for (size_t i = 0; i < n; i++)
+		clashes_len += f[i].clash;
+	clashes = clashes_len ? malloc(clashes_len * sizeof(*clashes)) : NULL;
+	clashes_len = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!f[i].clash) {
+			f[kept++] = f[i];
+		} else if (clashes) {
+			clashes[clashes_len++] = f[i];
+		} else { /* no memory: it is as unknown as can be */
+			free(f[i].name);
+			free(f[i].plugin);
+		}
+	}
+	tell_clash(pool, clashes, clashes_len);
+	free_functions(pool->clashes, pool->clashes_len);
+	pool->clashes = clashes;
+	pool->clashes_len = clashes_len;
+	return kept;
+}
+
 /* What a runner that has just become ready has loaded. */
 static void learn_functions(struct pool *pool, struct runner *runner)
 {
@@ -80,6 +128,7 @@ static void learn_functions(struct pool *pool, struct runner *runner)
 
 	if (n > 1)
 		qsort(f, n, sizeof(*f), compare_functions);
+	n = learn_clashes(pool, f, n);
 	if (pool->functions_known && same_functions(pool, f, n)) {
 		free_functions(f, n);
 		return;
@@ -96,9 +145,14 @@ static void learn_functions(struct pool *pool, struct runner *runner)
 
 const struct runner_function *pool_function(const struct pool *pool, const char *name)
 {
-	struct runner_function key = { .name = (char *)name };
+	return find_function(pool->functions, pool->functions_len, name);
+}
 
-	return pool->functions_len == 0 ? NULL : bsearch(&key, pool->functions, pool->functions_len, sizeof(key), compare_functions);
+const char *pool_clash(const struct pool *pool, const char *name)
+{
+	const struct runner_function *f = find_function(pool->clashes, pool->clashes_len, name);
+
+	return f ? f->plugin : NULL;
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------- */
@@ -939,6 +993,7 @@ void pool_clear(struct pool *pool)
 	job_list_free(pool->unknown);
 	job_list_free(pool->late);
 	free_functions(pool->functions, pool->functions_len);
+	free_functions(pool->clashes, pool->clashes_len);
 	while (pool->functions_old) {
 		struct functions_old *old = pool->functions_old;
 

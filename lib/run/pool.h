@@ -54,6 +54,8 @@ struct pool {
 		size_t len;
 	} *functions_old;
 	bool functions_known;
+	struct runner_function *clashes;   /* sorted by name */
+	size_t clashes_len;
 
 	double run_us;       /* moving average of what an attempt takes; < 0: unknown */
 	size_t failed_starts; /* runners in a row that died before they were ready */
@@ -83,6 +85,7 @@ struct attempt *pool_take(struct pool *pool);
 struct job *pool_take_unknown(struct pool *pool);
 struct job *pool_take_late(struct pool *pool); /* jobs to be given back, as a list */
 const struct runner_function *pool_function(const struct pool *pool, const char *name);
+const char *pool_clash(const struct pool *pool, const char *name); /* which two have this function, so that none is taken; NULL: it does not clash */
 
 /* All jobs not yet started, as a list. */
 struct job *pool_recall(struct pool *pool);

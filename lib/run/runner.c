@@ -486,7 +486,7 @@ static void read_output(struct runner *r)
 
 /* ---- what it sends ---------------------------------------------------------------------------- */
 
-static int take_function(struct runner *r, const char *payload, size_t len)
+static int take_function(struct runner *r, bool clash, const char *payload, size_t len)
 {
 	struct frame_function fixed;
 	struct runner_function *bigger, *f;
@@ -511,6 +511,9 @@ static int take_function(struct runner *r, const char *payload, size_t len)
 	f->timeout_ms = fixed.timeout_ms;
 	f->max_attempts = fixed.max_attempts;
 	f->flags = fixed.flags;
+	f->clash = clash;
+	if (clash)
+		f->max_attempts = -1;
 	return f->name && f->plugin ? 0 : -1;
 }
 
@@ -605,7 +608,8 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 		return 0;
 	switch (r->ready ? 0 : head->type) { /* afterwards nothing of this is news */
 	case FRAME_FUNCTION:
-		return take_function(r, payload, head->len);
+	case FRAME_CLASH:
+		return take_function(r, head->type == FRAME_CLASH, payload, head->len);
 	case FRAME_LOADING:
 		free(r->loading);
 		r->loading = strdup(payload);

@@ -45,9 +45,10 @@ struct runner_setup {
 /* A function some runner has loaded. */
 struct runner_function {
 	char *name;
-	char *plugin;             /* "NAME VERSION BUILD", or "command" */
+	char *plugin;             /* "NAME VERSION BUILD", or "command"; where it clashes, which two have it */
+	bool clash;               /* it is not here, for it is here twice */
 	int64_t timeout_ms;
-	int32_t max_attempts;
+	int32_t max_attempts;     /* -1: it clashes */
 	uint32_t flags;
 };
 

@@ -136,6 +136,15 @@ int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct de
 	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
 }
 
+int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, 10000);
+	return exec(pg, &sql_admin_status_dead, &args, res, err);
+}
+
 int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -143,6 +152,24 @@ int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **re
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
 	return exec(pg, &sql_admin_queue_ls, &args, res, err);
+}
+
+int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	return exec(pg, &sql_admin_functions, &args, res, err);
+}
+
+int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, STORE_ADMIN_UNKNOWN_JOBS);
+	return exec(pg, &sql_admin_functions_unknown, &args, res, err);
 }
 
 int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)

@@ -43,14 +43,22 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 /* Counting stops at this many jobs of a queue. */
 #define STORE_ADMIN_COUNT_MAX 100000
 
-/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql. */
+/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql, admin_status_dead.sql. */
 int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
 int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
 int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
+
+/* Functions that workers have; fn NULL: all. Source: admin_functions.sql. */
+int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
+
+/* Functions of jobs that no worker has, looked for among so many jobs from either end. Source: admin_functions_unknown.sql. */
+#define STORE_ADMIN_UNKNOWN_JOBS 10000
+int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /*
  * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,

@@ -76,6 +76,26 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 	return rc;
 }
 
+int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+{
+	struct pg_args patience;
+	int rc = store_add_setup(pg, err);
+
+	pg_args_init(&patience);
+	pg_arg_text(&patience, STORE_PATIENCE);
+	if (rc == 0)
+		rc = pg_pipeline_add(pg, &sql_job_patience, &patience, TAG_SETUP, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(pg, stmt, args, TAG_IGNORE, err);
+	if (rc == 0)
+		rc = pg_pipeline_send(pg, err);
+	if (rc == 0)
+		rc = pg_pipeline_wait(pg, ignore, NULL, answer_ms, err);
+	pg_args_clear(&patience);
+	pg_args_clear(args);
+	return rc;
+}
+
 /* ---- arguments and answers -------------------------------------------------------------------- */
 
 void store_arg_queues(struct pg_args *args, const struct store_scope *scope)

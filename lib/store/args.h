@@ -31,6 +31,10 @@ typedef void store_result_fn(void *data, int tag, const struct pg_result *res);
 int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
 	      struct deferred_error *err);
 
+/* The same of one that can be left out: it waits STORE_PATIENCE for a lock, and is not sent again. */
+#define STORE_PATIENCE "50ms"
+int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err);
+
 void store_arg_queues(struct pg_args *args, const struct store_scope *scope);
 void store_arg_probe(struct pg_args *args, const struct store_scope *scope, int64_t from_us); /* of run_probe.sql; from_us: as of store_cycle_promote() */
 void store_arg_track(struct pg_args *args, const struct store_track *track);

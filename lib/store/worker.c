@@ -39,6 +39,7 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct store_pro
 	rc = store_run(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
 	if (rc < 0 || !probe->work)
 		return rc;
+	probe->any = true;
 	pg_args_init(&args);
 	store_arg_probe(&args, scope, INT64_MIN);
 	return store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
@@ -46,12 +47,18 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct store_pro
 
 static void on_register(void *data, int tag, const struct pg_result *res)
 {
-	if (tag == TAG_REGISTER && pg_rows(res) == 1)
-		*(int64_t *)data = pg_int(res, 0, 0);
+	int64_t **answer = data;
+
+	if (tag != TAG_REGISTER || pg_rows(res) != 1)
+		return;
+	*answer[0] = pg_int(res, 0, 0);
+	*answer[1] = pg_int(res, 0, 1);
 }
 
-int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err)
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
+		   struct deferred_error *err)
 {
+	int64_t *answer[] = { worker, catalog };
 	struct pg_args args;
 
 	pg_args_init(&args);
@@ -60,7 +67,23 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_int4(&args, pid);
 	pg_arg_text(&args, DEFERRED_VERSION);
 	store_arg_queues(&args, scope);
-	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, worker, err);
+	pg_arg_text(&args, place);
+	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, answer, err);
+}
+
+int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, offer->host);
+	pg_arg_text(&args, offer->place);
+	pg_arg_int8(&args, offer->catalog);
+	pg_arg_text_array(&args, offer->fn, NULL, offer->len);
+	pg_arg_text_array(&args, offer->plugin, NULL, offer->len);
+	pg_arg_int8_array(&args, offer->timeout_ms, NULL, offer->len);
+	pg_arg_int4_array(&args, offer->max_attempts, NULL, offer->len);
+	return store_run_aside(pg, &sql_worker_offer, &args, err);
 }
 
 struct recover_data {

@@ -28,12 +28,26 @@ void store_set_answer_ms(int ms);
 
 struct store_probe {
 	int schema_version;
+	bool any;             /* there are jobs, if not for us */
 	bool work;            /* some job is ready or due */
 	bool unclean;         /* the previous run of this instance left claims behind */
 };
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
 
-int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, int64_t *worker, struct deferred_error *err);
+/* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing. */
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
+		   struct deferred_error *err);
+
+/* The functions there are in a place: a host's plugin folder and config file. Source: worker_offer.sql. */
+struct store_offer {
+	const char *host, *place;
+	int64_t catalog; /* hash of the rest; not 0 */
+	const char **fn, **plugin;
+	int64_t *timeout_ms;
+	int32_t *max_attempts;
+	size_t len;
+};
+int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_error *err);
 
 /* A job taken back from an earlier run. recorded: as an attempt; else nobody knows whether it had begun. */
 typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final, bool recorded);

@@ -12,4 +12,4 @@ begin
 end
 $$;
 comment on function deferred.__actor() is 'role that acts: the one taken by SET ROLE, else the login role';
-grant execute on function deferred.__actor() to deferred_worker;
+grant execute on function deferred.__actor() to deferred_producer;

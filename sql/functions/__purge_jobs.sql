@@ -20,3 +20,4 @@ begin
 end
 $$;
 comment on function deferred.__purge_jobs is 'part of "deferred purge": deletes outlived jobs from some ids on';
+grant execute on function deferred.__purge_jobs(interval, bigint, integer) to deferred_purger;

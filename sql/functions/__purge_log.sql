@@ -17,3 +17,4 @@ begin
 end
 $$;
 comment on function deferred.__purge_log is 'part of "deferred purge": deletes outlived rows from some pages of a log partition';
+grant execute on function deferred.__purge_log(regclass, interval, bigint, integer) to deferred_purger;

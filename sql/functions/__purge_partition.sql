@@ -38,3 +38,4 @@ exception when lock_not_available then
 end
 $$;
 comment on function deferred.__purge_partition(interval) is 'part of "deferred purge": drops one outlived partition';
+grant execute on function deferred.__purge_partition(interval) to deferred_purger;

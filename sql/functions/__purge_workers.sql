@@ -1,4 +1,4 @@
--- And what runs left behind.
+-- And what runs left behind. The last step of a purge: it is noted that there was one.
 create or replace function deferred.__purge_workers(older_than interval) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -8,7 +8,9 @@ begin
     delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
        and not exists (select from deferred.__deferred_lease l where l.worker = w.id);
     get diagnostics v_rows = row_count;
+    update deferred.__deferred_upkeep set purged_at = clock_timestamp(), purged_older = older_than;
     return v_rows;
 end
 $$;
 comment on function deferred.__purge_workers(interval) is 'part of "deferred purge": deletes rows of runs ended long ago';
+grant execute on function deferred.__purge_workers(interval) to deferred_purger;

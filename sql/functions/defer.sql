@@ -41,5 +41,16 @@ begin
     return v_id;
 end
 $$;
-comment on function deferred.defer is 'have fn run later with params; returns the job id';
-grant execute on function deferred.defer to deferred_producer;
+comment on function deferred.defer(text, json, json, text) is 'have fn run later with params; returns the job id';
+grant execute on function deferred.defer(text, json, json, text) to deferred_producer;
+
+-- Params that the caller has as jsonb. fn has a type of its own here, so that a call whose params and options are plain literals
+-- goes to the function above, as the one that takes the preferred type of strings, and is not ambiguous. The planner puts the
+-- call in place of this function.
+create or replace function deferred.defer(fn deferred.__function_name, params jsonb, opts jsonb default null, queue text default null) returns bigint
+language sql
+as $$
+    select deferred.defer($1::pg_catalog.text, $2::pg_catalog.json, $3::pg_catalog.json, $4)
+$$;
+comment on function deferred.defer(deferred.__function_name, jsonb, jsonb, text) is 'the same with jsonb';
+grant execute on function deferred.defer(deferred.__function_name, jsonb, jsonb, text) to deferred_producer;

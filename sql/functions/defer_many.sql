@@ -59,3 +59,20 @@ end
 $$;
 comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
 grant execute on function deferred.defer_many(json) to deferred_producer;
+
+-- With two that take JSON a plain literal would be ambiguous: of several, the one that takes text gets it.
+create or replace function deferred.defer_many(jobs text) returns setof bigint
+language sql
+as $$
+    select deferred.defer_many($1::pg_catalog.json)
+$$;
+comment on function deferred.defer_many(text) is 'the same with the text of the array';
+grant execute on function deferred.defer_many(text) to deferred_producer;
+
+create or replace function deferred.defer_many(jobs jsonb) returns setof bigint
+language sql
+as $$
+    select deferred.defer_many($1::pg_catalog.json)
+$$;
+comment on function deferred.defer_many(jsonb) is 'the same with jsonb';
+grant execute on function deferred.defer_many(jsonb) to deferred_producer;

@@ -14,6 +14,7 @@ begin
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
     if found then
         perform deferred.__repair();
+        perform deferred.__forget_offers();
     end if;
     perform deferred.__unrestrict();
     -- The common case costs two catalog look-ups and takes no lock.
@@ -49,4 +50,4 @@ exception when lock_not_available then
 end
 $$;
 comment on function deferred.maintain() is 'adds the partitions the next weeks need; returns how many; cheap to call often';
-grant execute on function deferred.maintain() to deferred_worker;
+grant execute on function deferred.maintain() to deferred_worker, deferred_purger;

@@ -8,7 +8,7 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_http'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;
@@ -30,6 +30,10 @@ set local role deferred_owner;
 
 -- A function is nobody's until it is granted.
 alter default privileges revoke execute on functions from public;
+
+-- No type of strings that PostgreSQL prefers, as text is: so a call with literals is none of what takes this one.
+create domain deferred.__function_name as text;
+comment on domain deferred.__function_name is 'the function''s name where deferred.defer() takes jsonb';
 
 -- ---------------------------------------------------------------- schema version
 
@@ -334,6 +338,30 @@ comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was 
 comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
+-- Told by a run that had work, where it differs from what stands here or that is an hour old; deferred.maintain() deletes old rows.
+create table deferred.__deferred_offer (
+    host         text not null,
+    place        text not null,
+    catalog      bigint not null,
+    seen_at      timestamptz not null default clock_timestamp(),
+    fn           text[] collate "C" not null,
+    plugin       text[] not null,
+    timeout_ms   bigint[] not null,
+    max_attempts integer[] not null,
+    primary key (host, place)
+);
+comment on table  deferred.__deferred_offer is 'functions that workers have, as they said last: a row for each host and plugin folder';
+comment on column deferred.__deferred_offer.host is 'host name';
+comment on column deferred.__deferred_offer.place is 'plugin folder, and config file if that declares commands';
+comment on column deferred.__deferred_offer.catalog is 'hash of all that follows seen_at';
+comment on column deferred.__deferred_offer.seen_at is 'when a worker said so last (database clock)';
+comment on column deferred.__deferred_offer.fn is 'names, the qualified ones and aliases included';
+comment on column deferred.__deferred_offer.plugin is 'in step with fn: name, version and build of the plugin; command: declared in the config file';
+comment on column deferred.__deferred_offer.timeout_ms is 'in step with fn: limit of an attempt the function asks for, milliseconds; 0: none';
+comment on column deferred.__deferred_offer.max_attempts is 'in step with fn: attempts the function asks for; 0: says nothing; -1: it is refused, and plugin says why';
+grant select, insert, update on deferred.__deferred_offer to deferred_worker;
+grant select on deferred.__deferred_offer to deferred_viewer;
+
 -- ---------------------------------------------------------------- claims: how they work stands in sql/functions/__claim.sql
 
 create table deferred.__deferred_place (
@@ -386,14 +414,19 @@ create index __deferred_lease_worker on deferred.__deferred_lease (worker);
 create index __deferred_lease_span on deferred.__deferred_lease using gist (span);
 
 create table deferred.__deferred_upkeep (
-    repaired_at timestamptz not null
+    repaired_at  timestamptz not null,
+    purged_at    timestamptz,
+    purged_older interval
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
+comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
+comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
-grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer;
-grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer;
+grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
+grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
+grant select on deferred.__deferred_source, deferred.__deferred_upkeep to deferred_worker;  -- `deferred doctor`
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
@@ -545,6 +578,8 @@ comment on column deferred.__deferred_progress.text is 'what it is at, for peopl
 comment on column deferred.__deferred_progress.reported_at is 'when the function said so (database clock)';
 grant select, insert, update, delete on deferred.__deferred_progress to deferred_worker;
 grant select on deferred.__deferred_progress to deferred_viewer;
+grant select (job_id, attempt, reported_at), delete on deferred.__deferred_progress to deferred_purger;  -- maintain.sql
+grant select (id, attempt) on deferred.__deferred_hot to deferred_purger;
 
 -- ---------------------------------------------------------------- tables
 

@@ -3,10 +3,10 @@
 -- returns no row if there is no such job, else one: id (int8), state, queue, fn, label, key (text), priority (int4),
 --   attempt (int4), created, its age in seconds (int8), created by, run at, expires, visible at (text), worker (text),
 --   limits (text), params (text), the job with its attempts as a JSON object (text); of the attempt in progress, if its function
---   says how far it is: done, total (int8), text, seconds since it said so (int8; NULL: it does not); what holds it back though it is ready (text; NULL: nothing,
---   as far as the database knows)
+--   says how far it is: done, total (int8), text, seconds since it said so (int8; NULL: it does not); what holds it back, that no worker has its function also while it
+--   is delayed (text; NULL: nothing, as far as the database knows)
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress, __deferred_queue and __deferred_function,
---   __deferred_log_job
+--   __deferred_log_job; all of __deferred_offer
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), extract(epoch from clock_timestamp() - d.created_at)::int8,
        d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
@@ -23,7 +23,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
            'finished_at', j.finished_at, 'max_attempts', d.max_attempts, 'timeout_ms', d.timeout_ms,
            'backoff_floor_ms', d.backoff_floor_ms, 'backoff_ceiling_ms', d.backoff_ceiling_ms,
            'backoff_exponent', d.backoff_exponent, 'concurrency_key', d.concurrency_key, 'concurrency', d.concurrency,
-           'held_by', case when h.pause is not null then 'paused' when h.limits is not null then 'limit' end,
+           'held_by', case when h.nobody is not null then 'function' when h.pause is not null then 'paused' when h.limits is not null then 'limit' end,
            'progress', case when p.job_id is not null then json_build_object('done', p.done, 'total', p.total, 'text', p.text,
                'reported_at', p.reported_at, 'age_s', extract(epoch from clock_timestamp() - p.reported_at)::float8) end,
            'attempts', coalesce((
@@ -34,16 +34,22 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                           order by l.finished_at, l.attempt)
                from deferred.__deferred_log l left join deferred.__deferred_worker w on w.id = l.worker
                where l.job_id = d.id), '[]'))::text,
-       p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, concat_ws('; ', h.pause, h.limits)
+       p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, concat_ws('; ', h.nobody, h.pause, h.limits)
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'
 left join lateral (
-    select (select format('queue %s is paused', q.name) from deferred.__deferred_queue q where q.name = d.queue and q.paused) as pause,
-           case when j.limited then (
+    select case when d.fn not in (select o.fn from deferred.__offered o) and exists (select from deferred.__deferred_offer)
+                then coalesce((select format('refused on %s: %s', o.host, f.plugin)
+                               from deferred.__deferred_offer o cross join lateral unnest(o.fn, o.plugin, o.max_attempts) f(fn, plugin, max_attempts)
+                               where f.fn = d.fn and f.max_attempts < 0 order by o.seen_at desc limit 1),
+                              format('no worker has function %s', d.fn)) end as nobody,
+           case when j.state = 'ready' then (
+               select format('queue %s is paused', q.name) from deferred.__deferred_queue q where q.name = d.queue and q.paused) end as pause,
+           case when j.state = 'ready' and j.limited then (
                select 'limits, where used up: ' || nullif(concat_ws(', ',
                    (select 'of queue ' || q.name from deferred.__deferred_queue q
                     where q.name = d.queue and coalesce(q.max_running, q.rate) is not null),
                    (select 'of function ' || f.name from deferred.__deferred_function f where f.name = d.fn),
-                   'of key ' || quote_literal(d.concurrency_key)), '')) end as limits) h on j.state = 'ready'
+                   'of key ' || quote_literal(d.concurrency_key)), '')) end as limits) h on j.state in ('ready', 'delayed')
 where d.id = $1::int8

@@ -27,9 +27,13 @@ static void *walk(void *data)
 {
 	const struct deferred_track *track = data;
 
-	for (long long made = 0; made < steps; made++)
-		if (deferred_track_move_wait(*track, 1, -1) != 1)
+	for (long long made = 0; made < steps;) {
+		int64_t got = deferred_track_move_wait(*track, 1, -1);
+
+		if (got < 0)
 			abort();
+		made += got;
+	}
 	deferred_track_destroy(*track);
 	return NULL;
 }

@@ -303,9 +303,15 @@ def test_a_command_of_the_config_file_is_a_function(db):
     db.config('''
 function "upper" { command = {"/usr/bin/tr", "a-z", "A-Z"} }
 function "no" { command = {"/bin/sh", "-c", "echo it broke >&2; exit 3"} max_attempts = 1 }
+function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\ndef f(): return json.loads('x')\\nf()"} max_attempts = 1 }
 ''')
     yes, no = db.defer("upper", '{"a": "b"}'), db.defer("no")
-    check(db, "--cnt", "0")
+    script = db.defer("script")
+    done = check(db, "--cnt", "0")
+    # The log has the line that says why, the row has all.
+    assert f"job {no} no attempt 1: failed: it broke; dead\n" in done.stderr
+    assert f"job {script} script attempt 1: failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0); dead\n" in done.stderr
+    assert db.one("select error from deferred.__deferred_log where job_id = %s", script).startswith("Traceback (most recent call last):\n")
     assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", yes) == [("ok", '{"A": "B"}')]
     outcome, code, error = db.sql("select outcome, exit_code, error from deferred.__deferred_log where job_id = %s", no)[0]
     assert (outcome, code) == ("failed", 3) and "it broke" in error

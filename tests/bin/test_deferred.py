@@ -232,6 +232,16 @@ def test_wrong_data_ends_with_65_and_stores_nothing(db, args, text):
     assert db.one("select count(*) from deferred.__deferred") == 0
 
 
+def test_params_are_read_from_standard_input_in_place_of_a_dash(db):
+    given = '{"text":  "' + "ü" * 300000 + '"}'  # longer than an argument may be
+    assert ok(db.run(["deferred", "add", "noop", "-", "--delay", "1 day 00:30:00"], input=given + "\r\n\n")) == "1\n"
+    assert db.sql("select params::text, run_at > now() + '24 h' from deferred.__deferred") == [(given, True)]
+    for text, says in (("", "standard input is empty"), ("{\0}", "standard input has a NUL byte"), ("{x", "after '{x': "), ("\n", "such as {")):
+        fails(db.run(["deferred", "add", "noop", "-"], input=text), DATA, says)
+    fails(db.run(["deferred", "add", "noop", "--delay", "5 parsecs"]), USAGE, '"5 parsecs"', "5s", "5 minutes")
+    assert db.hot() == 1
+
+
 def test_add_stdin_stores_each_line_in_order(db):
     lines = ['{"fn": "noop", "params": {"b": 1.10,  "b": 2, "big": 18446744073709551615, "e": 1e400}}', "", "   ",
              '  {"fn": "append", "queue": "q", "delay": "1h", "label": "x", "max_attempts": 3, "params": "\\u00e9"}\r',
@@ -558,6 +568,35 @@ def test_status_tells_the_dead_from_those_to_be_tried_again(db):
         {"cancelled": 0, "crashed": 0, "failed": 2, "timeout": 1}
 
 
+def test_status_counts_the_dead_for_good(db):
+    """Those of long ago too, until they are retried; and so far only as was looked."""
+    assert "\n\ndead: 0\nlast hour: no attempts\n" in ok(db.run(["deferred", "status"]))
+    ages = ("50 hours", "40 hours", "2 hours", "10 minutes", "5 minutes")
+    jobs = [db.defer("noop") for _ in ages]
+    for job, age in zip(jobs, ages):
+        end(db, job, "failed", age=age)
+    end(db, db.defer("noop"), "cancelled", age="60 hours")
+    again, well = jobs[0], jobs[3]
+    assert db.one("select deferred.retry(%s)", again) and db.one("select deferred.retry(%s)", well)
+    end(db, well, attempt=2)
+    text = ok(db.run(["deferred", "status"]))
+    assert "\ndead: 3, 1 of them in the last hour, the oldest for 40h\n" in text or "\ndead: 3, 1 of them in the last hour, the oldest for 1d" in text
+    dead = json.loads(ok(db.run(["deferred", "status", "--json"])))["dead"]
+    assert 144000 <= dead.pop("oldest_s") < 145000
+    assert dead == {"dead": 3, "more": False, "last_hour": 1, "last_hour_more": False}
+    end(db, again, "failed", attempt=2)
+    with open(os.path.join(pg.TOP, "sql", "queries", "admin_status_dead.sql")) as f:
+        query = "prepare dead as " + f.read()
+    db.sql(query)
+    assert db.sql("execute dead(100)")[0][:4] == (4, False, 2, False)
+    assert db.sql("execute dead(3)")[0][:4] == (3, True, 2, False)  # of the newest four ends one is of a job that ended well after
+    assert db.sql("execute dead(1)")[0][:4] == (2, True, 2, True)
+    # However many there are, the log is not read through.
+    plan = "\n".join(r[0] for r in db.sql("set enable_seqscan = off; set enable_sort = off; explain execute dead(10000)"))
+    assert "Anti Join" not in plan and "Seq Scan" not in plan and "__deferred_log_job" not in plan.split("SubPlan")[0]
+    db.sql("reset enable_seqscan; reset enable_sort; deallocate dead")
+
+
 def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
     """Nobody runs check_deferred: a delay that is over and a retry that is due wait as long as jobs that never were delayed."""
     late, retry, coming = db.defer("noop", queue="mail", delay="1h"), db.defer("noop", queue="mail"), db.defer("noop", queue="mail", delay="9h")
@@ -614,6 +653,7 @@ def test_rights_decide_what_a_role_may_do(db):
     viewer, viewing = login(db, "deferred_viewer")
     worker, working = login(db, "deferred_worker")
     nobody, nothing = login(db)
+    purger, purging = login(db, "deferred_purger")
     try:
         own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
         ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
@@ -628,7 +668,13 @@ def test_rights_decide_what_a_role_may_do(db):
         fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to \"{viewer}\"\n")
         assert "secret" in ok(db.run(["deferred", "show", job], env=working))
         ok(db.run(["deferred", "retry", own], env=working))
-        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_owner to {worker}\n")
+        fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_purger to {worker}\n")
+        ended = db.defer("noop")
+        end(db, ended, age="40 days")
+        db.sql("update deferred.__deferred set created_at = now() - interval '40 days' where id = %s", ended)
+        db.sql("insert into deferred.__deferred_progress (job_id, attempt, reported_at) values (%s, 1, now() - interval '1 day')", ended)
+        assert ok(db.run(["deferred", "purge", "--older-than", "30 days"], env=purging)) == "deleted 1 attempt, 1 job, 0 runs\n"
+        fails(db.run(["deferred", "ls"], env=purging), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {purger}\n")
         fails(db.run(["deferred", "ls"], env=nothing), NOPERM, "permission denied", f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "ls"], env=nothing), NOPERM, f"\nhint: grant deferred_viewer to {nobody}\n")
         fails(db.run(["deferred", "queue", "pause", "default"], env=viewing), NOPERM, f"\nhint: grant deferred_worker to {viewer}\n")
@@ -637,7 +683,7 @@ def test_rights_decide_what_a_role_may_do(db):
         result = db.run(["deferred", "add", "noop"], env=producing)  # what is refused to who has the role is something else
         assert result.returncode == NOPERM and "grant deferred_" not in result.stderr
     finally:
-        for role in (producer, viewer, worker, nobody):
+        for role in (producer, viewer, worker, nobody, purger):
             db.sql(f"drop role {role}")
 
 
@@ -674,7 +720,7 @@ def test_the_man_page_names_each_command_and_exit_code(run):
     with open(os.path.join(top, "bin", "deferred", "deferred.1")) as f:
         page = f.read()
     commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
-    assert len(commands) == 13
+    assert len(commands) == 15
     for command in commands:
         assert re.search(rf"^\.It Cm {command}\b", page, re.M), command
         for option in re.findall(r"--([a-z-]+)", ok(run(["deferred", command, "--help"]))):

@@ -357,7 +357,7 @@ NONSENSE = [
     ("visibility-timeout", "30", "no time span with its unit"), ("visibility-timeout", "-5s", "-5s"), ("visibility-timeout", "500ms", "500ms"),
     ("visibility-timeout", "2d", "2d"), ("visibility-timeout", "nan", "nan"), ("ttl", "5", '"5"'), ("ttl", "0s", "0s"), ("ttl", "inf", "inf"),
     ("max-attempts", "0", '"0"'), ("max-attempts", "-1", "-1"), ("max-attempts", "1.5", "1.5"), ("max-attempts", "nan", "nan"),
-    ("backoff-floor", "10", '"10"'), ("backoff-floor", "0ms", "0ms"), ("backoff-ceiling", "1 h", "1 h"), ("backoff-exponent", "0.5", "0.5"),
+    ("backoff-floor", "10", '"10"'), ("backoff-floor", "0ms", "0ms"), ("backoff-ceiling", "1 mon", "1 mon"), ("backoff-exponent", "0.5", "0.5"),
     ("backoff-exponent", "nan", "nan"), ("backoff-exponent", "-2", "-2"), ("max-running", "0", '"0"'), ("max-running", "-3", "-3"),
     ("max-running", "many", "many"), ("max-running", "1e3", "1e3"), ("rate", "5", '"5"'), ("rate", "1/", '"1/"'), ("rate", "1/fortnight", "fortnight"),
     ("rate", "-1/s", "-1/s"), ("rate", "nan/s", "nan/s"), ("rate", "inf/s", "inf/s"), ("rate", "0/s", "0/s"), ("rate", "1/0s", "1/0s"),

@@ -5,6 +5,7 @@ P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, wh
 
 import contextlib
 import fcntl
+import json
 import os
 import pwd
 import re
@@ -650,14 +651,25 @@ def test_why_a_function_cannot_be_loaded_is_told_of_that_function(db):
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
-def test_p21_two_plugins_with_one_name_are_refused_by_both_names(db, isolate):
+def test_p21_a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_served(db, isolate):
+    """A command that a plugin has too as well; said once a run, not by each runner."""
     db.plugins("twin_a", "twin_b")
-    db.defer("noop")
-    done = db.run(["check_deferred", f"--isolate={isolate}"])
-    assert done.returncode == 78
-    assert "twin_a.so" in done.stderr and "twin_b.so" in done.stderr
-    assert db.log() == []
-    assert db.one("select count(*) from deferred.__deferred_worker where ended_at is null") == 0
+    db.config('function "echo" { command = {"/bin/cat"} }\n')
+    served = [db.defer("noop") for _ in range(20)] + [db.defer("twin_a.twin")]
+    refused = [db.defer("twin") for _ in range(3)] + [db.defer("echo")]
+    done = check(db, "--cnt", "0", "--runners", "2", f"--isolate={isolate}")
+    both = 'function "twin" is both in plugin "twin_a.so" and in plugin "twin_b.so"'
+    assert len(re.findall(f"{both}: refused, the rest is served", done.stderr)) == 1
+    assert len(re.findall('function "echo" is both a command of the config file and in a plugin: refused', done.stderr)) == 1
+    assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that have one", done.stderr)) >= 1
+    assert db.log() == [(job, 1, "ok") for job in served]
+    assert [r[0] for r in db.sql("select id from deferred.__deferred_hot order by id")] == refused
+    shown = db.run(["deferred", "show", refused[0]])
+    assert f" {both}\n" in shown.stdout and "refused on " in shown.stdout, shown.stdout
+    assert "no worker has function" in db.run(["deferred", "show", db.defer("nosuch")]).stdout
+    assert not {"twin", "echo"} & {f["fn"] for f in json.loads(db.run(["deferred", "functions", "--json"]).stdout)["functions"]}
+    by_hand = db.run(["deferred", "run", "twin"])
+    assert by_hand.returncode == 69 and both in by_hand.stderr
     ledger(db)
 
 
@@ -667,6 +679,18 @@ def test_p21_the_log_names_plugin_version_and_build(db, isolate):
     check(db, f"--isolate={isolate}")
     name, version, build = db.one("select plugin from deferred.__deferred_log").split(" ")
     assert name == "sample" and version and len(build) >= 8
+    ledger(db)
+
+
+def test_a_limit_of_processor_time_below_a_second_is_kept(db):
+    """By a function and by a command; one of whole seconds is the kernel's own."""
+    db.plugins("unruly")
+    db.config('function "burn" { command = {"/bin/sh", "-c", "while :; do :; done"} }\ncpu_limit = "150ms"\n')
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("spin", "burn", "noop")]
+    check(db, "--cnt", "0", "--runners", "3", "--isolate=job", "--timeout=20s")
+    rows = db.sql("select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 from deferred.__deferred_log order by job_id")
+    assert rows == [("crashed", signal.SIGXCPU, "killed by signal 24 (CPU time limit exceeded)", True)] * 2 + [("ok", None, None, True)]
+    assert jobs == sorted(jobs)
     ledger(db)
 
 

@@ -40,7 +40,7 @@ static const char *queues[TEXTS_MAX], *known[TEXTS_MAX];
 static struct store_scope scope = { .instance = "test:/claim_call", .max_attempts = 3 };
 static size_t known_len;
 static int look_every = 1, window = 1000000;
-static int64_t lease_ms = 600000, worker;
+static int64_t lease_ms = 600000, worker, catalog;
 static struct pg *pg;
 static struct lanes lanes;
 static struct job *held;
@@ -432,7 +432,7 @@ int main(int argc, char **argv)
 		return 2;
 	scope.queues = scope.queues_len > 0 ? queues : NULL;
 	reconnect(argv[optind]);
-	if (store_register(pg, &scope, "test", (int)getpid(), &worker, &err) < 0)
+	if (store_register(pg, &scope, "test", (int)getpid(), "", &worker, &catalog, &err) < 0)
 		fail(&err);
 	answer(json_pack("{sI}", "worker", (json_int_t)worker));
 	while (fgets(line, sizeof(line), stdin)) {

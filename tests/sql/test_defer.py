@@ -40,11 +40,11 @@ def ask(connection, query, *args):
         return cursor.fetchall()
 
 
-def finish(db, job, outcome="ok", error=None):
+def finish(db, job, outcome="ok", error=None, result=None):
     """What a worker does at the end of an attempt."""
     db.sql("with h as (delete from deferred.__deferred_hot where id = %s returning id)"
-           " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) select id, 1, %s, true, %s from h",
-           job, outcome, error)
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, result) select id, 1, %s, true, %s, %s from h",
+           job, outcome, error, result)
 
 
 def clean(db):
@@ -185,6 +185,53 @@ def test_a_bad_option_is_named(db):
     ]:
         refused(db, psycopg2.Error, says, "select deferred.defer('f', '{}', %s::json)", json.dumps(opts))
     assert db.hot() == 0
+
+
+def test_time_spans_are_read_as_in_c(db):
+    """An interval as PostgreSQL writes it among them; tests/lib/config_test.c reads the same list."""
+    with open(os.path.join(pg.TOP, "tests", "lib", "time_spans")) as f:
+        spans = [line.rstrip("\n").split("| ") for line in f if not line.startswith("#")]
+    good = [(text, int(ms)) for text, ms in spans if ms != "none"]
+    assert db.sql("select s, deferred.__ms('delay', s) from unnest(%s) s", [text for text, _ in good]) == good
+    db.sql("""create function pg_temp.refusal(span text) returns text language plpgsql as $$
+        declare h text; begin return deferred.__ms('delay', span);
+        exception when invalid_parameter_value then get stacked diagnostics h = pg_exception_hint; return sqlerrm || ' ' || h; end $$""")
+    bad = [text for text, ms in spans if ms == "none"]
+    said = db.sql("select s, pg_temp.refusal(s) from unnest(%s) s", bad)
+    assert len(said) == len(bad) and not [s for s in said if not (f"invalid time span '{s[0]}' for option" in s[1] and "5s" in s[1] and "5 minutes" in s[1])]
+    job = db.one("""select deferred.defer('f', '{}', '{"delay": "1 day 02:00:00", "timeout": "5 minutes"}')""")
+    assert db.one("select run_at between created_at + '26 h' and created_at + '26 h 1 s' and timeout_ms = 300000 from deferred.__deferred where id = %s", job)
+    # What the server writes of any interval below a month is understood.
+    assert db.sql("select i from (select (random() * 1e9)::int8 * interval '1 ms' as i from generate_series(1, 200)) x"
+                  " where deferred.__ms('delay', i::text) <> round(extract(epoch from i) * 1000)") == []
+
+
+def test_a_call_takes_jsonb_and_literals_go_where_they_went(db):
+    """Of the functions that take jsonb none makes a call ambiguous that has literals, parameters without a type, or other strings."""
+
+    how = [("'f', to_jsonb(1)", '1'), ("'f', '{ }'::jsonb", '{}'), ("fn => 'f', params => '[1]'::jsonb, queue => 'q'", '[1]'),
+           ("'f'::text, '2'::jsonb, '{\"queue\": \"q\"}'", '2'), ("'f'::varchar, '3'::jsonb, null, 'q'", '3'), ("'f', '4'::jsonb, '{\"queue\": \"q\"}'::jsonb", '4'),
+           ("'f', '{ }'", '{ }'), ("'f'::text, '{ }'", '{ }'), ("'f'::varchar, '{ }'", '{ }'), ("'f'::name, '{ }'", '{ }'), ("'f', '{ }', '{\"queue\": \"q\"}'", '{ }'),
+           ("'f', '{ }', queue => 'q'", '{ }'), ("'f', queue => 'q'", '{}'), ("'f'", '{}'), ("'f', '{ }', null, null", '{ }'), ("'f', '{ }'::json", '{ }'),
+           ("null, '{ }', '{\"queue\": \"q\"}'", '{ }'), ("null, '{ }'::jsonb, queue => 'q'", '{}')]
+    for call, params in how:
+        job = db.one(f"select deferred.defer({call})")
+        assert db.one("select params::text from deferred.__deferred where id = %s", job) == params, call
+    db.sql("prepare p as select deferred.defer($1, $2, queue => $3)")
+    assert [r[0] for r in db.sql("select parameter_types::text[] from pg_prepared_statements where name = 'p'")] == [["text", "json", "text"]]
+    for jobs in ("'[{\"fn\": \"f\", \"params\": { }}, {\"fn\": \"g\"}]'" + cast for cast in ("", "::text", "::json", "::jsonb")):
+        ids = [r[0] for r in db.sql(f"select * from deferred.defer_many({jobs})")]
+        assert len(ids) == 2 and db.sql("select fn from deferred.__deferred where id = any (%s) order by id", ids) == [("f",), ("g",)]
+    refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer('f', '{')")
+    refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer_many('[')")
+    refused(db, psycopg2.Error, "jobs are a JSON null", "select deferred.defer_many(null)")
+    refused(db, psycopg2.Error, "are NULL", "select deferred.defer('f', null::jsonb)")
+    producer = as_role(db, "deferred_producer")
+    assert ask(producer, "select deferred.defer('f', to_jsonb(1)), array(select deferred.defer_many('[{\"fn\": \"f\"}]'::jsonb))")[0][0] > 0
+    producer.close()
+    plan = db.sql("explain verbose select deferred.defer('f', to_jsonb(now()))")
+    assert "defer('f'::text, (to_jsonb(now()))::json, " in str(plan)  # the planner put it in place
+    clean(db)
 
 
 def test_a_bad_function_name_is_refused(db):
@@ -529,7 +576,7 @@ def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):
         """All ways: nobody waits, somebody does for another queue, somebody does for all."""
         for locks in ("pg_advisory_unlock_all()", "pg_advisory_lock_shared(1145390674, 0)", "pg_advisory_lock_shared(1145390674, hashtext('*'))"):
             ask(sleeper, "select " + locks)
-            cursor.execute("select deferred.defer('f', '{}'), deferred.__actor()")
+            cursor.execute("select deferred.defer('f', '{}'), deferred.defer('f', '{}'::pg_catalog.jsonb), deferred.__actor()")
 
     with caller.cursor() as cursor:
         cursor.execute(FORGERY, (words,))
@@ -568,6 +615,52 @@ def test_a_viewer_sees_no_params_and_no_error_texts(db):
     columns = [c[0] for c in ask(viewer, "select column_name::text from information_schema.columns where table_name = 'job'")]
     assert "params" not in columns and "error" not in columns
     viewer.close()
+
+
+def test_a_producer_sees_its_own_jobs_and_nothing_of_others(db):
+    """Neither by rows nor by what a function of its own is shown, nor by an error in a condition."""
+    roles = [f"{name}_{os.getpid()}" for name in ("shop", "bank")]
+    for role in roles:
+        db.sql(f"create role {role} in role deferred_producer")
+    shop, bank = (as_role(db, role) for role in roles)
+    try:
+        mine, running, theirs = (ask(who, "select deferred.defer('f', '{}', json_build_object('label', current_user))")[0][0] for who in (shop, shop, bank))
+        finish(db, mine, "failed", "at smtp.internal")
+        db.sql("update deferred.__deferred_log set final = false where job_id = %s", mine)
+        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, result) values (%s, 2, 'ok', true, 'a-1')", mine)
+        db.hold(running, theirs)
+        db.sql("insert into deferred.__deferred_progress (job_id, attempt, done, total, text, reported_at) select id, 1, id, 9, 'at ' || id, now() from deferred.__deferred")
+        finish(db, theirs, result="secret")
+        query = "select id, state, attempt, last_outcome, progress_done, progress_text, result from deferred.my_job order by id"
+        assert ask(shop, query) == [(mine, "done", 2, "ok", None, None, "a-1"), (running, "claimed", 1, None, running, f"at {running}", None)]
+        assert ask(bank, query) == [(theirs, "done", 1, "ok", None, None, "secret")]
+        assert ask(shop, f"select count(*) from deferred.my_job where id = {theirs}") == [(0,)]
+        columns = [c[0] for c in ask(shop, "select jsonb_object_keys(to_jsonb(j)) from deferred.my_job j limit 1")]
+        assert "error" not in columns and "receipt" not in columns
+        ask(shop, f"select from deferred.my_job where 1 / (id - {theirs}) > 5")  # division by zero, were it asked of another's
+        cursor = shop.cursor()
+        cursor.execute("""create function pg_temp.spy(bigint, text) returns boolean language plpgsql cost 1e-9 as $$
+            begin raise notice '% %', $1, $2; return true; end $$""")
+        cursor.execute("select from deferred.my_job where pg_temp.spy(id, label)")
+        cursor.execute("drop function pg_temp.spy(bigint, text)")  # the session may end later than the role
+        seen = " ".join(shop.notices)
+        assert f"NOTICE:  {mine} " in seen and f"NOTICE:  {theirs} " not in seen
+        # One job is found by its id; what comes from the table is not read through.
+        plan = "\n".join(r[0] for r in ask(shop, f"explain select * from deferred.my_job where id = {mine}"))
+        assert "Seq Scan on __deferred_0" not in plan and "Index" in plan
+        # Who acts counts, not who logged in; a role that defers nothing sees nothing, and is told nothing that it may not see.
+        worker = as_role(db, "deferred_worker")
+        assert ask(worker, "select count(*) from deferred.my_job") == [(0,)]
+        worker.close()
+        viewer = as_role(db, "deferred_viewer")
+        with pytest.raises(pgerror.InsufficientPrivilege):
+            ask(viewer, "select count(*) from deferred.my_job")
+        viewer.close()
+    finally:
+        shop.close()
+        bank.close()
+        for role in roles:
+            db.sql(f"drop role {role}")
 
 
 # ---- state, cancel, retry ------------------------------------------------------------------------

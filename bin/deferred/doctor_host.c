@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "doctor.h"
+
+#include "program/certificate.h"
+#include "store/doctor.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- whom functions run as ---------------------------------------------------------------------------- */
+
+static void check_home(struct doctor *d, const char *user, uid_t uid, const char *home)
+{
+	struct stat st;
+
+	if (stat(home, &st) < 0)
+		doctor_warn(d, "HOME of user %s, \"%s\": %s", user, home, strerror(errno));
+	else if (!S_ISDIR(st.st_mode) || (st.st_uid != uid && uid != 0))
+		doctor_warn(d, "HOME of user %s, \"%s\", is %s", user, home, S_ISDIR(st.st_mode) ? "a folder of somebody else's" : "no folder");
+	else
+		return;
+	doctor_why(d, "functions run as that user with this HOME: what keeps settings, keys or caches there fails");
+	doctor_do(d, "install -d -o %s -m 700 %s; or usermod -d FOLDER %s", user, home, user);
+}
+
+void doctor_user(struct doctor *d)
+{
+	struct deferred_error err = { 0 };
+	const struct passwd *pw = getpwuid(geteuid());
+
+	if (runner_user_find(&d->user, d->cli->config, &err) < 0) {
+		doctor_fail(d, "%s", err.message);
+		doctor_why(d, "check_deferred does not start as root then: who defers a job chooses what a function does");
+		doctor_do(d, "%s", err.hint[0] ? err.hint : "useradd --system that user, or correct user in the config file");
+		/* Nothing is loaded as root that would not be run as root. */
+		if (!d->user.switch_user && (pw = getpwnam("nobody"))) {
+			d->user.switch_user = true;
+			d->user.user = "nobody";
+			d->user.uid = pw->pw_uid;
+			d->user.gid = pw->pw_gid;
+		}
+		return;
+	}
+	if (d->user.switch_user)
+		check_home(d, d->user.user, d->user.uid, d->user.home);
+	else if (pw)
+		check_home(d, pw->pw_name, pw->pw_uid, getenv("HOME") && getenv("HOME")[0] == '/' ? getenv("HOME") : pw->pw_dir);
+}
+
+/* ---- the pidfile -------------------------------------------------------------------------------------- */
+
+/* The rules are those of pidfile_take(), which would say so when cron starts it. */
+void doctor_pidfile(struct doctor *d)
+{
+	const char *set = config_text(d->cli->config, "pidfile"), *slash;
+	char path[PATH_MAX], dir[PATH_MAX];
+	struct stat st;
+
+	if (set && *set)
+		snprintf(path, sizeof(path), "%s", set);
+	else
+		snprintf(path, sizeof(path), "/run/defer_%s", config_text(d->cli->config, "application"));
+	slash = strrchr(path, '/');
+	snprintf(dir, sizeof(dir), "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
+	if (stat(dir, &st) < 0)
+		doctor_fail(d, "folder of pidfile \"%s\": %s", path, strerror(errno));
+	else if (!S_ISDIR(st.st_mode))
+		doctor_fail(d, "\"%s\", where the pidfile is to be, is no folder", dir);
+	else if ((st.st_uid != 0 && st.st_uid != geteuid()) || ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+		doctor_fail(d, "folder \"%s\" of the pidfile can be written by others (owner %u, mode %04o)", dir, (unsigned int)st.st_uid,
+			    (unsigned int)st.st_mode & 07777);
+	else if (access(dir, W_OK | X_OK) < 0 && access(path, W_OK) < 0)
+		doctor_fail(d, "pidfile \"%s\": folder \"%s\" cannot be written by this user", path, dir);
+	else if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_nlink != 1))
+		doctor_fail(d, "pidfile \"%s\" is %s", path, !S_ISREG(st.st_mode) ? "no regular file" : st.st_uid != geteuid() ? "a file of another user" :
+			    st.st_nlink != 1 ? "a file with several names" : "a file that others can write");
+	else
+		return;
+	doctor_why(d, "check_deferred does not start: it could not tell whether another copy runs");
+	doctor_do(d, "run this as the user of cron's line; else chown or remove what is wrong, or set pidfile to a folder of that user's alone");
+}
+
+/* ---- certificates --------------------------------------------------------------------------------------- */
+
+#define SOON_S (14 * 86400)
+
+static void check_certificate(struct doctor *d, const char *setting, bool all)
+{
+	const char *path = config_text(d->cli->config, setting);
+	struct deferred_error err = { 0 };
+	char age[TABLE_AGE_SIZE];
+	int64_t left;
+
+	if (!path || !*path)
+		return;
+	if (certificate_left(path, all, &left, &err) < 0) {
+		doctor_fail(d, "%s: %s", setting, err.message);
+		doctor_why(d, "connections that need it are not made");
+		doctor_do(d, "correct %s in the config file, or the file", setting);
+	} else if (left < SOON_S) {
+		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s \"%s\" ended %s ago" : "%s \"%s\" ends in %s", setting, path, table_age(age, left));
+		doctor_why(d, "then whoever checks it refuses the connection");
+		doctor_do(d, "renew it and put the new one in its place; deferred_http takes it in after SIGHUP");
+	}
+}
+
+void doctor_certificates(struct doctor *d)
+{
+	check_certificate(d, "http.tls_certificate", true);
+	check_certificate(d, "mail.ca_file", false); /* a collection, of which some have always ended */
+}
+
+/* ---- cron's line ---------------------------------------------------------------------------------------- */
+
+static const char skip[] = "add --if-running=skip to the line, or have it start less often, or set a timeout below that; or run it as a service";
+
+void doctor_intervals(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	char age[TABLE_AGE_SIZE], limit[TABLE_AGE_SIZE];
+
+	if (!doctor_ask(d, store_doctor_superseded, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)),
+			    pg_text(res, i, 0, NULL), pg_null(res, i, 3) ? "" : ", every ", pg_null(res, i, 3) ? "" : table_age(age, pg_int(res, i, 3)),
+			    pg_text(res, i, 2, NULL)[0] ? ", with pidfile " : "", pg_text(res, i, 2, NULL));
+		doctor_why(d, "a start ends the copy before it, and what that is at begins anew: a job that takes longer than it is to the next start never ends");
+		doctor_do(d, "%s", skip);
+	}
+	pg_result_free(res);
+	if (config_flag(d->cli->config, "loop") || strcmp(config_text(d->cli->config, "if_running"), "replace") != 0 ||
+	    !doctor_ask(d, store_doctor_intervals, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s", pg_text(res, i, 0, NULL),
+			    table_age(limit, pg_int(res, i, 1) / 1000), table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
+		doctor_why(d, "a start ends the copy before it, and what that is at begins anew");
+		doctor_do(d, "%s", skip);
+	}
+	pg_result_free(res);
+}

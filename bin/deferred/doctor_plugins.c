@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "doctor.h"
+
+#include "port/plugin.h"
+#include "store/doctor.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- in the child ---------------------------------------------------------------------------------- */
+
+static int out; /* callbacks tell there */
+
+static bool on_loading(void *data, const char *file)
+{
+	(void)data;
+	doctor_tell(out, 'l', file);
+	return true;
+}
+
+static void on_refused(void *data, const char *file, const char *text)
+{
+	char both[1200];
+
+	(void)data;
+	snprintf(both, sizeof(both), "%.200s: %.900s", file, text);
+	doctor_tell(out, 'r', both);
+}
+
+static void on_function(void *data, const char *name, const struct plugin_function *fn)
+{
+	(void)data;
+	(void)fn;
+	doctor_tell(out, 'f', name);
+}
+
+static void on_clash(void *data, const char *name, const char *text)
+{
+	(void)data;
+	(void)name;
+	doctor_tell(out, 'c', text);
+}
+
+static void load(struct doctor *d, int fd)
+{
+	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it is root's. */
+	unsigned int owner = d->user.switch_user ? 0 : geteuid();
+	struct deferred_error err = { 0 };
+	struct plugin_set *set = NULL;
+
+	out = fd;
+	if (plugin_open_dir(&set, config_plugin_dir(d->cli->config), owner, on_refused, NULL, &err) < 0 ||
+	    plugin_load_all(set, on_loading, on_refused, NULL, &err) < 0) {
+		doctor_tell(fd, 'e', err.message);
+		if (err.hint[0])
+			doctor_tell(fd, 'h', err.hint);
+	}
+	doctor_tell(fd, 'l', "");
+	if (set && !err.code) {
+		plugin_each_clash(set, on_clash, NULL);
+		plugin_each(set, on_function, NULL);
+	}
+}
+
+/* ---- here -------------------------------------------------------------------------------------------- */
+
+static char loading[256]; /* file being loaded; "": none */
+
+static void add_function(struct doctor *d, const char *name)
+{
+	char **bigger = realloc(d->functions, (d->functions_len + 1) * sizeof(*bigger));
+
+	if (!bigger)
+		return;
+	d->functions = bigger;
+	if ((bigger[d->functions_len] = strdup(name)))
+		d->functions_len++;
+}
+
+static void take(struct doctor *d, char letter, const char *text)
+{
+	switch (letter) {
+	case 'l':
+		snprintf(loading, sizeof(loading), "%s", text);
+		break;
+	case 'r':
+		doctor_warn(d, "%s", text);
+		doctor_why(d, "its functions are not here, and jobs of them wait");
+		doctor_do(d, "correct that, or move the file out of \"%s\"", config_plugin_dir(d->cli->config));
+		break;
+	case 'c':
+		doctor_fail(d, "%s", text);
+		doctor_why(d, "neither is called, and jobs of it wait");
+		doctor_do(d, "remove one of the two from \"%s\"", config_plugin_dir(d->cli->config));
+		break;
+	case 'e':
+		doctor_fail(d, "%s", text);
+		doctor_why(d, "no plugin is used where that is so");
+		break;
+	case 'h':
+		doctor_do(d, "%s", text);
+		break;
+	case 'f':
+		add_function(d, text);
+		break;
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_here(const struct doctor *d, const char *fn)
+{
+	return d->functions_len > 0 && bsearch(&fn, d->functions, d->functions_len, sizeof(fn), by_name);
+}
+
+static void add_commands(struct doctor *d)
+{
+	size_t n, plugins = d->functions_len;
+	const struct config_command *commands = config_commands(d->cli->config, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = 0; j < plugins; j++) {
+			if (strcmp(d->functions[j], commands[i].name) != 0)
+				continue;
+			doctor_fail(d, "function \"%s\" is both a command of the config file and in a plugin", commands[i].name);
+			doctor_why(d, "nobody can tell which of the two is meant");
+			doctor_do(d, "rename one of the two");
+		}
+		if (access(commands[i].argv[0], X_OK) < 0) {
+			doctor_warn(d, "command of function \"%s\": %s: %s", commands[i].name, commands[i].argv[0], strerror(errno));
+			doctor_why(d, "each of its attempts fails");
+			doctor_do(d, "install that program, or correct the path in the config file");
+		}
+		add_function(d, commands[i].name);
+	}
+}
+
+void doctor_plugins(struct doctor *d)
+{
+	const char *dir = config_plugin_dir(d->cli->config), *why;
+	struct stat st;
+	size_t commands;
+
+	config_commands(d->cli->config, &commands);
+	if (stat(dir, &st) < 0 && (commands == 0 || config_text(d->cli->config, "plugin_dir"))) {
+		doctor_fail(d, "cannot use plugin folder \"%s\": %s", dir, strerror(errno));
+		doctor_why(d, "check_deferred does not start without it");
+		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
+	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, load, take))) {
+		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins", loading[0] ? ", when it is loaded, " : " ", why);
+		doctor_why(d, "a runner that loads it ends the same way");
+		doctor_do(d, "have it corrected, or move the file out of \"%s\"", dir);
+	}
+	add_commands(d);
+	if (d->functions_len > 0)
+		qsort(d->functions, d->functions_len, sizeof(*d->functions), by_name);
+}
+
+/* ---- functions that jobs wait for --------------------------------------------------------------------- */
+
+#define UNSEEN_S 86400    /* a host that has not spoken for so long may be gone, */
+#define WAITING_S 3600    /* where jobs wait for so long */
+
+void doctor_functions(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	char age[TABLE_AGE_SIZE], seen[TABLE_AGE_SIZE];
+
+	if (!doctor_ask(d, store_doctor_functions, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		const char *fn = pg_text(res, i, 0, NULL);
+
+		if (is_here(d, fn))
+			continue;
+		if (pg_null(res, i, 4)) {
+			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, wait for function \"%s\", which %s", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)),
+				    table_age(age, pg_int(res, i, 2)), fn, pg_bool(res, i, 3) ? "no worker has" : "is not here, and no worker has yet said what it has");
+			doctor_why(d, "the name is misspelt, or its plugin is installed on no host: they wait for ever");
+			doctor_do(d, "install the plugin, or take them out: deferred ls --fn %s; deferred cancel ID", fn);
+		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
+			doctor_warn(d, "%" PRId64 " job%s wait for function \"%s\", which %s had last, %s ago", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)), fn,
+				    pg_text(res, i, 5, NULL), table_age(seen, pg_int(res, i, 4)));
+			doctor_why(d, "that host may be gone, or runs check_deferred no more");
+			doctor_do(d, "look there at the log of check_deferred, or install the plugin on another host");
+		}
+	}
+	pg_result_free(res);
+}

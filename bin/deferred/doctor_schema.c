@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "doctor.h"
+
+#include "store/doctor.h"
+#include "store/migrate.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct due {
+	int steps, sources;
+	const char *first;
+};
+
+static void on_due(void *data, const struct migrate_item *item)
+{
+	struct due *due = data;
+
+	if (item->version)
+		due->steps++;
+	else if (due->sources++ == 0)
+		due->first = item->name;
+}
+
+void doctor_schema(struct doctor *d)
+{
+	struct deferred_error err = { 0 };
+	struct due due = { 0 };
+	int version;
+
+	if (migrate_version(d->cli->pg, &version, &err) < 0 || migrate_plan(d->cli->pg, on_due, &due, &err) < 0) {
+		doctor_fail(d, "%s", err.message);
+		doctor_why(d, "the programs here work with version %s of the schema", migrate_versions());
+		doctor_do(d, "%s", strcmp(err.sqlstate, "42501") == 0 ? "grant deferred_worker to the role that is connected" :
+				    err.hint[0] ? err.hint : "deferred migrate");
+		return;
+	}
+	d->usable = version > 0 && due.steps == 0;
+	if (version == 0)
+		doctor_fail(d, "there is no schema in this database");
+	else if (due.steps > 0)
+		doctor_fail(d, "the schema has version %d, this program brings version %d", version, MIGRATE_VERSION_MAX);
+	else if (due.sources > 0)
+		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, cli_s(due.sources),
+			    cli_s(due.sources), due.sources == 1 ? "is" : "are", due.first);
+	else
+		return;
+	doctor_why(d, "what the programs here count on may not be there");
+	doctor_do(d, "deferred migrate");
+}
+
+void doctor_role(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_role, &res))
+		return;
+	if (pg_bool(res, 0, 1)) {
+		doctor_warn(d, "connects as %s, a superuser", pg_text(res, 0, 0, NULL));
+		doctor_why(d, "who gets hold of its password, or of the process, has the whole server; runs of jobs need deferred_worker alone");
+		doctor_do(d, "create role deferred_run login in role deferred_worker, and name it in database.conninfo");
+	} else if (pg_bool(res, 0, 2)) {
+		doctor_warn(d, "connects as %s, which has the rights of deferred_owner", pg_text(res, 0, 0, NULL));
+		doctor_why(d, "that role may change and drop every table; runs of jobs need deferred_worker alone");
+		doctor_do(d, "revoke deferred_owner from %s; grant deferred_worker to %s", pg_text(res, 0, 0, NULL), pg_text(res, 0, 0, NULL));
+	}
+	if (!pg_bool(res, 0, 3)) {
+		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", pg_text(res, 0, 0, NULL));
+		doctor_why(d, "it can neither claim jobs nor record how they ended");
+		doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
+	}
+	if (pg_text(res, 0, 4, NULL)[0]) {
+		doctor_fail(d, "deferred_worker lacks rights that the schema gave it");
+		doctor_why(d, "each claim or record that needs them is refused");
+		doctor_do(d, "%s", pg_text(res, 0, 4, NULL));
+	}
+	pg_result_free(res);
+}
+
+void doctor_indexes(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_indexes, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		doctor_fail(d, "index %s of %s is not valid", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
+		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps unique need not be");
+		doctor_do(d, pg_bool(res, i, 2) ? "create index on the partition that lacks it, and alter index %s attach partition it" : "reindex index concurrently %s",
+			  pg_text(res, i, 0, NULL));
+	}
+	pg_result_free(res);
+}
+
+void doctor_partitions(struct doctor *d)
+{
+	static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the log of check_deferred for why it does not";
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_partitions, &res))
+		return;
+	for (int col = 0; col < 4; col++) {
+		if (pg_bool(res, 0, col))
+			continue;
+		(col % 2 == 0 ? doctor_fail : doctor_warn)(d, "%s has no partition for %s", col < 2 ? "__deferred_log" : "__deferred",
+							    col == 0 ? "this week" : col == 1 ? "the week after the next" : col == 2 ? "the next job" : "2,500,000 jobs on");
+		doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows all that looks for a job");
+		doctor_do(d, "%s", mend);
+	}
+	if (pg_int(res, 0, 4) > 0) {
+		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), cli_s(pg_int(res, 0, 4)));
+		doctor_why(d, "they are not purged, and slow all that looks for a job");
+		doctor_do(d, "%s", mend);
+	}
+	pg_result_free(res);
+}
+
+#define OLD_DAYS 90          /* history that nobody purges is told from then on, */
+#define LARGE_BYTES (10LL << 30) /* or from there on */
+#define PURGED_DAYS 35       /* a purge once a month is in time */
+
+void doctor_retention(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	int64_t bytes, daily, oldest, keep;
+	bool never, old;
+
+	if (!doctor_ask(d, store_doctor_retention, &res))
+		return;
+	bytes = pg_int(res, 0, 0);
+	daily = pg_int(res, 0, 1);
+	oldest = pg_int(res, 0, 2);
+	never = pg_null(res, 0, 3);
+	keep = pg_int(res, 0, 4);
+	old = oldest >= OLD_DAYS || bytes >= LARGE_BYTES;
+	if (!never && oldest > 2 * keep + 7)
+		doctor_warn(d, "the log goes back %" PRId64 " days, though the last purge, %" PRId64 " days ago, was told to keep %" PRId64, oldest,
+			    pg_int(res, 0, 3), keep);
+	else if (old && never)
+		doctor_warn(d, "the log goes back %" PRId64 " days, and was never purged", oldest);
+	else if (old && pg_int(res, 0, 3) > PURGED_DAYS)
+		doctor_warn(d, "the log goes back %" PRId64 " days, and was purged %" PRId64 " days ago last", oldest, pg_int(res, 0, 3));
+	if (d->level > DOCTOR_OK) {
+		doctor_why(d, "it has %" PRId64 " MB, and grew by %" PRId64 " MB a day lately: nothing is deleted unless somebody says so", bytes >> 20, daily >> 20);
+		doctor_do(d, "have cron say, each night and as a role with the rights of deferred_owner: deferred purge --older-than %" PRId64 "d",
+			  never ? 30 : keep);
+	}
+	pg_result_free(res);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "doctor.h"
+
+#include "store/doctor.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+static int64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
+}
+
+#define CLOCK_WARN_US 1000000
+#define CLOCK_FAIL_US 30000000
+
+void doctor_clocks(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	int64_t before = now_us(), after, off;
+
+	if (!doctor_ask(d, store_doctor_clock, &res))
+		return;
+	after = now_us();
+	/* It was read somewhere in between. */
+	off = pg_int(res, 0, 0) > after ? pg_int(res, 0, 0) - after : pg_int(res, 0, 0) < before ? pg_int(res, 0, 0) - before : 0;
+	if (llabs(off) >= CLOCK_WARN_US) {
+		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database", (double)llabs(off) / 1e6,
+									   off > 0 ? "behind" : "ahead of");
+		doctor_why(d, "jobs are due by the database's clock and cron starts by this host's: what is told in logs and certificates does not fit together");
+		doctor_do(d, "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
+	}
+	pg_result_free(res);
+}
+
+void doctor_listen(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+
+	if (!config_flag(d->cli->config, "listen") || !doctor_ask(d, store_doctor_direct, &res))
+		return;
+	if (pg_int(res, 0, 0) != pg_server_pid(d->cli->pg)) {
+		doctor_warn(d, "the setting listen is on, and a pooler is in between");
+		doctor_why(d, "a pooler shares sessions, so no service is notified through it: each looks for jobs at intervals, as without listen");
+		doctor_do(d, "name the server itself in database.conninfo, or set listen = 0");
+	}
+	pg_result_free(res);
+}
+
+#define SNAPSHOT_WARN_S 300
+#define SNAPSHOT_FAIL_S 3600
+
+void doctor_snapshots(struct doctor *d)
+{
+	struct pg_result *res = NULL, *hidden = NULL;
+	char age[TABLE_AGE_SIZE];
+
+	/* Those may be the ones; that is no finding, for a role that runs jobs need not see them. */
+	if (!doctor_ask(d, store_doctor_hidden, &hidden))
+		return;
+	if (pg_bool(hidden, 0, 0))
+		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", pg_user(d->cli->pg));
+	pg_result_free(hidden);
+	if (!doctor_ask(d, store_doctor_snapshots, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {
+		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(d, "%s: in a transaction for %s", pg_text(res, i, 0, NULL),
+										    table_age(age, pg_int(res, i, 1)));
+		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: tables grow, looking for jobs gets slower");
+		doctor_do(d, "%s", pg_text(res, i, 2, NULL));
+	}
+	pg_result_free(res);
+}
+
+#define SLOT_WARN_BYTES (1LL << 30)
+#define SLOT_FAIL_BYTES (10LL << 30)
+
+void doctor_slots(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_slots, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		int64_t kept = pg_int(res, i, 1);
+		bool fails = kept >= SLOT_FAIL_BYTES || (!pg_null(res, i, 2) && pg_float(res, i, 2) >= 0.5);
+
+		if (!fails && kept < SLOT_WARN_BYTES && !pg_bool(res, i, 3))
+			continue;
+		(fails ? doctor_fail : doctor_warn)(d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s", pg_text(res, i, 0, NULL), kept >> 20,
+						    pg_bool(res, i, 3) ? ", and dead rows" : "");
+		doctor_why(d, "what it keeps grows until the disk is full, and the server stands then");
+		doctor_do(d, "start the standby that reads from it; where there is none any more: select pg_drop_replication_slot('%s')", pg_text(res, i, 0, NULL));
+	}
+	pg_result_free(res);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * span - a time span as people write it: "200ms", "1.5h", a bare number of seconds; or as PostgreSQL writes an interval: "5 minutes",
+ * "1 day 02:30:00", "01:30:00". sql/functions/__ms.sql reads the same.
+ *
+ * Years and months have no length, and are refused.
+ */
+#ifndef SPAN_H
+#define SPAN_H
+
+#include <stdbool.h>
+
+#define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, nor an interval such as 5 minutes or 01:30:00"
+
+const char *span_decimal(const char *s, double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
+bool span_parse(const char *text, double *ms);
+bool span_is_bare(const char *text);                     /* a number without a unit */
+
+#endif

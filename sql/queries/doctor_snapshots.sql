@@ -1,0 +1,18 @@
+-- doctor_snapshots: who keeps the server from removing rows that are dead.
+-- no parameters
+-- returns who (text), since when, in seconds (int8), what ends it (text), longest first, at most 10 that are older than a minute
+-- locks: none. What sessions of others do is seen by members of pg_read_all_stats alone; see doctor_hidden.sql
+select h.who, h.age_s, h.ends
+from (select format('session %s of %s%s, %s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')', a.state) as who,
+             extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s, format('select pg_terminate_backend(%s)', a.pid) as ends
+      from pg_catalog.pg_stat_activity a
+      where a.datname = current_database() and a.backend_type = 'client backend' and coalesce(a.backend_xmin, a.backend_xid) is not null
+        and a.pid <> pg_backend_pid()
+      union all
+      select format('prepared transaction %L of %s', p.gid, p.owner), extract(epoch from clock_timestamp() - p.prepared)::int8,
+             format('rollback prepared %L', p.gid)
+      from pg_catalog.pg_prepared_xacts p
+      where p.database = current_database()) h
+where h.age_s >= 60
+order by h.age_s desc
+limit 10

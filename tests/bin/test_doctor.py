@@ -1,0 +1,330 @@
+"""`deferred doctor`: one run in which all is well, and for each check what it is for, brought about."""
+
+import datetime
+import json
+import os
+import pwd
+import struct
+import subprocess
+
+import pytest
+
+import harness
+import pg
+from mailserver import Smtpd
+from test_deferred import login
+
+OK, WARN, FAIL = 0, 1, 2
+
+
+@pytest.fixture
+def doctor(db):
+    """Calls it as the role a line of cron connects as; findings by check, each (status, what, why, do)."""
+    db.worker, env = login(db, "deferred_worker", "pg_read_all_stats")
+
+    def ask(code, env=env, options=(), **kw):
+        done = db.run(["deferred", *options, "--json", "doctor"], env=env, **kw)
+        assert done.returncode == code and done.stderr == "", done
+        found = {}
+        for f in json.loads(done.stdout):
+            assert (f["status"] == "ok") == ("what" not in f), f
+            if f["status"] != "ok":
+                assert f["what"] and f["why"] and f["do"], f
+                found.setdefault(f["check"], []).append((f["status"], f["what"], f["why"], f["do"]))
+        return found
+    ask.env = env
+    return ask
+
+
+@pytest.fixture
+def smtpd(tmp_path):
+    servers = []
+
+    def start(*args):
+        servers.append(Smtpd(tmp_path / f"mail{len(servers)}", *args))
+        return servers[-1]
+    yield start
+    for server in servers:
+        server.stop()
+
+
+def test_all_is_well(db, doctor):
+    db.defer("noop")
+    db.run(["check_deferred"])
+    done = db.run(["deferred", "doctor"], env=doctor.env)
+    assert done.returncode == OK and done.stderr == ""
+    checks = [line.split() for line in done.stdout.splitlines()]
+    assert {c[0] for c in checks} == {"ok"} and all(len(c) == 2 for c in checks) and len(checks) == 18, done.stdout
+
+
+def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
+    for env, status, what in (({"DEFERRED_DB": "host=/nonexistent"}, "connection", "cannot connect"),
+                              ({"DEFERRED_DB": db.conninfo + " user=nobody_there"}, "connection", "nobody_there"),
+                              ({"DEFERRED_CONFIG": "/nonexistent"}, "config", "/nonexistent")):
+        found = doctor(FAIL, env={**doctor.env, **env})
+        assert list(found) == [status] and what in found[status][0][1]
+    db.config("cntt = 1\n")
+    assert 'unknown setting "cntt"' in doctor(FAIL)["config"][0][1]
+
+
+def test_what_is_wrong_with_schema_and_role(db, doctor):
+    assert doctor(WARN, env={})["role"][0][1].endswith("a superuser")
+    name, nothing = login(db, "deferred_producer")
+    found = doctor(FAIL, env=nothing)
+    assert found["role" if "role" in found else "schema"][0][3].startswith("grant deferred_worker to")
+    db.sql(f"grant deferred_owner to {name}")
+    told = doctor(FAIL, env=nothing)["role"]
+    assert [t[0] for t in told] == ["warn", "fail"] and told[0][3] == f"revoke deferred_owner from {name}; grant deferred_worker to {name}"
+    db.sql("revoke delete on deferred.__deferred_lease from deferred_worker")
+    try:
+        mend = doctor(FAIL)["role"][0][3]
+    finally:
+        db.sql("grant delete on deferred.__deferred_lease to deferred_worker")
+    assert mend == "grant delete on deferred.__deferred_lease to deferred_worker"
+    db.sql("update deferred.__deferred_source set checksum = '' where name = 'functions/defer'")
+    found = doctor(WARN)
+    assert list(found) == ["schema"] and "functions/defer" in found["schema"][0][1] and found["schema"][0][3] == "deferred migrate"
+    assert db.run(["deferred", "migrate"]).returncode == 0 and doctor(OK) == {}
+    db.sql("update deferred.__deferred_migration set version = 999")
+    assert list(doctor(FAIL)) == ["schema"]
+    db.sql("drop schema deferred cascade")
+    assert doctor(FAIL)["schema"][0][1] == "there is no schema in this database"
+
+
+def test_what_is_wrong_with_the_tables(db, doctor):
+    db.sql("update pg_index set indisvalid = false where indexrelid = 'deferred.__deferred_hot_delayed'::regclass")
+    for weeks in 2, 3, 4:
+        table = db.one("select '__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC') + %s * interval '1 week', 'YYYYMMDD')", weeks)
+        db.sql(f"drop table deferred.{table}")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '1 year')")
+    db.sql("select pg_stat_force_next_flush()")
+    db.sql("select 1")
+    found = doctor(FAIL)
+    assert set(found) == {"indexes", "partitions"}
+    assert found["indexes"] == [("fail", "index deferred.__deferred_hot_delayed of deferred.__deferred_hot is not valid", found["indexes"][0][2],
+                                 "reindex index concurrently deferred.__deferred_hot_delayed")]
+    assert [(s, w) for s, w, _, _ in found["partitions"]] == [("warn", "__deferred_log has no partition for the week after the next"),
+                                                              ("warn", "1 row in the partitions that take what no other does")]
+    db.sql(found["indexes"][0][3])
+    db.sql("delete from deferred.__deferred_log")
+    db.sql("create table deferred.__deferred_log_old partition of deferred.__deferred_log for values from ('2020-01-06') to ('2020-01-13')")
+    db.sql("select deferred.maintain(); select pg_stat_force_next_flush()")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, '2020-01-07')")
+    found = doctor(WARN)
+    assert set(found) == {"retention"} and "was never purged" in found["retention"][0][1] and found["retention"][0][3].endswith("purge --older-than 30d")
+    assert db.run(["deferred", "purge", "--older-than", "10000d"]).returncode == 0 and doctor(OK) == {}
+    db.sql("update deferred.__deferred_upkeep set purged_at = now() - interval '40 days', purged_older = '20 days'")
+    assert "though the last purge, 40 days ago, was told to keep 20" in doctor(WARN)["retention"][0][1]
+    assert db.run(["deferred", "purge", "--older-than", "20d"]).returncode == 0 and doctor(OK) == {}
+
+
+def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
+    env = {**doctor.env, "HOME": "/nonexistent"}
+    found = doctor(WARN, env=env)
+    assert list(found) == ["user"] and "No such file" in found["user"][0][1] and "install -d -o" in found["user"][0][3]
+    open_to_all, pid = os.path.join(db.dir, "open"), os.path.join(db.dir, "mine")
+    os.mkdir(open_to_all)
+    os.chmod(open_to_all, 0o777)
+    with open(pid, "w") as f:
+        os.fchmod(f.fileno(), 0o666)
+    for path, what in ((open_to_all + "/pid", "can be written by others"), ("/nonexistent/pid", "No such file"), (pid, "a file that others can write"),
+                       (db.dir, "no regular file")):
+        found = doctor(FAIL, env={**doctor.env, "DEFERRED_PIDFILE": path})
+        assert list(found) == ["pidfile"] and what in found["pidfile"][0][1], found
+    assert db.run(["check_deferred"], env={"DEFERRED_PIDFILE": pid}).returncode == 77  # as was said
+    for days, code in ((13, WARN), (-1, FAIL)):
+        cert = tmp_path / f"{days}.pem"
+        certificate(cert, days)
+        db.config(f'http {{ tls_certificate = "{cert}" }}\n')
+        found = doctor(code)
+        assert " ends in 1" in found["certificates"][0][1] or " ended " in found["certificates"][0][1], found
+    db.config(f'http {{ tls_certificate = "{pid}" }}\n')
+    assert "no certificate in" in doctor(FAIL)["certificates"][0][1]
+
+
+def certificate(path, days):
+    """Self-signed, to end in so many days and a little."""
+    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days, minutes=5)
+    index = path.parent / "index"
+    index.write_text("")
+    key, request = path.parent / "key.pem", path.parent / "request.pem"
+    subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", request],
+                   check=True, capture_output=True)
+    config = path.parent / "ca.cnf"
+    config.write_text(f"[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nnew_certs_dir={path.parent}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+    subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-config", config, "-keyfile", key, "-in", request, "-out", path, "-notext",
+                    "-startdate", "20200101000000Z", "-enddate", end.strftime("%Y%m%d%H%M%SZ")], check=True, capture_output=True)
+
+
+def test_what_is_wrong_with_the_user_of_functions(db, doctor):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    env = {**doctor.env, "DEFERRED_ALLOW_ROOT": "0"}
+    os.chmod(db.dir, 0o711)
+    found = doctor(FAIL, env=env)
+    assert list(found) == ["user"] and "functions would run as root" in found["user"][0][1] and 'user = "deferred"' in found["user"][0][3]
+    db.config('user = "nosuchuser"\n')
+    assert "no user 'nosuchuser'" in doctor(FAIL, env=env)["user"][0][1]
+    db.config('user = "nobody"\n')
+    assert list(doctor(WARN, env=env)) == ["user"]  # /nonexistent
+
+
+def test_what_is_wrong_with_the_plugins(db, doctor):
+    folder = db.plugins("wrong_abi")
+    found = doctor(WARN)
+    assert list(found) == ["plugins"] and found["plugins"][0][1].startswith("wrong_abi.so: made for plugin ABI 2")
+    os.unlink(f"{folder}/wrong_abi.so")
+    db.plugins("twin_a", "twin_b")
+    told = doctor(FAIL)["plugins"][0][1]
+    assert "twin_a" in told and "twin_b" in told
+    os.unlink(f"{folder}/twin_b.so")
+    db.plugins("crash_at_load")
+    assert "crash_at_load.so, when it is loaded, " in doctor(FAIL)["plugins"][0][1]
+    os.unlink(f"{folder}/crash_at_load.so")
+    os.chmod(f"{folder}/twin_a.so", 0o775)
+    found = doctor(FAIL)["plugins"][0]
+    assert "twin_a.so\" is writable by others" in found[1] and found[3].startswith("chmod go-w ")
+    os.chmod(f"{folder}/twin_a.so", 0o755)
+    db.config('function "twin" { command = {"/bin/true"} }\nfunction "away" { command = {"/bin/nonexistent"} }\n')
+    assert [f[:2] for f in doctor(FAIL)["plugins"]] == [
+        ("fail", 'function "twin" is both a command of the config file and in a plugin'),
+        ("warn", 'command of function "away": /bin/nonexistent: No such file or directory')]
+    db.env["DEFERRED_PLUGIN_DIR"] = "/nonexistent"
+    db.config("")
+    assert "cannot use plugin folder" in doctor(FAIL)["plugins"][0][1]
+
+
+def test_functions_that_jobs_wait_for_in_vain(db, doctor):
+    db.defer("maail")
+    db.defer("noop")
+    found = doctor(FAIL)["functions"]
+    assert len(found) == 1 and 'function "maail", which is not here, and no worker has yet said' in found[0][1] and "deferred ls --fn maail" in found[0][3]
+    db.run(["check_deferred", "--cnt", "0"])
+    assert 'function "maail", which no worker has' in doctor(FAIL)["functions"][0][1]
+    db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text")
+    assert doctor(OK) == {}
+    db.sql("update deferred.__deferred set created_at = now() - interval '2 hours'")
+    assert doctor(OK) == {}
+    db.sql("update deferred.__deferred_offer set seen_at = now() - interval '2 days'")
+    assert "had last, 2d ago" in doctor(WARN)["functions"][0][1]
+
+
+def test_the_mail_server_is_tried_up_to_the_login_and_nothing_is_sent(db, doctor, smtpd):
+    server = smtpd("--auth", "ann:secret")
+    password = os.path.join(db.dir, "password")
+
+    def settings(more="", port=server.port, word="secret", sender='from = "a@b.example"'):
+        with open(password, "w") as f:
+            os.fchmod(f.fileno(), 0o600)
+            f.write(word + "\n")
+        db.config(f'mail {{ host = "127.0.0.1"  port = {port}  {sender}  user = "ann"  password_file = "{password}"  {more} }}\n')
+    settings("plain_login = 1")
+    assert doctor(OK) == {}
+    said = [line.split()[0] for line in server.commands()]
+    assert "AUTH" in said and not {"MAIL", "RCPT", "DATA"} & set(said) and server.envelopes() == []
+    settings("plain_login = 1", sender="")
+    assert "mail.from is not set" in doctor(WARN)["mail"][0][1]
+    settings("plain_login = 1", word="wrong")
+    assert "AUTH: 535" in doctor(FAIL)["mail"][0][1]
+    settings()
+    assert "clear text" in doctor(FAIL)["mail"][0][1]
+    settings('tls = "starttls"')
+    assert "STARTTLS" in doctor(FAIL)["mail"][0][1]
+    settings("plain_login = 1", port=1)
+    assert "connect: " in doctor(FAIL)["mail"][0][1]
+    os.unlink(password)
+    assert "cannot read mail.password_file" in doctor(FAIL)["mail"][0][1]
+
+
+@pytest.fixture
+def clocked():
+    """A server whose clock can be set on, in which transactions may be prepared."""
+    path = os.path.join(harness.root(), f"clock{os.getpid()}-doctor")
+    with open(path, "wb") as f:
+        f.write(struct.pack("q", 0))
+    server = harness.OwnServer(settings={"max_prepared_transactions": 5, "max_slot_wal_keep_size": "'32MB'"},
+                               server_env={"LD_PRELOAD": os.path.join(harness.BUILD, "tests", "harness", "clock_shift.so"), "CLOCK_SHIFT": path})
+    server.clock = path
+    yield server
+    server.close()
+
+
+def test_what_is_wrong_with_the_server(clocked):
+    db = clocked
+    name, env = login(db, "deferred_worker")
+
+    def doctor(code):
+        done = db.run(["deferred", "--json", "doctor"], env=env)
+        assert done.returncode == code, done
+        return [(f["check"], f["status"], f.get("what", ""), f.get("do", "")) for f in json.loads(done.stdout) if f["status"] != "ok"]
+
+    def set_clock(seconds):
+        with open(db.clock, "r+b") as f:
+            f.write(struct.pack("q", seconds))
+    holder = db.connect(application_name="report")
+    holder.cursor().execute("select pg_current_xact_id()")
+    pid = holder.get_backend_pid()
+    prepared = db.connect()
+    prepared.cursor().execute("insert into deferred.__deferred_creator values ('x'); prepare transaction 'half'")
+    prepared.close()
+    note = f"ok    snapshots (sessions of others are not seen: grant pg_read_all_stats to {name} shows them)\n"
+    assert note in db.run(["deferred", "doctor"], env=env).stdout
+    db.sql(f"grant pg_read_all_stats to {name}")
+    assert doctor(OK) == []
+    set_clock(3)
+    (check, status, what, do), = doctor(WARN)
+    assert (check, status) == ("clocks", "warn") and what.endswith("s behind the database")
+    set_clock(400)
+    found = doctor(FAIL)
+    assert [(c, s) for c, s, _, _ in found] == [("clocks", "fail"), ("snapshots", "warn"), ("snapshots", "warn")]
+    assert {do for _, _, _, do in found[1:]} == {f"select pg_terminate_backend({pid})", "rollback prepared 'half'"}
+    assert any("(report), idle in transaction: in a transaction for 6min" in what for _, _, what, _ in found)
+    set_clock(-3700)
+    holder.rollback()
+    holder.cursor().execute("select pg_current_xact_id()")
+    set_clock(0)
+    assert ("snapshots", "fail") in [f[:2] for f in doctor(FAIL)]
+    holder.close()
+    db.sql("rollback prepared 'half'")
+    db.sql("select pg_create_physical_replication_slot('gone', true)")
+    assert doctor(OK) == []
+    for _ in range(2):
+        db.sql("select pg_logical_emit_message(false, '', ''); select pg_switch_wal()")
+    (check, status, what, do), = doctor(FAIL)
+    assert (check, status, do[-41:]) == ("slots", "fail", ": select pg_drop_replication_slot('gone')") and "slot gone, which keeps " in what
+
+
+def test_a_pooler_keeps_notifications_away(db, doctor, cluster):
+    db.config("listen = 1\n")
+    assert doctor(OK) == {}
+    folder = os.path.join(db.dir, "pooler")
+    os.mkdir(folder, 0o700)
+    with open(f"{folder}/ini", "w") as f:
+        f.write(f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\npool_mode = transaction\n"
+                "ignore_startup_parameters = extra_float_digits,options\n[databases]\n"
+                f"{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={db.worker}\n")
+    if os.geteuid() == 0:
+        os.chmod(db.dir, 0o711)
+        for path in folder, f"{folder}/ini":
+            os.chown(path, pwd.getpwnam("postgres").pw_uid, -1)
+    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", f"{folder}/ini"]))
+    harness.wait_for(lambda: os.path.exists(f"{folder}/.s.PGSQL.{pg.PORT}") or not started.alive(), 10)
+    found = doctor(WARN, env={"DEFERRED_DB": f"host={folder} port={pg.PORT} user=any dbname={db.name}"})
+    assert list(found) == ["listen"] and found["listen"][0][3].endswith("set listen = 0"), found
+
+
+def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
+    job = db.defer("noop")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
+           "now() - i * interval '2 min', now() from generate_series(20, 1, -1) i")
+    assert doctor(OK) == {}
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, worker) select %s, i, 'superseded', false, i from generate_series(1, 7) i", job)
+    found = doctor(WARN)["interval"]
+    assert len(found) == 1 and found[0][1] == "7 attempts of noop in the last day ended because the next start came, every 2min, with pidfile h:/run/x"
+    assert "--if-running=skip" in found[0][3]
+    db.sql("truncate deferred.__deferred_log")
+    db.sql("insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{slow,p.slow,quick}', '{p 1 2,p 1 2,p 1 2}', '{600000,600000,100000}', '{0,0,0}')")
+    found = doctor(WARN)["interval"]
+    assert [f[1] for f in found] == ["function slow may take 10min, and the next start comes after 2min, with pidfile h:/run/x"]
+    db.config("if_running = skip\n")
+    assert doctor(OK) == {}
