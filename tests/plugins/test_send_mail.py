@@ -182,7 +182,10 @@ def test_the_sender_comes_from_the_settings_where_the_mail_names_none(send):
     assert send.server.mail()["from"].addresses[0].display_name == "Das Büro"
     assert send.server.envelopes()[0]["from"] == "office@example.org"
     outcome = send(mail)
-    assert outcome.returned == "dead" and "no sender" in outcome.error
+    assert outcome.returned == "unready" and "no sender" in outcome.error and 'mail { from = "you@example.org" }' in outcome.error
+    wrong = send(mail, settings={"mail.from": "nobody"})
+    assert (wrong.returned, wrong.error) == ("unready", 'mail.from: "nobody" is no mail address')
+    assert send({**mail, "to": "x"}).returned == "dead"
 
 
 def test_staging_redirects_the_whole_envelope_and_names_the_recipients(send):
@@ -234,11 +237,17 @@ def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp
     server = smtpd("--auth", "app:right")
     outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong",
                                                    "mail.plain_login": 1})
-    assert outcome.returned == "dead"
-    assert outcome.error == f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
+    assert outcome.returned == "unready"
+    assert outcome.error == (f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
+                             "; look at mail { user, password_file, tls }")
     missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none",
                                                 "mail.plain_login": 1})
-    assert missing.returned == "failed" and "mail.password_file" in missing.error
+    assert missing.returned == "unready" and "mail.password_file" in missing.error
+    none = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.plain_login": 1})
+    assert none.returned == "unready" and "mail { password_file" in none.error
+    # A server that wants a login says so when it gets the mail, and means the settings.
+    stranger = call("send_mail", MAIL, settings={"mail.port": server.port})
+    assert stranger.returned == "unready" and "mail { user, password_file, tls }" in stranger.error
     assert server.envelopes() == []
 
 
@@ -247,7 +256,7 @@ def test_no_password_goes_out_in_clear_text_unless_asked_for(call, smtpd, settin
     """Nor over loopback, where whoever gets the port first is the server."""
     server = smtpd("--auth", "app:right")
     outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "right", **settings})
-    assert outcome.returned == "failed" and "mail.plain_login = 1" in outcome.error and server.commands() == []
+    assert outcome.returned == "unready" and "mail.plain_login = 1" in outcome.error and server.commands() == []
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o640])
@@ -261,7 +270,7 @@ def test_a_password_file_is_for_few_eyes(call, smtpd, tmp_path, mode):
         assert outcome.returned == "ok"
         os.chown(path, 65534, -1)
         outcome = call("send_mail", MAIL, settings=settings)
-    assert outcome.returned == "failed" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
+    assert outcome.returned == "unready" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
     path.chmod(0o600)
     assert call("send_mail", MAIL, settings=settings).returned == "ok"
 
@@ -276,14 +285,16 @@ def test_encrypted_mail_is_sent_only_to_the_server_of_that_name(call, smtpd, cer
     assert [(e["tls"], e["auth"]) for e in good.envelopes()] == [(True, "u")] * 2
     for port, ca in ((wrong.port, "ca.pem"), (good.port, "other.pem")):
         refused = call("send_mail", MAIL, settings={**settings, "mail.port": port, "mail.ca_file": certificates / ca})
-        assert refused.returned == "failed" and "certificate" in refused.error.lower()
-    assert call("send_mail", MAIL, settings={**settings, "mail.port": good.port, "mail.ca_file": ""}).returned == "failed"
+        assert refused.returned == "unready" and "certificate" in refused.error.lower() and "mail { ca_file = " in refused.error
+    for ca in ("", "/nowhere.pem"):
+        refused = call("send_mail", MAIL, settings={**settings, "mail.port": good.port, "mail.ca_file": ca})
+        assert refused.returned == "unready" and "mail { ca_file" in refused.error
     assert len(good.envelopes()) == 2 and wrong.envelopes() == []
 
 
 def test_starttls_is_not_silently_left_out(send):
     outcome = send(MAIL, settings={"mail.tls": "starttls"})
-    assert outcome.returned == "failed"
+    assert outcome.returned == "unready" and 'mail { tls = "starttls" }' in outcome.error
     assert send.server.envelopes() == [] and not [c for c in send.server.commands() if c.startswith("MAIL")]
 
 
@@ -297,6 +308,9 @@ def test_starttls_is_not_silently_left_out(send):
     ({"to": "550@x.org"}, "dead", "RCPT TO: 550@x.org: 550 5.1.0 as asked by 550"),
     ({"to": ["550@x.org", "554@x.org"]}, "dead", "550@x.org: 550 5.1.0 as asked by 550; 554@x.org: 554"),
     ({"to": ["550@x.org", "452@x.org"]}, "failed", "452@x.org: 452"),
+    ({"to": ["550@x.org", "530@x.org"]}, "dead", "530@x.org: 530"),
+    ({"to": ["530@x.org", "530@y.org"]}, "unready", "mail { user, password_file, tls }"),
+    ({"from": "from530@x.org"}, "unready", "mail { user, password_file, tls }"),
     ({"to": "data452@x.org"}, "failed", "message: 452 4.1.0 as asked by data452"),
     ({"to": "data554@x.org"}, "dead", "message: 554 5.1.0 as asked by data554"),
     ({"to": "drop@x.org"}, "failed", "RCPT TO: connection lost"),
@@ -324,9 +338,9 @@ def test_a_server_that_cannot_be_reached_is_tried_again(call):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         outcome = call("send_mail", MAIL, settings={"mail.port": s.getsockname()[1]})
-    assert outcome.returned == "failed" and "connect: " in outcome.error
-    assert call("send_mail", MAIL, settings={"mail.host": "nowhere.invalid"}).returned == "failed"
-    assert call("send_mail", MAIL, settings={"mail.host": "a/b\r\nc"}).returned == "failed"
+    assert outcome.returned == "unready" and "connect: " in outcome.error and "mail { host = " in outcome.error
+    assert call("send_mail", MAIL, settings={"mail.host": "nowhere.invalid"}).returned == "unready"
+    assert call("send_mail", MAIL, settings={"mail.host": "a/b\r\nc"}).returned == "unready"
 
 
 class Script:
@@ -356,7 +370,7 @@ def test_trouble_before_the_mail_is_about_the_server_and_may_pass(call, says):
     script = Script(says)
     outcome = call("send_mail", MAIL, settings={"mail.port": script.port, "mail.timeout": 2000}, timeout=20)
     script.stop()
-    assert outcome.returned == "failed" and outcome.error
+    assert outcome.returned == "unready" and outcome.error
 
 
 def test_a_too_big_mail_is_refused_before_it_is_sent(call, smtpd):
@@ -574,7 +588,7 @@ def test_what_is_no_address_is_refused(send, address):
 
 
 @pytest.mark.parametrize("params,words", [
-    ([], "no object"), ("nonsense", "no object"), ({}, "no sender"),
+    ([], "no object"), ("nonsense", "no object"), ({}, "no recipient"),
     ({**MAIL, "to": None}, "no recipient"), ({**MAIL, "subjct": "x"}, 'unknown field "subjct"'),
     ({**MAIL, "subject": 1}, "subject: no string"), ({**MAIL, "to": 1}, "to: an address is"),
     ({**MAIL, "to": {"mail": "a@b", "name": "x"}}, "unknown member"), ({**MAIL, "from": ["a@b", "c@d"]}, "from: more than 1"),

@@ -16,6 +16,8 @@
  *   check_address(), and so no params can add a header or a command.
  * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
  *   some were accepted the rest becomes a job of its own in the transaction that records this success.
+ * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that: DEFERRED_UNREADY,
+ *   with what the operator is to write. What comes after the login is about the mail.
  * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
  *   unknown: the mail is sent again, with the same Message-ID.
  * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
@@ -149,6 +151,44 @@ static int accepted(struct sending *s)
 	return rc;
 }
 
+/* The server wants a login, or a safer one (RFC 4954, 6), or encryption (RFC 3207, 4): what it was asked does not matter. */
+static bool asks_for_login(int code)
+{
+	return code == 530 || code == 534 || code == 535 || code == 538;
+}
+
+/* What the operator may write into the config file where the talk ended before it came to the mail; "" where nothing helps. */
+static const char *remedy(const struct sending *s, CURLcode code)
+{
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return "; if it is the right server: mail { ca_file = \"FILE\" }, the certificate of who signed the server's, in PEM, and as "
+		       "mail { host } the name that stands in it";
+	case CURLE_SSL_CACERT_BADFILE:
+		return "; mail { ca_file } is to name a file of certificates, in PEM, that the user of functions can read";
+	case CURLE_USE_SSL_FAILED:
+		return "; mail { tls = \"starttls\" } wants a server that offers it: often mail { port = 587 }";
+	case CURLE_SSL_CONNECT_ERROR:
+		return "; mail { tls } and mail { port } have to fit each other: \"tls\" and 465, \"starttls\" and 587, \"none\" and 25; and "
+		       "mail { ca_file } names certificates to trust";
+	default:
+		break;
+	}
+	if (s->stage == AUTH || asks_for_login(s->reply_code) || code == CURLE_LOGIN_DENIED)
+		return "; look at mail { user, password_file, tls }";
+	return s->stage == CONNECT ? "; mail { host = \"...\" port = ... } names the mail server" : "";
+}
+
+/* Of recipients it has to say so to each: what one is refused for may be that one's. */
+static bool wants_login(const struct sending *s)
+{
+	bool each = true;
+
+	for (size_t i = 0; i < s->rcpt.len && s->stage == RCPT_TO; i++)
+		each &= asks_for_login(s->rcpt.v[i].code);
+	return each && asks_for_login(s->reply_code);
+}
+
 /*
  * Nobody got it, or nobody knows. Final is only what the server refused with 5xx, and only about the
  * sender, the mail or every recipient: what happens before is about the server and may change.
@@ -168,13 +208,14 @@ static int judge(struct sending *s, CURLcode code)
 			text = "connection lost";
 		if (s->message_sent)
 			stage = "no answer to the message, which may have been delivered";
+		if (!s->message_sent && !stages[s->stage].about_mail && code != CURLE_OUT_OF_MEMORY)
+			return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stage, text, remedy(s, code));
 		return fail(s, DEFERRED_FAILED, "%s: %s: %s", s->where, stage, text);
 	}
-	if (s->stage != RCPT_TO) {
-		bool final = s->reply_code >= 500 && stages[s->stage].about_mail;
-
-		return fail(s, final ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
-	}
+	if (!stages[s->stage].about_mail || wants_login(s))
+		return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stages[s->stage].text, s->reply, remedy(s, code));
+	if (s->stage != RCPT_TO)
+		return fail(s, s->reply_code >= 500 ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
 	for (size_t i = 0; i < s->rcpt.len; i++)
 		temporary |= s->rcpt.v[i].code < 500;
 	refused = refused_text(s);

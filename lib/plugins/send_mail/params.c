@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a call asks for: addresses, texts, envelope, Message-ID and attachments, each checked before
- * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help.
+ * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help; what is wrong with the
+ * settings is told last, so that a mail which could never go out does not wait for these.
  */
 #include "send_mail.h"
 
@@ -143,6 +144,14 @@ static int add_address_json(struct sending *s, struct addresses *list, const cha
 			   name ? strlen(name) : 0);
 }
 
+/* An address of the settings: of that which is wrong there the mail knows nothing. */
+static int add_address_setting(struct sending *s, struct addresses *list, const char *name, const char *text)
+{
+	int rc = add_address_text(s, list, name, text);
+
+	return rc == DEFERRED_DEAD ? DEFERRED_UNREADY : rc;
+}
+
 /* ---- params ----------------------------------------------------------------------------------- */
 
 static int take_addresses(struct sending *s, const char *field, struct addresses *list, size_t max)
@@ -219,6 +228,8 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	if (!dir)
 		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
 			    "mail.attachment_dir only, which is not set; \"content\" needs none", a->path);
+	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir \"%.300s\" is no absolute path of a folder that is there", dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);
@@ -352,7 +363,7 @@ static int take_envelope(struct sending *s, size_t max)
 		return fail(s, DEFERRED_DEAD, "no recipient: to, cc and bcc are empty");
 	if (redirect) {
 		s->redirected = true;
-		return add_address_text(s, &s->rcpt, "mail.to", redirect);
+		return add_address_setting(s, &s->rcpt, "mail.to", redirect);
 	}
 	if ((rc = take_addresses(s, "deliver_to", &s->rcpt, max)) != DEFERRED_OK)
 		return rc;
@@ -408,11 +419,21 @@ static int take_message_id(struct sending *s)
 	return DEFERRED_OK;
 }
 
+static int take_sender(struct sending *s)
+{
+	const char *from = setting(s, "mail.from");
+	int rc = s->from.len || !from ? DEFERRED_OK : add_address_setting(s, &s->from, "mail.from", from);
+
+	if (rc != DEFERRED_OK || s->from.len)
+		return rc;
+	return fail(s, DEFERRED_UNREADY, "no sender: the mail has no \"from\", and the config file no mail { from = \"you@example.org\" }");
+}
+
 int take_params(struct sending *s)
 {
 	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html", "attachments",
 					     "message_id", "label", "deliver_to", NULL };
-	const char *key, *from = setting(s, "mail.from");
+	const char *key;
 	size_t max = (size_t)setting_number(s, "mail.recipients_max", 100);
 	const struct {
 		const char *field;
@@ -431,14 +452,10 @@ int take_params(struct sending *s)
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		if ((rc = take_addresses(s, lists[i].field, lists[i].list, lists[i].max)) != DEFERRED_OK)
 			return rc;
-	if (s->from.len == 0 && from && (rc = add_address_text(s, &s->from, "mail.from", from)) != DEFERRED_OK)
-		return rc;
-	if (s->from.len == 0)
-		return fail(s, DEFERRED_DEAD, "no sender: neither \"from\" nor the setting mail.from");
 	if ((rc = take_text(s, s->params, "subject", &s->subject, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "text", &s->text, false)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "html", &s->html, false)) != DEFERRED_OK ||
-	    (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_message_id(s)) != DEFERRED_OK)
+	    (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_attachments(s)) != DEFERRED_OK || (rc = take_sender(s)) != DEFERRED_OK)
 		return rc;
-	return take_attachments(s);
+	return take_message_id(s);
 }

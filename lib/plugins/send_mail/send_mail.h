@@ -53,7 +53,7 @@ enum stage { CONNECT, EHLO, HELO, STARTTLS, AUTH, MAIL_FROM, RCPT_TO, DATA, MESS
 struct stage_info {
 	const char *command; /* beginning of its line; NULL: not a command */
 	const char *text;
-	bool about_mail;     /* what is refused with 5xx here is refused for good; else it is about the server */
+	bool about_mail;     /* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
 };
 
 /* One call of the function. */

@@ -20,7 +20,7 @@ const struct stage_info stages[QUIT + 1] = {
 	[EHLO] = { "EHLO ", "EHLO", false },
 	[HELO] = { "HELO ", "HELO", false },
 	[STARTTLS] = { "STARTTLS\r\n", "STARTTLS", false },
-	[AUTH] = { "AUTH ", "AUTH", true },
+	[AUTH] = { "AUTH ", "AUTH", false },
 	[MAIL_FROM] = { "MAIL FROM:", "MAIL FROM", true },
 	[RCPT_TO] = { "RCPT TO:", "RCPT TO", true },
 	[DATA] = { "DATA\r\n", "DATA", true },
@@ -108,13 +108,15 @@ static int read_password(struct sending *s, char *password, size_t size)
 	FILE *f;
 
 	snprintf(password, size, "%s", text ? text : "");
+	if (!path && !text)
+		return fail(s, DEFERRED_UNREADY, "mail.user is set, its password is not: mail { password_file = \"FILE\" }, whose first line it is");
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_FAILED, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
+		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
-		return fail(s, DEFERRED_FAILED, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
+		return fail(s, DEFERRED_UNREADY, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
 	}
 	if (!fgets(password, (int)size, f))
 		password[0] = '\0';
@@ -164,6 +166,9 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	char url[800], password[512];
 	int rc;
 
+	/* The attempt is ended by us while it can be told why. */
+	if (s->call->timeout_ms > 0 && timeout > s->call->timeout_ms - s->call->timeout_ms / 10)
+		timeout = (long)(s->call->timeout_ms - s->call->timeout_ms / 10);
 	if (!host)
 		host = "localhost";
 	if (port == 0)
@@ -171,10 +176,10 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	v6 = strchr(host, ':') != NULL;
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
-		return fail(s, DEFERRED_FAILED, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+		return fail(s, DEFERRED_UNREADY, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
-		return fail(s, DEFERRED_FAILED, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
+		return fail(s, DEFERRED_UNREADY, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
 			    "or mail.plain_login = 1");
 	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
 		return rc;
