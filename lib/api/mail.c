@@ -389,34 +389,42 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 
 /* ---- the call --------------------------------------------------------------------------------- */
 
-int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
-		       struct deferred_error *err)
+/* The mail as a call of send_mail. `params` is given; what `opts` and `label` get lives as long as the arguments. */
+static int mail_call(const struct deferred_mail *mail, const struct deferred_opts *given, char **params, struct deferred_opts *opts,
+		     char label[LABEL_MAX + 1], struct deferred_error *err)
 {
-	struct deferred_opts all = { 0 };
 	struct params_text text = { 0 };
-	struct config *config = NULL;
-	struct deferred_call_spec call;
-	char label[LABEL_MAX + 1], *params = NULL;
 	int rc, taken;
 
-	error_clear(err);
 	if (!mail)
 		return error_set(err, DEFERRED_EINVAL, "mail", "no mail is given");
-	if (opts)
-		all = *opts;
-	if (!all.label)
-		all.label = mail->label;
-	if (!all.label && mail->subject && *mail->subject) {
+	if (given)
+		*opts = *given;
+	if (!opts->label)
+		opts->label = mail->label;
+	if (!opts->label && mail->subject && *mail->subject) {
 		size_t len = strnlen(mail->subject, LABEL_MAX);
 
 		memcpy(label, mail->subject, len);
 		label[utf8_prefix(label, len)] = '\0';
-		all.label = label;
+		opts->label = label;
 	}
 	rc = put_mail(&text, mail, err);
-	taken = params_take(&text, &params, rc == 0 ? err : NULL);
-	if (rc == 0)
-		rc = taken;
+	taken = params_take(&text, params, rc == 0 ? err : NULL);
+	return rc == 0 ? taken : rc;
+}
+
+int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
+		       struct deferred_error *err)
+{
+	struct deferred_opts all = { 0 };
+	struct config *config = NULL;
+	struct deferred_call_spec call;
+	char label[LABEL_MAX + 1], *params = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = mail_call(mail, opts, &params, &all, label, err);
 	if (rc == 0)
 		rc = config_load(&config, NULL, err);
 	call = (struct deferred_call_spec){ "send_mail", params, &all };
@@ -429,6 +437,22 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 			*id = 0;
 	}
 	config_free(config);
+	free(params);
+	return rc;
+}
+
+/* What was sent could not be rolled back, so it is always deferred, and asks no config file. */
+int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
+			    struct deferred_error *err)
+{
+	struct deferred_opts all = { 0 };
+	char label[LABEL_MAX + 1], *params = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = mail_call(mail, opts, &params, &all, label, err);
+	if (rc == 0)
+		rc = deferred_defer_conn(conn, "send_mail", params, &all, id, err);
 	free(params);
 	return rc;
 }
