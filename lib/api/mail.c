@@ -98,7 +98,7 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 
 	if (!a->content && path[0] != '/')
 		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: \"%.200s\" is no absolute path", path);
-	if (check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
+	if (check_line("cid of an attachment", a->cid, err) < 0 || check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
 	    check_line("type of an attachment", a->type, err) < 0)
 		return DEFERRED_EINVAL;
 	params_open(t, NULL, '{');
@@ -110,8 +110,25 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 		params_string(t, "name", a->name);
 	if (a->type)
 		params_string(t, "type", a->type);
+	if (a->cid)
+		params_string(t, "cid", a->cid);
 	if (a->delete_after_send && !a->content)
 		params_true(t, "delete_after_send");
+	params_close(t, '}');
+	return 0;
+}
+
+/* Which names there may be, the plugin knows. */
+static int put_headers(struct params_text *t, const struct deferred_header *h, size_t len, struct deferred_error *err)
+{
+	params_open(t, "headers", '{');
+	for (size_t i = 0; i < len; i++) {
+		if (!h[i].name || !h[i].text || !*h[i].name || !*h[i].text)
+			return error_set(err, DEFERRED_EINVAL, "mail", "headers: one is without name or text");
+		if (check_line("name of a header", h[i].name, err) < 0 || check_line("text of a header", h[i].text, err) < 0)
+			return DEFERRED_EINVAL;
+		params_string(t, h[i].name, h[i].text);
+	}
 	params_close(t, '}');
 	return 0;
 }
@@ -136,6 +153,8 @@ static int put_mail(struct params_text *t, const struct deferred_mail *m, struct
 		params_string(t, "text", m->text);
 	if (m->html)
 		params_string(t, "html", m->html);
+	if (m->headers_len && (rc = put_headers(t, m->headers, m->headers_len, err)) < 0)
+		return rc;
 	if (m->attachments_len) {
 		params_open(t, "attachments", '[');
 		for (size_t i = 0; i < m->attachments_len && rc == 0; i++)

@@ -325,6 +325,13 @@ struct deferred_attachment {
 	int delete_after_send;    /* remove the file, but only once the mail has gone out */
 	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
 	size_t content_len;       /* bytes */
+	const char *cid;          /* the HTML shows it, as "cid:" and this: letters, digits, . _ - + @; NULL: it is a file beside the text */
+};
+
+/* A header of the mail's own, such as List-Unsubscribe; deferred_functions(7) lists which may be. */
+struct deferred_header {
+	const char *name;
+	const char *text;
 };
 
 /* All text is UTF-8. */
@@ -338,6 +345,8 @@ struct deferred_mail {
 	const struct deferred_attachment *attachments;
 	size_t attachments_len;
 	const char *label;                 /* of the job; NULL: the subject */
+	const struct deferred_header *headers;
+	size_t headers_len;
 };
 
 /*

@@ -4,7 +4,7 @@ create or replace function deferred.__mail_header_wrong(name text, value text) r
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
     select case
-        when name !~ '^[A-Za-z0-9-]{1,60}$' then 'is no name of a header'
+        when name !~ '^[A-Za-z0-9-]{1,50}$' then 'is no name of a header'
         when not a.plain and not a.text then 'is not among those that a mail may set itself'
         when value is null then 'is no text'
         when value ~ '[\u0001-\u001f\u007f-\u009f]' then 'has a control character'

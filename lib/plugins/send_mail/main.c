@@ -3,11 +3,11 @@
  * send_mail - deliver one mail to the SMTP server of section [mail].
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
- *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT}, {"name": TEXT, "content_base64": TEXT}, ...,
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64": TEXT}, ...,
  *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
- *         "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
+ *         "headers": {NAME: TEXT, ...}, "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
- *         deliver_to: the recipients that have yet to get this mail, where that is not all of them.
+ *         deferred_functions(7) tells what each of them means. deliver_to: the recipients that have yet to get this mail, where that is not all of them.
  *
  * Order of work: read the params, compose the message, talk to the server, judge what it said.
  *
@@ -22,6 +22,8 @@
  *   unknown: the mail is sent again, with the same Message-ID.
  * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
  *   mail.attachment_dir names a folder, and lies below it, when it is read as when it is removed.
+ * - An address with letters outside of ASCII goes to a server that offers SMTPUTF8 alone. Where it does not, those who have such get
+ *   nothing, for good, and the others the mail with these addresses written so that nobody can take them for one (RFC 6857).
  * - The connection stays open for the next mail of the same runner.
  */
 #include "send_mail.h"
@@ -184,7 +186,7 @@ static bool wants_login(const struct sending *s)
 {
 	bool each = true;
 
-	for (size_t i = 0; i < s->rcpt.len && s->stage == RCPT_TO; i++)
+	for (size_t i = 0; i < s->asked && s->stage == RCPT_TO; i++)
 		each &= asks_for_login(s->rcpt.v[i].code);
 	return each && asks_for_login(s->reply_code);
 }
@@ -236,6 +238,7 @@ static void sending_free(struct sending *s)
 	curl_mime_free(s->mime);
 	curl_slist_free_all(s->headers);
 	free(s->attachments);
+	free(s->own);
 	free(s->from.v);
 	free(s->reply_to.v);
 	free(s->to.v);
@@ -244,6 +247,20 @@ static void sending_free(struct sending *s)
 	free(s->rcpt.v);
 	json_decref(s->params);
 	free(s);
+}
+
+/* The same once more, to those whom this server can be told of. */
+static int send_in_ascii(struct sending *s, CURLcode *code)
+{
+	int rc = leave_out_utf8(s);
+
+	curl_mime_free(s->mime);
+	curl_slist_free_all(s->headers);
+	s->mime = NULL;
+	s->headers = NULL;
+	if (rc == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK)
+		rc = talk(s, code);
+	return rc;
 }
 
 static int send_mail(const struct deferred_call *call)
@@ -257,7 +274,9 @@ static int send_mail(const struct deferred_call *call)
 		return DEFERRED_FAILED;
 	}
 	s->call = call;
-	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK) {
+	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK && s->no_utf8)
+		rc = send_in_ascii(s, &code);
+	if (rc == DEFERRED_OK) {
 		bool taken = s->message_sent && s->reply_ended && s->reply_code / 100 == 2;
 
 		rc = taken ? accepted(s) : judge(s, code);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,6 +29,10 @@ const struct stage_info stages[QUIT + 1] = {
 	[QUIT] = { "QUIT\r\n", "QUIT", false },
 };
 
+static CURL *curl; /* kept: its connection serves the next mail */
+static pid_t curl_pid; /* of the process that made it */
+static bool curl_utf8; /* the server of that connection offers SMTPUTF8 */
+
 static void on_command(struct sending *s, const char *line, size_t len)
 {
 	for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) {
@@ -36,6 +41,8 @@ static void on_command(struct sending *s, const char *line, size_t len)
 		if (!command || len < strlen(command) || memcmp(line, command, strlen(command)) != 0)
 			continue;
 		s->rcpt_at += i == RCPT_TO;
+		if (i == EHLO)
+			curl_utf8 = false;
 		if (i == QUIT)
 			s->over = true;
 		else
@@ -47,7 +54,7 @@ static void on_command(struct sending *s, const char *line, size_t len)
 static void on_reply(struct sending *s, int code)
 {
 	s->reply_code = code;
-	if (s->stage == RCPT_TO && s->rcpt_at > 0 && s->rcpt_at <= s->rcpt.len) {
+	if (s->stage == RCPT_TO && s->rcpt_at > 0 && s->rcpt_at <= s->asked) {
 		struct address *a = &s->rcpt.v[s->rcpt_at - 1];
 
 		a->code = code;
@@ -65,6 +72,8 @@ static void on_reply_line(struct sending *s, const char *line, size_t len)
 
 	if (s->over)
 		return;
+	if (s->stage == EHLO && len >= 12 && strncasecmp(line + 4, "SMTPUTF8", 8) == 0 && strchr(" \r\n", len > 12 ? line[12] : ' '))
+		curl_utf8 = true;
 	if (s->reply_ended)
 		s->reply[0] = '\0';
 	s->reply_ended = false;
@@ -90,6 +99,19 @@ static int on_debug(CURL *handle, curl_infotype type, char *data, size_t size, v
 	else if (type == CURLINFO_HEADER_IN)
 		on_reply_line(user, data, size);
 	return 0;
+}
+
+/* The server has said what it offers, and the mail was not begun: libcurl would send the addresses all the same. */
+static int on_begin(void *user, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+	struct sending *s = user;
+
+	(void)to_ip;
+	(void)from_ip;
+	(void)to_port;
+	(void)from_port;
+	s->no_utf8 = s->utf8 && !curl_utf8;
+	return s->no_utf8 ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 /* Letters that can stand in the host or path of the URL as they are. */
@@ -124,9 +146,6 @@ static int read_password(struct sending *s, char *password, size_t size)
 	password[strcspn(password, "\r\n")] = '\0';
 	return DEFERRED_OK;
 }
-
-static CURL *curl; /* kept: its connection serves the next mail */
-static pid_t curl_pid; /* of the process that made it */
 
 /* Say goodbye, but do not wait for a server that does not answer. */
 static void close_connection(void)
@@ -205,6 +224,8 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
 	curl_easy_setopt(curl, CURLOPT_MIMEPOST, s->mime);
+	curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, on_begin);
+	curl_easy_setopt(curl, CURLOPT_PREREQDATA, s);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, s->curl_error);
 	/* The only way to see which reply belongs to which command. */
 	curl_easy_setopt(curl, CURLOPT_VERBOSE, 1L);
@@ -221,8 +242,9 @@ static CURLcode perform_once(struct sending *s)
 	s->reply_ended = true;
 	s->over = false;
 	s->reply_code = 0;
+	s->no_utf8 = false;
 	s->reply[0] = s->curl_error[0] = s->why[0] = '\0';
-	for (size_t i = 0; i < s->rcpt.len; i++)
+	for (size_t i = 0; i < s->asked; i++)
 		s->rcpt.v[i].code = 0;
 	return curl_easy_perform(curl);
 }
@@ -239,7 +261,7 @@ int talk(struct sending *s, CURLcode *code)
 	int rc = DEFERRED_OK;
 	long made = 1;
 
-	for (size_t i = 0; i < s->rcpt.len && rc == DEFERRED_OK; i++) {
+	for (size_t i = 0; i < s->asked && rc == DEFERRED_OK; i++) {
 		if ((more = curl_slist_append(rcpt, s->rcpt.v[i].mail)))
 			rcpt = more;
 		else
@@ -249,7 +271,7 @@ int talk(struct sending *s, CURLcode *code)
 		*code = perform_once(s);
 		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
 		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
-		if (*code != CURLE_OK && made == 0 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
+		if (*code != CURLE_OK && made == 0 && !s->no_utf8 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
 			curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
 			*code = perform_once(s);
 		}
