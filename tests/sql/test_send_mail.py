@@ -63,5 +63,8 @@ def test_a_mail_deferred_by_sql_has_its_subject_as_label(db):
     defer(db, "f", '{"subject": "s"}')
     db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "send_mail", "params": {"subject": "a"}}, {"fn": "f", "params": {"subject": "b"}},
                                                          {"fn": "send_mail", "params": {"subject": "c"}, "label": "given"}]))
+    db.sql("""select deferred.__rule_add('mails', $$select 'k' as k, 'ann@x.org' as to, 'by rule' as subject$$, 'send_mail', '{}', 'k', null, null, '{}',
+        60000, '')""")
+    assert db.run(["deferred", "rule", "run", "mails"]).returncode == 0
     assert [label for label, in db.sql("select label from deferred.__deferred order by id")] == [
-        "s" * 1000, None, None, None, None, None, "s", "given", None, "a", None, "given"]
+        "s" * 1000, None, None, None, None, None, "s", "given", None, "a", None, "given", "by rule"]
