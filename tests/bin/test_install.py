@@ -100,7 +100,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         assert f"root   {prefix}/bin/check_deferred " in shown["check_deferred.crontab"]
         assert f"ExecStart={prefix}/bin/check_deferred " in shown["check_deferred.service"]
         assert f"\n.Pa {prefix}/etc/deferred/deferred.conf ,\n" in shown["deferred.conf.5"]
-        job = db.defer("send_mail")
+        job = db.defer("send_mail", '{"to": "ann@example.org", "text": "t"}')
         del db.env["DEFERRED_PLUGIN_DIR"]
         done = db.run([os.path.join(prefix, "bin/check_deferred")])
         assert done.returncode == 0, done.stderr
