@@ -98,7 +98,7 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 
 	if (!a->content && path[0] != '/')
 		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: \"%.200s\" is no absolute path", path);
-	if (check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
+	if (check_line("cid of an attachment", a->cid, err) < 0 || check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
 	    check_line("type of an attachment", a->type, err) < 0)
 		return DEFERRED_EINVAL;
 	params_open(t, NULL, '{');
@@ -110,8 +110,25 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 		params_string(t, "name", a->name);
 	if (a->type)
 		params_string(t, "type", a->type);
+	if (a->cid)
+		params_string(t, "cid", a->cid);
 	if (a->delete_after_send && !a->content)
 		params_true(t, "delete_after_send");
+	params_close(t, '}');
+	return 0;
+}
+
+/* Which names there may be, the plugin knows. */
+static int put_headers(struct params_text *t, const struct deferred_header *h, size_t len, struct deferred_error *err)
+{
+	params_open(t, "headers", '{');
+	for (size_t i = 0; i < len; i++) {
+		if (!h[i].name || !h[i].text || !*h[i].name || !*h[i].text)
+			return error_set(err, DEFERRED_EINVAL, "mail", "headers: one is without name or text");
+		if (check_line("name of a header", h[i].name, err) < 0 || check_line("text of a header", h[i].text, err) < 0)
+			return DEFERRED_EINVAL;
+		params_string(t, h[i].name, h[i].text);
+	}
 	params_close(t, '}');
 	return 0;
 }
@@ -136,6 +153,8 @@ static int put_mail(struct params_text *t, const struct deferred_mail *m, struct
 		params_string(t, "text", m->text);
 	if (m->html)
 		params_string(t, "html", m->html);
+	if (m->headers_len && (rc = put_headers(t, m->headers, m->headers_len, err)) < 0)
+		return rc;
 	if (m->attachments_len) {
 		params_open(t, "attachments", '[');
 		for (size_t i = 0; i < m->attachments_len && rc == 0; i++)
@@ -389,34 +408,42 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 
 /* ---- the call --------------------------------------------------------------------------------- */
 
-int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
-		       struct deferred_error *err)
+/* The mail as a call of send_mail. `params` is given; what `opts` and `label` get lives as long as the arguments. */
+static int mail_call(const struct deferred_mail *mail, const struct deferred_opts *given, char **params, struct deferred_opts *opts,
+		     char label[LABEL_MAX + 1], struct deferred_error *err)
 {
-	struct deferred_opts all = { 0 };
 	struct params_text text = { 0 };
-	struct config *config = NULL;
-	struct deferred_call_spec call;
-	char label[LABEL_MAX + 1], *params = NULL;
 	int rc, taken;
 
-	error_clear(err);
 	if (!mail)
 		return error_set(err, DEFERRED_EINVAL, "mail", "no mail is given");
-	if (opts)
-		all = *opts;
-	if (!all.label)
-		all.label = mail->label;
-	if (!all.label && mail->subject && *mail->subject) {
+	if (given)
+		*opts = *given;
+	if (!opts->label)
+		opts->label = mail->label;
+	if (!opts->label && mail->subject && *mail->subject) {
 		size_t len = strnlen(mail->subject, LABEL_MAX);
 
 		memcpy(label, mail->subject, len);
 		label[utf8_prefix(label, len)] = '\0';
-		all.label = label;
+		opts->label = label;
 	}
 	rc = put_mail(&text, mail, err);
-	taken = params_take(&text, &params, rc == 0 ? err : NULL);
-	if (rc == 0)
-		rc = taken;
+	taken = params_take(&text, params, rc == 0 ? err : NULL);
+	return rc == 0 ? taken : rc;
+}
+
+int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
+		       struct deferred_error *err)
+{
+	struct deferred_opts all = { 0 };
+	struct config *config = NULL;
+	struct deferred_call_spec call;
+	char label[LABEL_MAX + 1], *params = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = mail_call(mail, opts, &params, &all, label, err);
 	if (rc == 0)
 		rc = config_load(&config, NULL, err);
 	call = (struct deferred_call_spec){ "send_mail", params, &all };
@@ -429,6 +456,22 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 			*id = 0;
 	}
 	config_free(config);
+	free(params);
+	return rc;
+}
+
+/* What was sent could not be rolled back, so it is always deferred, and asks no config file. */
+int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
+			    struct deferred_error *err)
+{
+	struct deferred_opts all = { 0 };
+	char label[LABEL_MAX + 1], *params = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = mail_call(mail, opts, &params, &all, label, err);
+	if (rc == 0)
+		rc = deferred_defer_conn(conn, "send_mail", params, &all, id, err);
 	free(params);
 	return rc;
 }

@@ -22,6 +22,7 @@ struct attempt {
 	struct job *job;
 	enum job_outcome outcome;
 	bool dead;                /* failed for good */
+	bool unready;             /* what it needs is missing here, and no fault of the job's */
 	int64_t retry_after_ms;   /* -1: the usual back-off */
 	int exit_code;            /* -1: none */
 	int signal;               /* 0: none */

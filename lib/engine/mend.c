@@ -51,7 +51,7 @@ static bool mend(struct worker *w, struct attempt *bad, const struct deferred_er
 		return false;
 	}
 	worker_decide(w, bad);
-	worker_log_attempt(bad);
+	worker_log_attempt(w, bad);
 	return true;
 }
 

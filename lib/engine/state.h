@@ -95,6 +95,8 @@ struct worker_scale {
 
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
+#define SAID_MAX 64
+
 struct worker {
 	const struct worker_setup *setup;
 	const struct config *config;
@@ -127,6 +129,11 @@ struct worker {
 	} offer;
 	char **unknown;            /* functions nobody here has, of which jobs were met */
 	size_t unknown_len;
+	struct {
+		char *text;
+		uint64_t again_ns; /* not to be said before */
+	} said[SAID_MAX];          /* what is missing here, as functions told it */
+	size_t said_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	struct lanes lanes;        /* that gave something to the last claim */
 	struct {
@@ -155,7 +162,7 @@ struct worker {
 /* worker.c */
 uint64_t worker_random(struct worker *w);
 void worker_decide(struct worker *w, struct attempt *a);          /* sets final and delay_ms */
-void worker_log_attempt(const struct attempt *a);
+void worker_log_attempt(struct worker *w, const struct attempt *a);
 void worker_count(struct worker *w, const struct attempt *a);     /* recorded: into the summary */
 void worker_remove_files(struct worker *w, const struct attempt *a);
 size_t worker_idle_runners(const struct worker *w);

@@ -16,12 +16,21 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#define SAY_AGAIN_NS (3600 * NS_PER_S) /* what is missing here is said so often by who runs for long */
+
 uint64_t worker_random(struct worker *w)
 {
 	return random_next(&w->random);
 }
 
 /* ---- what becomes of a job after an attempt ---------------------------------------------------- */
+
+/* Without a fault of the job's its own wishes do not count: all such jobs come back as we see fit, ever more seldom, though none of
+ * these attempts counts. */
+static int64_t unready_ms(struct worker *w, const struct job *job)
+{
+	return retry_jitter_ms(retry_delay_ms(&w->backoff, job->attempt), worker_random(w));
+}
 
 static int64_t backoff_ms(struct worker *w, const struct job *job)
 {
@@ -47,15 +56,50 @@ void worker_decide(struct worker *w, struct attempt *a)
 	if (w->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
 		a->outcome = w->stop_outcome;
 	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and counts. */
-	a->counts = a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
+	a->counts = !a->unready && a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
 	a->final = a->outcome == JOB_OK || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
 	if (a->final || a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
 		a->delay_ms = 0;
+	else if (a->unready)
+		a->delay_ms = unready_ms(w, job);
 	else
 		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job);
 }
 
-void worker_log_attempt(const struct attempt *a)
+/* All jobs of a function may want what is missing: of the same words the first is heard. */
+static bool is_said(struct worker *w, const char *text, uint64_t now)
+{
+	for (size_t i = 0; i < w->said_len; i++) {
+		bool lately = now < w->said[i].again_ns;
+
+		if (strcmp(w->said[i].text, text) != 0)
+			continue;
+		if (!lately)
+			w->said[i].again_ns = now + SAY_AGAIN_NS;
+		return lately;
+	}
+	if (w->said_len < SAID_MAX && (w->said[w->said_len].text = strdup(text)))
+		w->said[w->said_len++].again_ns = now + SAY_AGAIN_NS;
+	return false;
+}
+
+static void forget_said(struct worker *w)
+{
+	while (w->said_len > 0)
+		free(w->said[--w->said_len].text);
+}
+
+static void log_unready(struct worker *w, const struct attempt *a)
+{
+	const struct job *job = a->job;
+	const char *text = a->error ? a->error : "";
+
+	log_line(is_said(w, text, clock_ns()) ? LOG_L_DEBUG : LOG_L_WARNING,
+		 "job %lld %s: not possible here: %.*s; does not count, again in %.1f s, and others for which this holds", (long long)job->id,
+		 job->fn, (int)strcspn(text, "\n"), text, (double)a->delay_ms / 1000);
+}
+
+void worker_log_attempt(struct worker *w, const struct attempt *a)
 {
 	const struct job *job = a->job;
 	const char *error = a->error ? a->error : "";
@@ -70,7 +114,9 @@ void worker_log_attempt(const struct attempt *a)
 			 (double)(a->finished_ns - a->started_ns) / 1e6);
 		return;
 	}
-	if (a->final)
+	if (a->unready && a->outcome == JOB_FAILED && !a->final)
+		log_unready(w, a);
+	else if (a->final)
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
 			 job_outcome_text(a->outcome), len, error);
 	else
@@ -140,7 +186,7 @@ static void collect(struct worker *w, uint64_t now)
 			continue;
 		}
 		worker_decide(w, a);
-		worker_log_attempt(a);
+		worker_log_attempt(w, a);
 		worker_scale_attempt(w, a);
 		ledger_end(&w->ledger, a, now);
 		plan_ended(&w->plan);
@@ -235,6 +281,7 @@ static void reload(struct worker *w)
 		for (size_t i = 0; i < w->unknown_len; i++)
 			free(w->unknown[i]);
 		w->unknown_len = 0;
+		forget_said(w);
 		relisten(w);
 		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
 	}
@@ -470,6 +517,7 @@ static void tear_down(struct worker *w)
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);
 	free(w->unknown);
+	forget_said(w);
 }
 
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)

@@ -16,7 +16,7 @@
  *
  * With a context of one's own: deferred_open(), then any of deferred_defer(), deferred_defer_many(),
  * deferred_cancel(), deferred_wait(), then deferred_close(). On a connection and in a transaction
- * of one's own: the functions named ..._conn(), which need no context.
+ * of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(), deferred_send_mail_conn().
  *
  * Threads. A context and a connection are used by one thread at a time. defer() may be called by any
  * thread; its calls take turns on one connection.
@@ -325,6 +325,13 @@ struct deferred_attachment {
 	int delete_after_send;    /* remove the file, but only once the mail has gone out */
 	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
 	size_t content_len;       /* bytes */
+	const char *cid;          /* the HTML shows it, as "cid:" and this: letters, digits, . _ - + @; NULL: it is a file beside the text */
+};
+
+/* A header of the mail's own, such as List-Unsubscribe; deferred_functions(7) lists which may be. */
+struct deferred_header {
+	const char *name;
+	const char *text;
 };
 
 /* All text is UTF-8. */
@@ -338,6 +345,8 @@ struct deferred_mail {
 	const struct deferred_attachment *attachments;
 	size_t attachments_len;
 	const char *label;                 /* of the job; NULL: the subject */
+	const struct deferred_header *headers;
+	size_t headers_len;
 };
 
 /*
@@ -356,6 +365,20 @@ struct deferred_mail {
  */
 DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail,
 				    const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
+
+/*
+ * deferred_send_mail_conn - have a mail sent later, in the caller's transaction.
+ *
+ * conn  connection of the caller's, as for deferred_defer_conn(): the mail goes out exactly if the transaction that is open
+ *       there commits.
+ * mail, opts, id, err  as for deferred_send_mail().
+ *
+ * It always becomes a job, whatever `defer` in section [mail] says, for what was sent cannot be rolled back; no config file is
+ * read. Returns 0, DEFERRED_EINVAL for a mail without recipient or text, or with a control character where none may be, or any
+ * code of deferred_defer_conn(). Source: lib/api/mail.c.
+ */
+DEFERRED_API int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail,
+					 const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
 
 #ifdef __cplusplus
 }

@@ -61,7 +61,10 @@ enum deferred_result {
 	DEFERRED_OK = 0,       /* done */
 	DEFERRED_FAILED = 1,   /* failed; to be tried again after the usual delay */
 	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
-	DEFERRED_DEAD = 3      /* failed for good; not to be tried again */
+	DEFERRED_DEAD = 3,     /* failed for good; not to be tried again */
+	DEFERRED_UNREADY = 4   /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
+	                        * at growing intervals, never dead of it, and said in the log once a run. An older check_deferred takes it as
+	                        * DEFERRED_FAILED */
 };
 
 enum deferred_log_level {

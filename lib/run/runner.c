@@ -829,10 +829,11 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 		a->outcome = JOB_OK;
 	} else {
 		a->dead = said->result == DEFERRED_DEAD;
+		a->unready = said->result == DEFERRED_UNREADY;
 		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
 		if (said->result == DEFERRED_LATER && said->retry_after_ms >= 0)
 			a->retry_after_ms = said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
-		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_DEAD)
+		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_UNREADY)
 			attempt_error(a, "without saying why");
 		else if (a->error_len == 0)
 			attempt_error(a, "returned %d", said->result);

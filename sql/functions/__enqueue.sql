@@ -187,7 +187,7 @@ begin
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
-    values (v_id, v_queue, v_fn, $2, $4, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
+    values (v_id, v_queue, v_fn, $2, case when $4 is null and v_fn = 'send_mail' then deferred.__subject($2) else $4 end, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
         $18);
     -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
     if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__nobody_waits() then

@@ -72,7 +72,8 @@ begin
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
-    select j.id, coalesce(j.queue, 'default'), j.fn, j.params, j.label, coalesce(j.priority, 0),
+    select j.id, coalesce(j.queue, 'default'), j.fn, j.params,
+           case when j.label is null and j.fn = 'send_mail' then deferred.__subject(j.params) else j.label end, coalesce(j.priority, 0),
            coalesce(nullif(j.run_at, '-infinity'),
                     case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,

@@ -113,7 +113,7 @@ begin
     job as (
         insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts, timeout_ms,
             backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
-        select s.id, r.queue, r.fn, s.params, v_label, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
+        select s.id, r.queue, r.fn, s.params, case when v_label is null and r.fn = 'send_mail' then deferred.__subject(s.params) else v_label end, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
                v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner
         from hot h join src s on s.id = h.id
         returning 1)

@@ -2,7 +2,7 @@
 -- checks of __enqueue(), which cost as much as the rows.
 --
 -- It runs with the rights of its owner and on the search_path of its caller: to set one costs as much as a row's insert into
--- an index. So nothing here may be looked up in it: each function, operator, type and collation is named with its schema, IN,
+-- an index. A mail, which gets a label, takes the other way. So nothing here may be looked up in it: each function, operator, type and collation is named with its schema, IN,
 -- BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not used, and what is called here either is written so too
 -- (__nobody_waits, __wake, __waits, __unawaited) or sets a path of its own. tests/sql/test_defer.py offers it a forgery of everything.
 create or replace function deferred.defer(fn text, params json default '{}', opts json default null, queue text default null) returns bigint
@@ -21,7 +21,7 @@ begin
     end if;
     select q.simple into v_simple from deferred.__deferred_queue q where q.name operator(pg_catalog.=) v_queue;
     if (v_simple and pg_catalog.octet_length($2::pg_catalog.text) operator(pg_catalog.<=) 512
-        and pg_catalog.octet_length($1) operator(pg_catalog.<=) 127
+        and pg_catalog.octet_length($1) operator(pg_catalog.<=) 127 and $1 operator(pg_catalog.<>) 'send_mail'
         and $1 collate pg_catalog."C" operator(pg_catalog.~) '^[A-Za-z_][A-Za-z0-9_.]*$'
         and pg_catalog.pg_sequence_last_value('deferred.__deferred_unrestricted') operator(pg_catalog.=) 1) is not true then
         return deferred.__enqueue($1, $2, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);

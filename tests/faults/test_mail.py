@@ -117,6 +117,25 @@ def test_x7_no_server_at_all(post):
     ledger(db)
 
 
+def test_x7_what_the_operator_has_to_mend_is_waited_for_and_said_once_a_run(post):
+    """Neither a setting that is missing nor a server that is away uses up attempts, be it the only one allowed."""
+    db, mails = post.db, 3
+    jobs = [post.defer("ann@example.org", {"max_attempts": 1}) for _ in range(mails)]
+    for text, words in (("", 'mail { from = "you@example.org" }'), ('mail {\n from = "app@example.org"\n port = 1\n}\n', "mail { host = ")):
+        db.config('backoff_floor = "10min"\n' + text)
+        said = post.check().stderr
+        assert said.count("not possible here") == 1 and words in said and "does not count" in said, said
+        # Each attempt makes the next wait longer.
+        waits = db.one("select array_agg(extract(epoch from due_at - clock_timestamp())::integer) from deferred.__deferred_hot")
+        assert all((450 if not text else 900) < wait <= (600 if not text else 1200) for wait in waits), waits
+        db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
+    assert [db.log(job) for job in jobs] == [[(1, "failed"), (2, "failed")]] * mails
+    post.config()
+    post.check()
+    assert db.hot() == 0 and len(post.received()) == mails
+    ledger(db)
+
+
 def test_x7_a_server_that_does_not_answer_meets_the_time_limit(post):
     db = post.db
     post.config('backoff_floor = "1h"\n', 'timeout = "1s"\n')

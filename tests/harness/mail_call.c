@@ -5,7 +5,7 @@
  *     mail_call [-d CONNINFO] [-k KEY] [-f FILE] MAIL...
  *
  * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text", "html", "label",
- * "attachments": [{"path", "name", "type", "delete_after_send", "content"}]}. -d: on a context of its own, else without one.
+ * "headers": {NAME: TEXT}, "attachments": [{"path", "name", "type", "delete_after_send", "content", "cid"}]}. -d: on a context of its own, else without one.
  * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes commands, the others.
  * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
  */
@@ -45,12 +45,14 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 {
 	struct deferred_mailbox to[MOST], cc[MOST], bcc[MOST];
 	struct deferred_attachment files[MOST] = { 0 };
+	struct deferred_header headers[MOST];
 	const json_t *attachments = json_object_get(json, "attachments");
-	struct deferred_mail mail = { .to = to, .cc = cc, .bcc = bcc, .attachments = files };
+	struct deferred_mail mail = { .to = to, .cc = cc, .bcc = bcc, .attachments = files, .headers = headers };
 	struct deferred_opts opts = { .key = key };
 	struct deferred_error err = { 0 };
 	int64_t id = -1;
-	json_t *out;
+	json_t *out, *value;
+	const char *name;
 	int code;
 
 	mail.from = mailbox(json_object_get(json, "from"));
@@ -62,12 +64,15 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 	mail.text = text(json, "text");
 	mail.html = text(json, "html");
 	mail.label = text(json, "label");
+	json_object_foreach(json_object_get(json, "headers"), name, value)
+		if (mail.headers_len < MOST)
+			headers[mail.headers_len++] = (struct deferred_header){ name, json_string_value(value) };
 	for (size_t i = 0; i < json_array_size(attachments) && i < MOST; i++) {
 		const json_t *a = json_array_get(attachments, i);
 
 		files[mail.attachments_len++] = (struct deferred_attachment){
 			text(a, "path"), text(a, "name"), text(a, "type"), json_is_true(json_object_get(a, "delete_after_send")),
-			text(a, "content"), json_string_length(json_object_get(a, "content")) };
+			text(a, "content"), json_string_length(json_object_get(a, "content")), text(a, "cid") };
 	}
 	code = deferred_send_mail(d, &mail, &opts, &id, &err);
 	out = json_pack("{sisIssss}", "code", code, "id", (json_int_t)id, "message", err.message, "hint", err.hint);

@@ -2,9 +2,9 @@
 """An SMTP server for tests: keeps what it gets, and answers as the recipient's name asks.
 
     smtpd.py [--port 0] --dir DIR [--tls starttls|tls --cert FILE --key FILE] [--auth USER:PASSWORD]
-             [--slow SECONDS] [--max-size BYTES]
+             [--slow SECONDS] [--max-size BYTES] [--utf8]
 
-Prints "PORT n" once it is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json:
+--utf8: SMTPUTF8 is offered. Prints "PORT n" once it is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json:
 {"from": ..., "to": [...], "tls": bool, "auth": user or null, "peer_port": n}. Every command line received
 goes to DIR/commands.log. Names before the @ that mean something:
 
@@ -121,6 +121,7 @@ def arguments(argv=None):
     parser.add_argument("--key")
     parser.add_argument("--auth")
     parser.add_argument("--slow", type=float, default=60)
+    parser.add_argument("--utf8", action="store_true")
     parser.add_argument("--max-size", type=int, default=100_000_000)
     return parser.parse_args(argv)
 
@@ -128,7 +129,7 @@ def arguments(argv=None):
 async def listen(args):
     """Start to serve on the running event loop; returns the asyncio server."""
     handler = Handler(args)
-    options = {"hostname": "smtpd.test", "ident": "test", "enable_SMTPUTF8": False, "decode_data": False,
+    options = {"hostname": "smtpd.test", "ident": "test", "enable_SMTPUTF8": args.utf8, "decode_data": False,
                "data_size_limit": args.max_size, "timeout": 300}
     context = None
     if args.tls:

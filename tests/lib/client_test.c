@@ -447,6 +447,46 @@ static void a_key_in_use_skips_refuses_or_replaces(void **state)
 	deferred_close(d);
 }
 
+/* ---- a mail ------------------------------------------------------------------------------------ */
+
+static void a_mail_shares_the_fate_of_the_callers_transaction(void **state)
+{
+	const struct deferred_mailbox to[] = { { "ann@x.org", "Ann" }, { "bob@x.org", NULL } };
+	struct deferred_mail mail = { .to = to, .to_len = 2, .subject = "Gr\xc3\xbc\xc3\x9f"
+									   "e", .text = "hi" };
+	const struct deferred_opts opts = { .queue = "mail", .key = "k" };
+	PGconn *conn = connect_to(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	/* Nothing is read, and nothing sent, that could not be rolled back. */
+	setenv("DEFERRED_CONFIG", "/nonexistent", 1);
+	run_on(conn, "begin");
+	assert_ok(deferred_send_mail_conn(conn, &mail, &opts, &id, &err), &err);
+	run_on(conn, "rollback");
+	assert_int_equal(jobs(), 0);
+	run_on(conn, "begin");
+	assert_ok(deferred_send_mail_conn(conn, &mail, &opts, &id, &err), &err);
+	assert_int_equal(jobs(), 0);
+	run_on(conn, "commit");
+	assert_string_equal(value("select concat_ws('|', fn, queue, label, key, params) from deferred.__deferred where id = %lld", (long long)id),
+			    "send_mail|mail|Gr\xc3\xbc\xc3\x9f"
+			    "e|k|{\"to\":[{\"mail\":\"ann@x.org\",\"label\":\"Ann\"},{\"mail\":\"bob@x.org\"}],\"subject\":\"Gr\xc3\xbc\xc3\x9f"
+			    "e\",\"text\":\"hi\"}");
+	run_on(conn, "begin");
+	mail.subject = "a\r\nBcc: eve@x.org";
+	assert_int_equal(deferred_send_mail_conn(conn, &mail, NULL, &id, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_send_mail_conn(conn, NULL, NULL, &id, &err), DEFERRED_EINVAL);
+	mail.subject = NULL;
+	mail.label = "mine";
+	assert_ok(deferred_send_mail_conn(conn, &mail, NULL, &id, &err), &err); /* what was refused here has not spoilt the transaction */
+	run_on(conn, "commit");
+	assert_string_equal(value("select label from deferred.__deferred where id = %lld", (long long)id), "mine");
+	setenv("DEFERRED_CONFIG", "/dev/null", 1);
+	PQfinish(conn);
+}
+
 /* ---- many calls ------------------------------------------------------------------------------- */
 
 /* n calls, each with its number as params; released with free(). */
@@ -1376,6 +1416,7 @@ int main(void)
 		TEST(the_callers_session_is_left_as_it_was),
 		TEST(an_aborted_transaction_and_a_busy_connection_are_named),
 		TEST(a_key_in_use_skips_refuses_or_replaces),
+		TEST(a_mail_shares_the_fate_of_the_callers_transaction),
 		TEST(many_calls_go_in_one_statement),
 		TEST(very_many_calls_go_by_copy_for_the_owner),
 		TEST(what_copy_refuses_at_its_end_is_an_error),

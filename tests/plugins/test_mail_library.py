@@ -45,6 +45,17 @@ def test_without_defer_the_mail_has_gone_out_when_the_call_returns(mail_call, db
     assert db.hot() == 0
 
 
+def test_a_mail_brings_headers_and_shows_pictures(mail_call):
+    mail = {**MAIL, "html": '<img src="cid:l">', "attachments": [{"name": "l.png", "content": "x", "cid": "l"}], "headers": {"Auto-Submitted": "auto-generated"}}
+    evil = "x\r\nBcc: eve@x.org"
+    answers = mail_call(mail, {**mail, "headers": {"X-A": evil}}, {**mail, "headers": {evil: "x"}}, {**mail, "headers": {"X-A": ""}},
+                        {**mail, "attachments": [{"name": "a", "content": "x", "cid": evil}]}, {**mail, "headers": {"Bcc": "eve@x.org"}})
+    assert [a["code"] for a in answers] == [OK, EINVAL, EINVAL, EINVAL, EINVAL, EFAILED] and "not among" in answers[-1]["message"]
+    got = mail_call.server.mail()
+    assert got["auto-submitted"] == "auto-generated" and [p["content-id"] for p in got.walk() if p["content-id"]] == ["<l>"]
+    assert len(mail_call.server.envelopes()) == 1
+
+
 def test_no_file_is_sent_or_removed_unless_a_folder_is_set(mail_call, tmp_path):
     (tmp_path / "a.txt").write_text("x")
     files = [{"path": str(tmp_path / "a.txt"), "delete_after_send": True}]

@@ -13,6 +13,10 @@ import threading
 import pytest
 
 MAIL = {"from": "app@example.org", "to": "ann@example.org", "subject": "hello", "text": "hi\n"}
+# None of them is one.
+ADDRESSES = ["", "ann", "@x.org", "ann@", "a b@x.org", "ann@x org", "ann@x.org>", "<ann@x.org", "ann@x.org,bob@x.org", "ann@.org",
+             ".ann@x.org", "ann.@x.org", "a..b@x.org", "ann@x..org", ".ä@x.org", "ä b@x.org", "ann@ü..org", "ann@ü/x", "a" * 65 + "@x.org",
+             "ann@" + "x" * 260, "ann@x.org SIZE=1", "\"a\"@x.org", "ann@[1.2.3.4", "ann@x/y"]
 
 
 @pytest.fixture
@@ -182,7 +186,10 @@ def test_the_sender_comes_from_the_settings_where_the_mail_names_none(send):
     assert send.server.mail()["from"].addresses[0].display_name == "Das Büro"
     assert send.server.envelopes()[0]["from"] == "office@example.org"
     outcome = send(mail)
-    assert outcome.returned == "dead" and "no sender" in outcome.error
+    assert outcome.returned == "unready" and "no sender" in outcome.error and 'mail { from = "you@example.org" }' in outcome.error
+    wrong = send(mail, settings={"mail.from": "nobody"})
+    assert (wrong.returned, wrong.error) == ("unready", 'mail.from: "nobody" is no mail address')
+    assert send({**mail, "to": "x"}).returned == "dead"
 
 
 def test_staging_redirects_the_whole_envelope_and_names_the_recipients(send):
@@ -234,11 +241,17 @@ def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp
     server = smtpd("--auth", "app:right")
     outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "wrong",
                                                    "mail.plain_login": 1})
-    assert outcome.returned == "dead"
-    assert outcome.error == f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
+    assert outcome.returned == "unready"
+    assert outcome.error == (f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
+                             "; look at mail { user, password_file, tls }")
     missing = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password_file": tmp_path / "none",
                                                 "mail.plain_login": 1})
-    assert missing.returned == "failed" and "mail.password_file" in missing.error
+    assert missing.returned == "unready" and "mail.password_file" in missing.error
+    none = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.plain_login": 1})
+    assert none.returned == "unready" and "mail { password_file" in none.error
+    # A server that wants a login says so when it gets the mail, and means the settings.
+    stranger = call("send_mail", MAIL, settings={"mail.port": server.port})
+    assert stranger.returned == "unready" and "mail { user, password_file, tls }" in stranger.error
     assert server.envelopes() == []
 
 
@@ -247,7 +260,7 @@ def test_no_password_goes_out_in_clear_text_unless_asked_for(call, smtpd, settin
     """Nor over loopback, where whoever gets the port first is the server."""
     server = smtpd("--auth", "app:right")
     outcome = call("send_mail", MAIL, settings={"mail.port": server.port, "mail.user": "app", "mail.password": "right", **settings})
-    assert outcome.returned == "failed" and "mail.plain_login = 1" in outcome.error and server.commands() == []
+    assert outcome.returned == "unready" and "mail.plain_login = 1" in outcome.error and server.commands() == []
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o640])
@@ -261,7 +274,7 @@ def test_a_password_file_is_for_few_eyes(call, smtpd, tmp_path, mode):
         assert outcome.returned == "ok"
         os.chown(path, 65534, -1)
         outcome = call("send_mail", MAIL, settings=settings)
-    assert outcome.returned == "failed" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
+    assert outcome.returned == "unready" and f"(mode {mode:04o}): chmod 600 it" in outcome.error and str(path) in outcome.error
     path.chmod(0o600)
     assert call("send_mail", MAIL, settings=settings).returned == "ok"
 
@@ -276,14 +289,16 @@ def test_encrypted_mail_is_sent_only_to_the_server_of_that_name(call, smtpd, cer
     assert [(e["tls"], e["auth"]) for e in good.envelopes()] == [(True, "u")] * 2
     for port, ca in ((wrong.port, "ca.pem"), (good.port, "other.pem")):
         refused = call("send_mail", MAIL, settings={**settings, "mail.port": port, "mail.ca_file": certificates / ca})
-        assert refused.returned == "failed" and "certificate" in refused.error.lower()
-    assert call("send_mail", MAIL, settings={**settings, "mail.port": good.port, "mail.ca_file": ""}).returned == "failed"
+        assert refused.returned == "unready" and "certificate" in refused.error.lower() and "mail { ca_file = " in refused.error
+    for ca in ("", "/nowhere.pem"):
+        refused = call("send_mail", MAIL, settings={**settings, "mail.port": good.port, "mail.ca_file": ca})
+        assert refused.returned == "unready" and "mail { ca_file" in refused.error
     assert len(good.envelopes()) == 2 and wrong.envelopes() == []
 
 
 def test_starttls_is_not_silently_left_out(send):
     outcome = send(MAIL, settings={"mail.tls": "starttls"})
-    assert outcome.returned == "failed"
+    assert outcome.returned == "unready" and 'mail { tls = "starttls" }' in outcome.error
     assert send.server.envelopes() == [] and not [c for c in send.server.commands() if c.startswith("MAIL")]
 
 
@@ -297,6 +312,9 @@ def test_starttls_is_not_silently_left_out(send):
     ({"to": "550@x.org"}, "dead", "RCPT TO: 550@x.org: 550 5.1.0 as asked by 550"),
     ({"to": ["550@x.org", "554@x.org"]}, "dead", "550@x.org: 550 5.1.0 as asked by 550; 554@x.org: 554"),
     ({"to": ["550@x.org", "452@x.org"]}, "failed", "452@x.org: 452"),
+    ({"to": ["550@x.org", "530@x.org"]}, "dead", "530@x.org: 530"),
+    ({"to": ["530@x.org", "530@y.org"]}, "unready", "mail { user, password_file, tls }"),
+    ({"from": "from530@x.org"}, "unready", "mail { user, password_file, tls }"),
     ({"to": "data452@x.org"}, "failed", "message: 452 4.1.0 as asked by data452"),
     ({"to": "data554@x.org"}, "dead", "message: 554 5.1.0 as asked by data554"),
     ({"to": "drop@x.org"}, "failed", "RCPT TO: connection lost"),
@@ -324,9 +342,9 @@ def test_a_server_that_cannot_be_reached_is_tried_again(call):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         outcome = call("send_mail", MAIL, settings={"mail.port": s.getsockname()[1]})
-    assert outcome.returned == "failed" and "connect: " in outcome.error
-    assert call("send_mail", MAIL, settings={"mail.host": "nowhere.invalid"}).returned == "failed"
-    assert call("send_mail", MAIL, settings={"mail.host": "a/b\r\nc"}).returned == "failed"
+    assert outcome.returned == "unready" and "connect: " in outcome.error and "mail { host = " in outcome.error
+    assert call("send_mail", MAIL, settings={"mail.host": "nowhere.invalid"}).returned == "unready"
+    assert call("send_mail", MAIL, settings={"mail.host": "a/b\r\nc"}).returned == "unready"
 
 
 class Script:
@@ -356,7 +374,7 @@ def test_trouble_before_the_mail_is_about_the_server_and_may_pass(call, says):
     script = Script(says)
     outcome = call("send_mail", MAIL, settings={"mail.port": script.port, "mail.timeout": 2000}, timeout=20)
     script.stop()
-    assert outcome.returned == "failed" and outcome.error
+    assert outcome.returned == "unready" and outcome.error
 
 
 def test_a_too_big_mail_is_refused_before_it_is_sent(call, smtpd):
@@ -534,7 +552,125 @@ def test_wrong_content_is_refused(send, file, words):
     assert outcome.returned == "dead" and words in outcome.error
 
 
+# ---- what the HTML shows
+
+
+PICTURE = {"name": "logo.png", "cid": "logo@app", "content_base64": "iVBORw0K"}
+
+
+def shape(part):
+    """Content types as they are nested."""
+    return [part.get_content_type(), *map(shape, part.iter_parts())] if part.is_multipart() else part.get_content_type()
+
+
+def test_what_the_html_shows_stands_beside_it(send):
+    file = {"name": "a.pdf", "content": "x"}
+    related = ["multipart/related", "text/html", "image/png"]
+    html = {**MAIL, "html": '<img src="cid:logo@app">'}
+    alone = {k: v for k, v in html.items() if k != "text"}
+    assert {o.returned for o in send({**html, "attachments": [PICTURE, file]}, {**html, "attachments": [PICTURE]}, {**alone, "attachments": [PICTURE]},
+                                     {**alone, "attachments": [file, PICTURE, {**PICTURE, "cid": "b"}]})} == {"ok"}
+    assert [shape(send.server.mail(n)) for n in (1, 2, 3, 4)] == [
+        ["multipart/mixed", ["multipart/alternative", "text/plain", related], "application/pdf"],
+        ["multipart/alternative", "text/plain", related], ["multipart/mixed", related],
+        ["multipart/mixed", related + ["image/png"], "application/pdf"]]
+    [part] = [p for p in send.server.mail(2).walk() if p.get_content_type() == "image/png"]
+    assert (part["content-id"], part.get_content_disposition(), part.get_filename()) == ("<logo@app>", "inline", "logo.png")
+    assert part.get_payload(decode=True) == base64.b64decode("iVBORw0K")
+    [holder] = [p for p in send.server.mail(2).walk() if p.get_content_type() == "multipart/related"]
+    assert holder.get_param("type") == "text/html"
+
+
+def test_a_wrong_cid_is_refused(send):
+    mails = [{**MAIL, "html": "x", "attachments": [{**PICTURE, "cid": cid}]} for cid in ("", "a b", "a>", "ü", "x" * 201, "a\r\nBcc: eve@x.org", 5)]
+    mails += [{**MAIL, "attachments": [PICTURE]}, {**MAIL, "html": "x", "attachments": [PICTURE, PICTURE]}]
+    outcomes = send(*mails)
+    assert {o.returned for o in outcomes} == {"dead"} and all("cid" in o.error for o in outcomes)
+    assert "without html" in outcomes[-2].error and "there twice" in outcomes[-1].error and send.server.commands() == []
+
+
+# ---- headers of the mail's own
+
+
+GOOD = {"Auto-Submitted": "auto-generated", "in-reply-to": "<a@b>", "References": " ".join(f"<{i:040}@x.org>" for i in range(30)),
+        "List-Unsubscribe": "<https://x.org/u?a=?UTF-8?Q?b>, <mailto:u@x.org?subject=out>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+        "X-Order": "Grüße 4711", "Organization": "Die Übersicht " * 20, "X-" + "a" * 48: "ü" * 100, "Precedence": "bulk"}
+BAD = [("", "x"), ("X", "x"), ("X-", "x"), ("X-A:", "x"), ("X A", "x"), ("X-\r\nBcc", "x"), ("X-ü", "x"), ("X-" + "a" * 49, "x"), ("X-A", ""), ("X-A", 5),
+       ("X-A", None), ("X-A", "x" * 2001), ("X-A", "a\r\nBcc: eve@x.org"), ("X-A", "a\nb"), ("X-A", "a\tb"), ("X-A", "a\x00b"), ("X-A", "a\x85b"),
+       ("References", "<ü@x>"), ("References", " <a@x>"), ("References", "<a@x> "), ("References", "<" + "a" * 500), ("List-Id", " ")] + [
+           (name, "x") for name in ("From", "To", "CC", "bcc", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type",
+                                    "Content-Transfer-Encoding", "Return-Path", "Received", "Resent-To", "DKIM-Signature", "Authentication-Results",
+                                    "Delivered-To", "X-Deferred-To", "x-deferred-any", "X-SMTPAPI", "X-Spam-Status", "X-Original-To", "X-Envelope-To",
+                                    "Errors-To", "List-", "List-Any", "Disposition-Notification-To")]
+
+
+def test_a_mail_brings_headers_of_its_own(send):
+    assert send({**MAIL, "headers": GOOD}).returned == "ok"
+    mail, raw = send.server.mail(), send.server.raw()
+    assert {name: mail[name] for name in GOOD} == GOOD
+    assert all(len(line) <= 76 for line in raw.split(b"\r\n\r\n")[0].split(b"\r\n") if not line.startswith((b"List", b"Content-Type"))), raw
+    assert b"=?UTF-8?Q?b>" in raw
+    raw.decode("ascii")
+
+
+def test_no_header_is_taken_that_is_not_for_mails_to_set(send):
+    outcomes = send(*[json.dumps({**MAIL, "headers": {name: text}}) for name, text in BAD])
+    assert [(bad, o.returned) for bad, o in zip(BAD, outcomes)] == [(bad, "dead") for bad in BAD]
+    others = send({**MAIL, "headers": []}, {**MAIL, "headers": {"X-A": "1", "x-a": "2"}}, {**MAIL, "headers": {f"X-{i}": "x" for i in range(51)}})
+    assert {o.returned for o in others} == {"dead"} and "there twice" in others[1].error
+    assert send.server.commands() == []
+
+
+def test_sql_refuses_the_same_headers_and_addresses(db, send):
+    """It tells those who can mend it; what they are told must be true."""
+    tried = [(n, t) for n, t in BAD if isinstance(t, (str, type(None))) and "\x00" not in (t or "")] + list(GOOD.items())
+    says = {wrong for wrong, in db.sql("select deferred.__mail_header_wrong(n, t) is not null from unnest(%s, %s) as x(n, t)",
+                                       [n for n, _ in tried[:-len(GOOD)]], [t for _, t in tried[:-len(GOOD)]])}
+    assert says == {True}
+    assert db.sql("select n from unnest(%s, %s) as x(n, t) where deferred.__mail_header_wrong(n, t) is not null", list(GOOD), list(GOOD.values())) == []
+    addresses = ADDRESSES + ["ann@x.org", "Ann <ann@x.org>", "<a@b>", '"A, B" <a@b>', "ä@x.org", "a@ü.org", "a@[1.2.3.4]", "a.b+c@x-y.org", "a@b@c",
+                             "A <a@b>>", "A <<a@b>", "A <a@b", "a@b.", "a@[x y]", "ä@x.org\u0085", "Ann\x1b <a@b>", "a@b_c", "x" * 64 + "@x.org"]
+    here = [wrong for wrong, in db.sql("select deferred.__mail_address_wrong(a) is not null from unnest(%s) with ordinality as x(a, n) order by n", addresses)]
+    there = [o.error.startswith("cc: ") for o in send(*[{**MAIL, "cc": a, "attachments": {}} for a in addresses])]
+    assert [a for a, h, t in zip(addresses, here, there) if h != t] == []
+
+
+# ---- addresses outside of ASCII
+
+
+def test_a_server_with_smtputf8_gets_addresses_as_they_are(call, smtpd):
+    server = smtpd("--utf8")
+    mails = [{**MAIL, "to": ["jörg@x.org", "ann@x.org"]}, MAIL, {**MAIL, "from": "büro@x.org", "message_id": None}, {**MAIL, "cc": "日本@例え.jp"}]
+    assert [(o.returned, o.deferred) for o in call("send_mail", *mails, settings={"mail.port": server.port})] == [("ok", [])] * 4
+    assert [e["to"][0] for e in server.envelopes()] == ["jörg@x.org", "ann@example.org", "ann@example.org", "ann@example.org"]
+    # The name of a host goes in its xn-- form, which libcurl makes.
+    assert server.envelopes()[3]["to"][1].split("@")[0] == "日本" and server.envelopes()[2]["from"] == "büro@x.org"
+    assert [" SMTPUTF8" in c for c in server.commands() if c.startswith("MAIL")] == [True, False, True, True]
+    assert "To: jörg@x.org,\r\n ann@x.org\r\n".encode() in server.raw(1) and "Cc: 日本@例え.jp\r\n".encode() in server.raw(4)
+    assert len({e["peer_port"] for e in server.envelopes()}) == 1
+
+
+def test_a_server_without_it_gets_nothing_for_them_for_good(send):
+    outcome = send({**MAIL, "to": ["ann@x.org", "jörg@x.org", "550@x.org"], "cc": "Bö <bö@x.org>"}, id=5)
+    assert outcome.returned == "ok" and "took it for 1 of 4" in outcome.result
+    assert "jörg@x.org: letters outside of ASCII take a server that offers SMTPUTF8, which this one does not" in outcome.result
+    [(_, rest, opts)] = outcome.deferred
+    assert sorted(rest["deliver_to"]) == ["550@x.org", "bö@x.org", "jörg@x.org"] and "delay" not in opts
+    assert send.server.envelopes()[0]["to"] == ["ann@x.org"]
+    mail = send.server.mail()
+    assert [a.addr_spec for a in mail["to"].addresses] == ["ann@x.org", "550@x.org"] and b"=?UTF-8?Q?j=C3=B6rg=40x=2Eorg?= :;" in send.server.raw()
+    send.server.raw().decode("ascii")
+    for mail, words in ((rest, "550@x.org: 550"), ({**MAIL, "to": "jörg@x.org"}, "RCPT TO: jörg@x.org: letters"), ({**MAIL, "to": "a@ü.org"}, "xn-- form"),
+                        ({**MAIL, "from": "bü@x.org"}, "from: bü@x.org: letters"), ({**MAIL, "reply_to": "bü@x.org"}, "reply_to: ")):
+        outcome = send(mail)
+        assert outcome.returned == "dead" and words in outcome.error and outcome.deferred == []
+    assert len(send.server.envelopes()) == 1 and not [c for c in send.server.commands() if not c.isascii()]
+    outcome = send({**MAIL, "from": None}, settings={"mail.from": "bü@x.org"})
+    assert outcome.returned == "unready" and "mail.from" in outcome.error
+
+
 # ---- hostile input
+
 
 LINE_ENDS = ["\r\n", "\n", "\r", "\x00", "\x1b", "\x7f", "\u0085"]
 
@@ -563,10 +699,7 @@ def test_a_body_cannot_end_the_message(send):
     assert not [c for c in send.server.commands() if "victim" in c or c == "RSET"]
 
 
-@pytest.mark.parametrize("address", ["", "ann", "@x.org", "ann@", "a b@x.org", "ann@x org", "ann@x.org>", "<ann@x.org",
-                                     "ann@x.org,bob@x.org", "ann@.org", ".ann@x.org", "ann.@x.org", "a..b@x.org",
-                                     "ann@x..org", "ä@x.org", "ann@ü.org", "a" * 65 + "@x.org",
-                                     "ann@" + "x" * 260, "ann@x.org SIZE=1", "\"a\"@x.org", "ann@[1.2.3.4", "ann@x/y"], ids=short)
+@pytest.mark.parametrize("address", ADDRESSES, ids=short)
 def test_what_is_no_address_is_refused(send, address):
     outcome = send({**MAIL, "to": address}, {**MAIL, "from": address}, {**MAIL, "to": [{"mail": address}]})
     assert {o.returned for o in outcome} == {"dead"}
@@ -574,7 +707,7 @@ def test_what_is_no_address_is_refused(send, address):
 
 
 @pytest.mark.parametrize("params,words", [
-    ([], "no object"), ("nonsense", "no object"), ({}, "no sender"),
+    ([], "no object"), ("nonsense", "no object"), ({}, "no recipient"),
     ({**MAIL, "to": None}, "no recipient"), ({**MAIL, "subjct": "x"}, 'unknown field "subjct"'),
     ({**MAIL, "subject": 1}, "subject: no string"), ({**MAIL, "to": 1}, "to: an address is"),
     ({**MAIL, "to": {"mail": "a@b", "name": "x"}}, "unknown member"), ({**MAIL, "from": ["a@b", "c@d"]}, "from: more than 1"),

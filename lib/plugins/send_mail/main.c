@@ -3,11 +3,11 @@
  * send_mail - deliver one mail to the SMTP server of section [mail].
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
- *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT}, {"name": TEXT, "content_base64": TEXT}, ...,
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64": TEXT}, ...,
  *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
- *         "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
+ *         "headers": {NAME: TEXT, ...}, "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
- *         deliver_to: the recipients that have yet to get this mail, where that is not all of them.
+ *         deferred_functions(7) tells what each of them means. deliver_to: the recipients that have yet to get this mail, where that is not all of them.
  *
  * Order of work: read the params, compose the message, talk to the server, judge what it said.
  *
@@ -16,10 +16,14 @@
  *   check_address(), and so no params can add a header or a command.
  * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
  *   some were accepted the rest becomes a job of its own in the transaction that records this success.
+ * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that: DEFERRED_UNREADY,
+ *   with what the operator is to write. What comes after the login is about the mail.
  * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
  *   unknown: the mail is sent again, with the same Message-ID.
  * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
  *   mail.attachment_dir names a folder, and lies below it, when it is read as when it is removed.
+ * - An address with letters outside of ASCII goes to a server that offers SMTPUTF8 alone. Where it does not, those who have such get
+ *   nothing, for good, and the others the mail with these addresses written so that nobody can take them for one (RFC 6857).
  * - The connection stays open for the next mail of the same runner.
  */
 #include "send_mail.h"
@@ -149,6 +153,44 @@ static int accepted(struct sending *s)
 	return rc;
 }
 
+/* The server wants a login, or a safer one (RFC 4954, 6), or encryption (RFC 3207, 4): what it was asked does not matter. */
+static bool asks_for_login(int code)
+{
+	return code == 530 || code == 534 || code == 535 || code == 538;
+}
+
+/* What the operator may write into the config file where the talk ended before it came to the mail; "" where nothing helps. */
+static const char *remedy(const struct sending *s, CURLcode code)
+{
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return "; if it is the right server: mail { ca_file = \"FILE\" }, the certificate of who signed the server's, in PEM, and as "
+		       "mail { host } the name that stands in it";
+	case CURLE_SSL_CACERT_BADFILE:
+		return "; mail { ca_file } is to name a file of certificates, in PEM, that the user of functions can read";
+	case CURLE_USE_SSL_FAILED:
+		return "; mail { tls = \"starttls\" } wants a server that offers it: often mail { port = 587 }";
+	case CURLE_SSL_CONNECT_ERROR:
+		return "; mail { tls } and mail { port } have to fit each other: \"tls\" and 465, \"starttls\" and 587, \"none\" and 25; and "
+		       "mail { ca_file } names certificates to trust";
+	default:
+		break;
+	}
+	if (s->stage == AUTH || asks_for_login(s->reply_code) || code == CURLE_LOGIN_DENIED)
+		return "; look at mail { user, password_file, tls }";
+	return s->stage == CONNECT ? "; mail { host = \"...\" port = ... } names the mail server" : "";
+}
+
+/* Of recipients it has to say so to each: what one is refused for may be that one's. */
+static bool wants_login(const struct sending *s)
+{
+	bool each = true;
+
+	for (size_t i = 0; i < s->asked && s->stage == RCPT_TO; i++)
+		each &= asks_for_login(s->rcpt.v[i].code);
+	return each && asks_for_login(s->reply_code);
+}
+
 /*
  * Nobody got it, or nobody knows. Final is only what the server refused with 5xx, and only about the
  * sender, the mail or every recipient: what happens before is about the server and may change.
@@ -168,13 +210,14 @@ static int judge(struct sending *s, CURLcode code)
 			text = "connection lost";
 		if (s->message_sent)
 			stage = "no answer to the message, which may have been delivered";
+		if (!s->message_sent && !stages[s->stage].about_mail && code != CURLE_OUT_OF_MEMORY)
+			return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stage, text, remedy(s, code));
 		return fail(s, DEFERRED_FAILED, "%s: %s: %s", s->where, stage, text);
 	}
-	if (s->stage != RCPT_TO) {
-		bool final = s->reply_code >= 500 && stages[s->stage].about_mail;
-
-		return fail(s, final ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
-	}
+	if (!stages[s->stage].about_mail || wants_login(s))
+		return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stages[s->stage].text, s->reply, remedy(s, code));
+	if (s->stage != RCPT_TO)
+		return fail(s, s->reply_code >= 500 ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
 	for (size_t i = 0; i < s->rcpt.len; i++)
 		temporary |= s->rcpt.v[i].code < 500;
 	refused = refused_text(s);
@@ -195,6 +238,7 @@ static void sending_free(struct sending *s)
 	curl_mime_free(s->mime);
 	curl_slist_free_all(s->headers);
 	free(s->attachments);
+	free(s->own);
 	free(s->from.v);
 	free(s->reply_to.v);
 	free(s->to.v);
@@ -203,6 +247,20 @@ static void sending_free(struct sending *s)
 	free(s->rcpt.v);
 	json_decref(s->params);
 	free(s);
+}
+
+/* The same once more, to those whom this server can be told of. */
+static int send_in_ascii(struct sending *s, CURLcode *code)
+{
+	int rc = leave_out_utf8(s);
+
+	curl_mime_free(s->mime);
+	curl_slist_free_all(s->headers);
+	s->mime = NULL;
+	s->headers = NULL;
+	if (rc == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK)
+		rc = talk(s, code);
+	return rc;
 }
 
 static int send_mail(const struct deferred_call *call)
@@ -216,7 +274,9 @@ static int send_mail(const struct deferred_call *call)
 		return DEFERRED_FAILED;
 	}
 	s->call = call;
-	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK) {
+	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK && s->no_utf8)
+		rc = send_in_ascii(s, &code);
+	if (rc == DEFERRED_OK) {
 		bool taken = s->message_sent && s->reply_ended && s->reply_code / 100 == 2;
 
 		rc = taken ? accepted(s) : judge(s, code);

@@ -6,6 +6,7 @@
  *   text or html alone      multipart/mixed of that one part
  *   text and html           multipart/alternative, text first
  *   with attachments        multipart/mixed: the text, or the alternative of both, then the files
+ *   with what the HTML shows, multipart/related in the place of the HTML: that, then these files
  */
 #include "send_mail.h"
 
@@ -64,12 +65,12 @@ static bool is_letter_or_digit(char c)
 	return (unsigned char)c < 0x80 && isalnum((unsigned char)c);
 }
 
-/* RFC 2047: encoded words that each hold whole characters and fit into a line. At most the header's name is in it so far. */
-static void put_encoded_words(struct header *h, const char *text, size_t len)
+/* RFC 2047: encoded words that each hold whole characters and fit into a line, of which `col` are taken. */
+static void put_encoded_words(struct header *h, const char *text, size_t len, size_t col)
 {
-	static const char begin[] = "=?UTF-8?Q?", end[] = "?=", longest_name[] = "X-Deferred-To: ";
-	size_t col = strlen(longest_name) + strlen(begin);
+	static const char begin[] = "=?UTF-8?Q?", end[] = "?=";
 
+	col += strlen(begin);
 	for (size_t i = 0, n; i < len; i += n) {
 		bool plain = is_letter_or_digit(text[i]) || text[i] == ' ';
 
@@ -89,37 +90,54 @@ static void put_encoded_words(struct header *h, const char *text, size_t len)
 		fputs(end, h->f);
 }
 
-/* A header of free text: as it is and folded at spaces if that can be, else in encoded words. */
-static bool add_text_header(struct curl_slist **list, const char *name, const char *text)
+/* As it is, folded at spaces. */
+static bool add_plain_header(struct curl_slist **list, const char *name, const char *text)
 {
-	size_t len = strlen(text), word = 0, longest = 0, col = strlen(name) + 2;
+	size_t col = strlen(name) + 2;
 	struct header h;
 
 	if (!open_header(&h, name))
 		return false;
+	for (; *text; text++, col++) {
+		if (*text == ' ' && text[1] != ' ' && col + 1 + strcspn(text + 1, " ") > LINE_MAX_HEADER) {
+			fputs("\r\n", h.f);
+			col = 0;
+		}
+		fputc(*text, h.f);
+	}
+	return end_header(&h, list);
+}
+
+/* A header of free text: as it is if that can be, else in encoded words. */
+static bool add_text_header(struct curl_slist **list, const char *name, const char *text)
+{
+	size_t len = strlen(text), word = 0, longest = 0;
+	struct header h;
+
 	for (size_t i = 0; i < len; i++) {
 		word = text[i] == ' ' ? 0 : word + 1;
 		if (word > longest)
 			longest = word;
 	}
-	if (!is_ascii(text, len) || strstr(text, "=?") || longest > 500 || text[0] == ' ' || (len && text[len - 1] == ' ')) {
-		put_encoded_words(&h, text, len);
-		return end_header(&h, list);
-	}
-	for (size_t i = 0; i < len; i++, col++) {
-		if (text[i] == ' ' && text[i + 1] != ' ' && col + 1 + strcspn(text + i + 1, " ") > LINE_MAX_HEADER) {
-			fputs("\r\n", h.f);
-			col = 0;
-		}
-		fputc(text[i], h.f);
-	}
+	if (is_ascii(text, len) && !strstr(text, "=?") && longest <= 500 && text[0] != ' ' && (!len || text[len - 1] != ' '))
+		return add_plain_header(list, name, text);
+	if (!open_header(&h, name))
+		return false;
+	put_encoded_words(&h, text, len, strlen(name) + 2);
 	return end_header(&h, list);
 }
 
-static void put_address(struct header *h, const struct address *a)
+static void put_address(struct header *h, const struct address *a, bool utf8)
 {
+	static const char longest_name[] = "X-Deferred-To: ";
 	bool fold = true;
 
+	/* Where the address itself cannot stand: a group of nobody, with it as the name (RFC 6857, 3.1.2). */
+	if (a->utf8 && !utf8) {
+		put_encoded_words(h, a->mail, strlen(a->mail), strlen(longest_name));
+		fputs(" :;", h->f);
+		return;
+	}
 	if (a->label_len == 0) {
 		fputs(a->mail, h->f);
 		return;
@@ -131,12 +149,12 @@ static void put_address(struct header *h, const struct address *a)
 		fputc('"', h->f);
 		fold = a->label_len + strlen(a->mail) > LINE_MAX_HEADER - 20; /* a header's name, quotes, brackets */
 	} else {
-		put_encoded_words(h, a->label, a->label_len);
+		put_encoded_words(h, a->label, a->label_len, strlen(longest_name));
 	}
 	fprintf(h->f, "%s <%s>", fold ? "\r\n" : "", a->mail);
 }
 
-static bool add_address_header(struct curl_slist **list, const char *name, const struct addresses *const *groups, size_t n)
+static bool add_address_header(struct sending *s, const char *name, const struct addresses *const *groups, size_t n)
 {
 	const char *between = "";
 	struct header h;
@@ -146,10 +164,10 @@ static bool add_address_header(struct curl_slist **list, const char *name, const
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < groups[i]->len; j++) {
 			fputs(between, h.f);
-			put_address(&h, &groups[i]->v[j]);
+			put_address(&h, &groups[i]->v[j], s->utf8);
 			between = ",\r\n ";
 		}
-	return end_header(&h, list);
+	return end_header(&h, &s->headers);
 }
 
 static bool add_date(struct sending *s)
@@ -179,19 +197,28 @@ static bool add_message_id(struct sending *s)
 }
 
 /* RFC 2231 where quotes are not enough. */
-static bool add_file_name(struct curl_slist **list, const char *name)
+static bool add_file_name(struct curl_slist **list, const char *disposition, const char *name)
 {
 	bool simple = is_ascii(name, strlen(name)) && !strpbrk(name, "\"\\%=?") && strlen(name) <= 60;
 	struct header h;
 
 	if (!open_header(&h, "Content-Disposition"))
 		return false;
-	fprintf(h.f, "attachment;\r\n %s", simple ? "filename=\"" : "filename*=UTF-8''");
+	fprintf(h.f, "%s;\r\n %s", disposition, simple ? "filename=\"" : "filename*=UTF-8''");
 	for (const char *p = name; *p; p++)
 		fprintf(h.f, simple || is_letter_or_digit(*p) || strchr("-._", *p) ? "%c" : "%%%02X", (unsigned char)*p);
 	if (simple)
 		fputc('"', h.f);
 	return end_header(&h, list);
+}
+
+static bool add_own_headers(struct sending *s)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < s->own_len && ok; i++)
+		ok = (s->own[i].plain ? add_plain_header : add_text_header)(&s->headers, s->own[i].name, s->own[i].text);
+	return ok;
 }
 
 static bool add_headers(struct sending *s)
@@ -200,13 +227,13 @@ static bool add_headers(struct sending *s)
 	const struct addresses *all[] = { &s->to, &s->cc, &s->bcc };
 	struct curl_slist **list = &s->headers;
 
-	return add_date(s) && add_message_id(s) && add_address_header(list, "From", &from, 1) &&
-	       (!s->reply_to.len || add_address_header(list, "Reply-To", &reply_to, 1)) &&
-	       (!s->to.len || add_address_header(list, "To", &to, 1)) &&
+	return add_date(s) && add_message_id(s) && add_address_header(s, "From", &from, 1) &&
+	       (!s->reply_to.len || add_address_header(s, "Reply-To", &reply_to, 1)) &&
+	       (!s->to.len || add_address_header(s, "To", &to, 1)) &&
 	       (s->to.len || s->cc.len || add_text_header(list, "To", "undisclosed-recipients:;")) &&
-	       (!s->cc.len || add_address_header(list, "Cc", &cc, 1)) &&
-	       (!s->redirected || add_address_header(list, "X-Deferred-To", all, 3)) &&
-	       add_text_header(list, "Subject", s->subject ? s->subject : "");
+	       (!s->cc.len || add_address_header(s, "Cc", &cc, 1)) &&
+	       (!s->redirected || add_address_header(s, "X-Deferred-To", all, 3)) &&
+	       add_text_header(list, "Subject", s->subject ? s->subject : "") && add_own_headers(s);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------ */
@@ -265,26 +292,6 @@ static bool add_body(const struct sending *s, curl_mime *mime, const char *type,
 	return ok;
 }
 
-static bool add_bodies(const struct sending *s, curl_mime *mime)
-{
-	if ((s->text || !s->html) && !add_body(s, mime, "text/plain; charset=UTF-8", s->text ? s->text : ""))
-		return false;
-	return !s->html || add_body(s, mime, "text/html; charset=UTF-8", s->html);
-}
-
-static bool add_alternative(const struct sending *s, CURL *handle)
-{
-	curl_mime *bodies = curl_mime_init(handle);
-	curl_mimepart *part = curl_mime_addpart(s->mime);
-
-	if (!bodies || !part || !add_bodies(s, bodies) || curl_mime_type(part, "multipart/alternative") != CURLE_OK ||
-	    curl_mime_subparts(part, bodies) != CURLE_OK) {
-		curl_mime_free(bodies);
-		return false;
-	}
-	return true;
-}
-
 /* The descriptor that was checked is read, not its path again. The file must still be as long as then. */
 static size_t on_read(char *out, size_t size, size_t n, void *data)
 {
@@ -316,35 +323,85 @@ static int on_seek(void *data, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
-static bool add_attachment(struct sending *s, struct attachment *a)
+static bool add_content_id(struct curl_slist **list, const char *cid)
 {
-	curl_mimepart *part = curl_mime_addpart(s->mime);
+	struct header h;
+
+	if (!open_header(&h, "Content-ID"))
+		return false;
+	fprintf(h.f, "<%s>", cid);
+	return end_header(&h, list);
+}
+
+static bool add_attachment(curl_mime *into, struct attachment *a)
+{
+	curl_mimepart *part = curl_mime_addpart(into);
 	struct curl_slist *headers = NULL;
 
-	if (!part || !add_file_name(&headers, a->name) || curl_mime_headers(part, headers, 1) != CURLE_OK) {
+	if (!part || !add_file_name(&headers, a->cid ? "inline" : "attachment", a->name) || (a->cid && !add_content_id(&headers, a->cid)) ||
+	    curl_mime_headers(part, headers, 1) != CURLE_OK) {
 		curl_slist_free_all(headers);
 		return false;
 	}
+	a->offset = 0;
 	if ((a->content ? curl_mime_data(part, a->content, a->size)
 			: curl_mime_data_cb(part, (curl_off_t)a->size, on_read, on_seek, NULL, a)) != CURLE_OK)
 		return false;
 	return curl_mime_type(part, a->type) == CURLE_OK && curl_mime_encoder(part, "base64") == CURLE_OK;
 }
 
+/* Those that the HTML shows, or the others. */
+static bool add_attachments(struct sending *s, curl_mime *into, bool shown)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < s->attachments_len && ok; i++)
+		if (!!s->attachments[i].cid == shown)
+			ok = add_attachment(into, &s->attachments[i]);
+	return ok;
+}
+
+/* Parts within a part. Freed with it. */
+static curl_mime *add_multipart(curl_mime *into, const char *type, CURL *handle)
+{
+	curl_mime *mime = curl_mime_init(handle);
+	curl_mimepart *part = mime ? curl_mime_addpart(into) : NULL;
+
+	if (part && curl_mime_type(part, type) == CURLE_OK && curl_mime_subparts(part, mime) == CURLE_OK)
+		return mime;
+	curl_mime_free(mime);
+	return NULL;
+}
+
+static bool add_html(struct sending *s, curl_mime *into, CURL *handle)
+{
+	curl_mime *related = s->shown_len ? add_multipart(into, "multipart/related; type=\"text/html\"", handle) : into;
+
+	return related && add_body(s, related, "text/html; charset=UTF-8", s->html) && (!s->shown_len || add_attachments(s, related, true));
+}
+
+static bool add_bodies(struct sending *s, curl_mime *into, CURL *handle)
+{
+	if ((s->text || !s->html) && !add_body(s, into, "text/plain; charset=UTF-8", s->text ? s->text : ""))
+		return false;
+	return !s->html || add_html(s, into, handle);
+}
+
 static bool add_parts(struct sending *s, CURL *handle)
 {
-	bool both = s->text && s->html;
+	bool both = s->text && s->html, files = s->attachments_len > s->shown_len;
+	curl_mime *bodies = s->mime;
 	struct curl_slist *more;
 
-	if (both && s->attachments_len)
-		return add_alternative(s, handle);
+	if (both && files && !(bodies = add_multipart(s->mime, "multipart/alternative", handle)))
+		return false;
 	/* libcurl adds the boundary. */
-	if (both) {
+	if (both && !files) {
 		if (!(more = curl_slist_append(s->headers, "Content-Type: multipart/alternative")))
 			return false;
 		s->headers = more;
 	}
-	return add_bodies(s, s->mime);
+	return add_bodies(s, bodies, handle) && add_attachments(s, s->mime, false);
 }
 
 int compose(struct sending *s)
@@ -355,7 +412,5 @@ int compose(struct sending *s)
 	if (!handle)
 		return fail(s, DEFERRED_FAILED, "libcurl does not start");
 	ok = (s->mime = curl_mime_init(handle)) && add_headers(s) && add_parts(s, handle);
-	for (size_t i = 0; i < s->attachments_len && ok; i++)
-		ok = add_attachment(s, &s->attachments[i]);
 	return ok ? DEFERRED_OK : fail(s, DEFERRED_FAILED, "out of memory");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a call asks for: addresses, texts, envelope, Message-ID and attachments, each checked before
- * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help.
+ * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help; what is wrong with the
+ * settings is told last, so that a mail which could never go out does not wait for these.
  */
 #include "send_mail.h"
 
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define OWN_HEADERS_MAX 50
 #define LOCAL_MAX 64 /* bytes before the @: RFC 5321, 4.5.3.1.1 */
 
 /* ---- checks: what must not get to the server -------------------------------------------------- */
@@ -37,6 +39,20 @@ static bool check_text(const char *text, size_t len)
 	return true;
 }
 
+static bool is_ascii(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] >= 0x80)
+			return false;
+	return true;
+}
+
+/* May it stand in an address? Letters outside of ASCII may, RFC 6531. */
+static bool is_address_letter(char c, const char *others)
+{
+	return (unsigned char)c >= 0x80 || isalnum((unsigned char)c) || strchr(others, c);
+}
+
 /* Returns what is wrong with an address, or NULL. */
 static const char *check_address(const char *mail, size_t len)
 {
@@ -50,14 +66,10 @@ static const char *check_address(const char *mail, size_t len)
 		return "is too long";
 	if (!local || !domain)
 		return "is no mail address";
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)mail[i] >= 0x80)
-			return i < local ? "has letters outside of ASCII before the @, which this sender does not support" :
-					   "has letters outside of ASCII after the @: write the domain in its xn-- form";
 	if (mail[0] == '.' || at[-1] == '.' || memmem(mail, local, "..", 2))
 		return "has a dot out of place";
 	for (size_t i = 0; i < local; i++)
-		if (!isalnum((unsigned char)mail[i]) && !strchr(atext, mail[i]))
+		if (!is_address_letter(mail[i], atext))
 			return "has a character that is not allowed before the @";
 	if (at[1] == '[' && mail[len - 1] == ']') {
 		for (size_t i = 2; i < domain; i++)
@@ -68,7 +80,7 @@ static const char *check_address(const char *mail, size_t len)
 	if (at[1] == '.' || mail[len - 1] == '.' || memmem(at, domain + 1, "..", 2))
 		return "has a dot out of place";
 	for (size_t i = 1; i <= domain; i++)
-		if (!isalnum((unsigned char)at[i]) && !strchr(".-_", at[i]))
+		if (!is_address_letter(at[i], ".-_"))
 			return "has a character that is not allowed after the @";
 	return NULL;
 }
@@ -91,6 +103,7 @@ static int add_address(struct sending *s, struct addresses *list, const char *fi
 	memcpy(v->mail, mail, mail_len);
 	v->label = label;
 	v->label_len = label_len;
+	v->utf8 = !is_ascii(mail, mail_len);
 	return DEFERRED_OK;
 }
 
@@ -143,6 +156,16 @@ static int add_address_json(struct sending *s, struct addresses *list, const cha
 			   name ? strlen(name) : 0);
 }
 
+/* An address of the settings: of that which is wrong there the mail knows nothing. */
+static int add_address_setting(struct sending *s, struct addresses *list, const char *name, const char *text)
+{
+	int rc = add_address_text(s, list, name, text);
+
+	if (rc == DEFERRED_OK && list->v[list->len - 1].utf8)
+		return fail(s, DEFERRED_UNREADY, "%s: \"%.200s\" has letters outside of ASCII, which not every server takes", name, text);
+	return rc == DEFERRED_DEAD ? DEFERRED_UNREADY : rc;
+}
+
 /* ---- params ----------------------------------------------------------------------------------- */
 
 static int take_addresses(struct sending *s, const char *field, struct addresses *list, size_t max)
@@ -176,6 +199,101 @@ static int take_text(struct sending *s, const json_t *from, const char *field, c
 		return fail(s, DEFERRED_DEAD, "%s: has a control character", field);
 	return DEFERRED_OK;
 }
+
+/* ---- headers of the mail's own ------------------------------------------------------------------ */
+
+static bool is_one_of(const char *name, const char *const *names, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* In words that can be folded, and nothing but ASCII, which may not be encoded there. */
+static bool plain_ok(const char *text)
+{
+	size_t word = 0;
+
+	if (text[0] == ' ' || text[strlen(text) - 1] == ' ' || !is_ascii(text, strlen(text)))
+		return false;
+	for (; *text; text++) {
+		word = *text == ' ' ? 0 : word + 1;
+		if (word > 500)
+			return false;
+	}
+	return true;
+}
+
+/* Any name of X- but those that servers and filters go by, or that we write. */
+static bool extension_ok(const char *name)
+{
+	static const char *const taken[] = { "deferred-", "spam", "original-", "envelope-" };
+
+	if (strncasecmp(name, "X-", 2) != 0 || !name[2] || strcasecmp(name, "X-SMTPAPI") == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (strncasecmp(name + 2, taken[i], strlen(taken[i])) == 0)
+			return false;
+	return true;
+}
+
+/*
+ * Returns what is wrong with a header, or NULL. The list is one of what may be there: a name that is forgotten on it is missed by
+ * somebody, one forgotten on a list of what may not be would let a mail name recipients, or pass for checked.
+ */
+static const char *check_own_header(struct own_header *h)
+{
+	static const char *const plain[] = { "In-Reply-To", "References", "Auto-Submitted", "Precedence", "Importance", "Priority", "Feedback-ID",
+					     "Archived-At", "Thread-Index", "List-Id", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Archive",
+					     "List-Help", "List-Owner", "List-Post", "List-Subscribe" };
+	static const char *const text[] = { "Keywords", "Comments", "Organization", "Thread-Topic" };
+	size_t len = strspn(h->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-");
+
+	if (h->name[len] || len < 1 || len > 50)
+		return "is no name of a header";
+	h->plain = is_one_of(h->name, plain, sizeof(plain) / sizeof(plain[0]));
+	if (!h->plain && !is_one_of(h->name, text, sizeof(text) / sizeof(text[0])) && !extension_ok(h->name))
+		return "is not among those that a mail may set itself";
+	if (!h->text)
+		return "is no text";
+	if (!check_text(h->text, strlen(h->text)))
+		return "has a control character";
+	if (!*h->text || strlen(h->text) > 2000)
+		return "is empty or longer than 2000 bytes";
+	if (h->plain && !plain_ok(h->text))
+		return "takes ASCII alone, in words of at most 500 bytes and without blanks around them";
+	return NULL;
+}
+
+static int take_own_headers(struct sending *s)
+{
+	const json_t *headers = json_object_get(s->params, "headers");
+	const char *key, *wrong;
+	json_t *value;
+
+	if (!headers || json_is_null(headers))
+		return DEFERRED_OK;
+	if (!json_is_object(headers) || json_object_size(headers) > OWN_HEADERS_MAX)
+		return fail(s, DEFERRED_DEAD, "headers: no object of at most %d headers", OWN_HEADERS_MAX);
+	s->own = calloc(json_object_size(headers) + 1, sizeof(*s->own));
+	if (!s->own)
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	json_object_foreach((json_t *)headers, key, value) {
+		struct own_header *h = &s->own[s->own_len];
+
+		*h = (struct own_header){ .name = key, .text = json_string_value(value) };
+		if ((wrong = check_own_header(h)))
+			return fail(s, DEFERRED_DEAD, "headers: \"%.100s\" %s", check_text(key, strlen(key)) ? key : "?", wrong);
+		for (size_t i = 0; i < s->own_len; i++)
+			if (strcasecmp(s->own[i].name, key) == 0)
+				return fail(s, DEFERRED_DEAD, "headers: \"%s\" is there twice", key);
+		s->own_len++;
+	}
+	return DEFERRED_OK;
+}
+
+/* ---- attachments -------------------------------------------------------------------------------- */
 
 /* TYPE/SUBTYPE with optional parameters; a multipart would promise a structure that is not there. */
 static bool type_ok(const char *type)
@@ -219,6 +337,8 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	if (!dir)
 		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
 			    "mail.attachment_dir only, which is not set; \"content\" needs none", a->path);
+	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir \"%.300s\" is no absolute path of a folder that is there", dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);
@@ -284,9 +404,25 @@ static int take_content(struct sending *s, struct attachment *a, const char *tex
 	return DEFERRED_OK;
 }
 
+/* What the HTML says after "cid:", each but once. */
+static int check_cid(struct sending *s, const char *cid)
+{
+	size_t len = strspn(cid, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@+-");
+
+	if (cid[len] || len < 1 || len > 200)
+		return fail(s, DEFERRED_DEAD, "attachments: a \"cid\" has 1 to 200 letters, digits, \".\", \"_\", \"-\", \"+\" and \"@\"");
+	if (!s->html)
+		return fail(s, DEFERRED_DEAD, "attachments: cid \"%s\" without html that could show it", cid);
+	for (size_t i = 0; i + 1 < s->attachments_len; i++)
+		if (s->attachments[i].cid && strcmp(s->attachments[i].cid, cid) == 0)
+			return fail(s, DEFERRED_DEAD, "attachments: cid \"%s\" is there twice", cid);
+	s->shown_len++;
+	return DEFERRED_OK;
+}
+
 static int take_attachment(struct sending *s, const json_t *value)
 {
-	static const char *const known[] = { "path", "name", "type", "content", "content_base64", "delete_after_send", NULL };
+	static const char *const known[] = { "path", "name", "type", "content", "content_base64", "cid", "delete_after_send", NULL };
 	struct attachment *a = &s->attachments[s->attachments_len++];
 	const json_t *remove = json_object_get(value, "delete_after_send");
 	const char *key = unknown_key(value, known), *text = NULL, *base64 = NULL;
@@ -299,6 +435,7 @@ static int take_attachment(struct sending *s, const json_t *value)
 	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK ||
+	    (rc = take_text(s, value, "cid", &a->cid, true)) != DEFERRED_OK || (a->cid && (rc = check_cid(s, a->cid)) != DEFERRED_OK) ||
 	    (rc = take_text(s, value, "content", &text, false)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "content_base64", &base64, false)) != DEFERRED_OK ||
 	    (rc = take_content(s, a, text, base64)) != DEFERRED_OK)
@@ -352,7 +489,7 @@ static int take_envelope(struct sending *s, size_t max)
 		return fail(s, DEFERRED_DEAD, "no recipient: to, cc and bcc are empty");
 	if (redirect) {
 		s->redirected = true;
-		return add_address_text(s, &s->rcpt, "mail.to", redirect);
+		return add_address_setting(s, &s->rcpt, "mail.to", redirect);
 	}
 	if ((rc = take_addresses(s, "deliver_to", &s->rcpt, max)) != DEFERRED_OK)
 		return rc;
@@ -373,10 +510,54 @@ static int take_envelope(struct sending *s, size_t max)
 	return DEFERRED_OK;
 }
 
+/* Once all of it is known: does it want a server with SMTPUTF8? */
+static int weigh_envelope(struct sending *s)
+{
+	s->asked = s->rcpt.len;
+	s->utf8 = s->from.v[0].utf8;
+	for (size_t i = 0; i < s->rcpt.len; i++)
+		s->utf8 |= s->rcpt.v[i].utf8;
+	/* In the header, which a mail to others may have to do without. */
+	if (s->reply_to.len && s->reply_to.v[0].utf8)
+		return fail(s, DEFERRED_DEAD, "reply_to: \"%s\" has letters outside of ASCII, and not everybody could answer", s->reply_to.v[0].mail);
+	return DEFERRED_OK;
+}
+
+static void refuse_utf8(struct address *a)
+{
+	a->code = 553;
+	snprintf(a->answer, sizeof(a->answer), "letters outside of ASCII take a server that offers SMTPUTF8, which this one does not%s",
+		 is_ascii(a->mail, (size_t)(strrchr(a->mail, '@') - a->mail)) ? "; or write the domain in its xn-- form" : "");
+}
+
+int leave_out_utf8(struct sending *s)
+{
+	struct address one;
+
+	s->utf8 = false;
+	s->asked = 0;
+	for (size_t i = 0; i < s->rcpt.len; i++) {
+		one = s->rcpt.v[i];
+		if (one.utf8) {
+			refuse_utf8(&s->rcpt.v[i]);
+			continue;
+		}
+		s->rcpt.v[i] = s->rcpt.v[s->asked];
+		s->rcpt.v[s->asked++] = one;
+	}
+	if (s->from.v[0].utf8) {
+		refuse_utf8(&s->from.v[0]);
+		return fail(s, DEFERRED_DEAD, "%s: from: %s: %s", s->where, s->from.v[0].mail, s->from.v[0].answer);
+	}
+	if (s->asked == 0)
+		return fail(s, DEFERRED_DEAD, "%s: RCPT TO: %s: %s", s->where, s->rcpt.v[0].mail, s->rcpt.v[0].answer);
+	return DEFERRED_OK;
+}
+
 /* Stable over the attempts of a job, so that a repeat can be recognised. */
 static int take_message_id(struct sending *s)
 {
-	const char *given = NULL, *domain = strrchr(s->from.v[0].mail, '@') + 1;
+	const char *given = NULL, *at = strrchr(s->from.v[0].mail, '@') + 1, *domain = is_ascii(at, strlen(at)) ? at : "mail.invalid";
 	unsigned long long random;
 	size_t len;
 	int rc = take_text(s, s->params, "message_id", &given, true);
@@ -408,11 +589,21 @@ static int take_message_id(struct sending *s)
 	return DEFERRED_OK;
 }
 
+static int take_sender(struct sending *s)
+{
+	const char *from = setting(s, "mail.from");
+	int rc = s->from.len || !from ? DEFERRED_OK : add_address_setting(s, &s->from, "mail.from", from);
+
+	if (rc != DEFERRED_OK || s->from.len)
+		return rc;
+	return fail(s, DEFERRED_UNREADY, "no sender: the mail has no \"from\", and the config file no mail { from = \"you@example.org\" }");
+}
+
 int take_params(struct sending *s)
 {
 	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html", "attachments",
-					     "message_id", "label", "deliver_to", NULL };
-	const char *key, *from = setting(s, "mail.from");
+					     "headers", "message_id", "label", "deliver_to", NULL };
+	const char *key;
 	size_t max = (size_t)setting_number(s, "mail.recipients_max", 100);
 	const struct {
 		const char *field;
@@ -431,14 +622,11 @@ int take_params(struct sending *s)
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		if ((rc = take_addresses(s, lists[i].field, lists[i].list, lists[i].max)) != DEFERRED_OK)
 			return rc;
-	if (s->from.len == 0 && from && (rc = add_address_text(s, &s->from, "mail.from", from)) != DEFERRED_OK)
-		return rc;
-	if (s->from.len == 0)
-		return fail(s, DEFERRED_DEAD, "no sender: neither \"from\" nor the setting mail.from");
 	if ((rc = take_text(s, s->params, "subject", &s->subject, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "text", &s->text, false)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "html", &s->html, false)) != DEFERRED_OK ||
-	    (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_message_id(s)) != DEFERRED_OK)
+	    (rc = take_own_headers(s)) != DEFERRED_OK || (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_attachments(s)) != DEFERRED_OK || (rc = take_sender(s)) != DEFERRED_OK ||
+	    (rc = weigh_envelope(s)) != DEFERRED_OK)
 		return rc;
-	return take_attachments(s);
+	return take_message_id(s);
 }

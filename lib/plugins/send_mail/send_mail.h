@@ -27,6 +27,7 @@ struct address {
 	char mail[ADDRESS_MAX + 1];
 	const char *label; /* borrowed, not terminated */
 	size_t label_len;
+	bool utf8;         /* has letters outside of ASCII: for servers that offer SMTPUTF8 */
 	int code;          /* server's answer to RCPT TO; 0: none */
 	char answer[160];
 };
@@ -41,10 +42,17 @@ struct attachment {
 	const char *path, *name, *type;
 	const char *content; /* in place of a file; path is NULL then */
 	char *decoded;       /* of content_base64, else NULL; ours */
+	const char *cid;     /* it is shown by the HTML, which refers to it by that; NULL: it is not */
 	bool remove;
 	int fd;              /* -1: none */
 	size_t size;   /* when it was opened; it must still have it when it is sent */
 	size_t offset; /* of what is read next */
+};
+
+/* A header that the mail brings along. */
+struct own_header {
+	const char *name, *text;
+	bool plain;          /* ASCII that is not to be encoded; else text for people */
 };
 
 /* How far the talk with the server has come: the command sent last. */
@@ -53,7 +61,7 @@ enum stage { CONNECT, EHLO, HELO, STARTTLS, AUTH, MAIL_FROM, RCPT_TO, DATA, MESS
 struct stage_info {
 	const char *command; /* beginning of its line; NULL: not a command */
 	const char *text;
-	bool about_mail;     /* what is refused with 5xx here is refused for good; else it is about the server */
+	bool about_mail;     /* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
 };
 
 /* One call of the function. */
@@ -66,12 +74,17 @@ struct sending {
 	bool redirected;
 	const char *subject, *text, *html;
 	struct attachment *attachments;
-	size_t attachments_len;
+	size_t attachments_len, shown_len; /* shown_len: of them, with a cid */
+	struct own_header *own;
+	size_t own_len;
 	char message_id[512]; /* without the angle brackets */
 
 	curl_mime *mime;
 	struct curl_slist *headers;
 
+	size_t asked;         /* recipients at the front of rcpt for whom the server is asked */
+	bool utf8;            /* the envelope has letters outside of ASCII, and so may the headers */
+	bool no_utf8;         /* the server does not take that: nothing was sent */
 	char where[300];      /* HOST:PORT */
 	enum stage stage;     /* the last one before QUIT */
 	size_t rcpt_at;       /* number of RCPT commands sent */
@@ -94,6 +107,9 @@ long setting_number(const struct sending *s, const char *name, long def);
 
 int take_params(struct sending *s);
 int compose(struct sending *s);
+
+/* Without the addresses outside of ASCII: those stand at the end of rcpt from now on, as refused. To be composed anew. */
+int leave_out_utf8(struct sending *s);
 
 /* The handle of this process, kept from mail to mail with its connection. NULL: libcurl does not start. */
 CURL *smtp_handle(void);

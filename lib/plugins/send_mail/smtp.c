@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,13 +21,17 @@ const struct stage_info stages[QUIT + 1] = {
 	[EHLO] = { "EHLO ", "EHLO", false },
 	[HELO] = { "HELO ", "HELO", false },
 	[STARTTLS] = { "STARTTLS\r\n", "STARTTLS", false },
-	[AUTH] = { "AUTH ", "AUTH", true },
+	[AUTH] = { "AUTH ", "AUTH", false },
 	[MAIL_FROM] = { "MAIL FROM:", "MAIL FROM", true },
 	[RCPT_TO] = { "RCPT TO:", "RCPT TO", true },
 	[DATA] = { "DATA\r\n", "DATA", true },
 	[MESSAGE] = { NULL, "message", true },
 	[QUIT] = { "QUIT\r\n", "QUIT", false },
 };
+
+static CURL *curl; /* kept: its connection serves the next mail */
+static pid_t curl_pid; /* of the process that made it */
+static bool curl_utf8; /* the server of that connection offers SMTPUTF8 */
 
 static void on_command(struct sending *s, const char *line, size_t len)
 {
@@ -36,6 +41,8 @@ static void on_command(struct sending *s, const char *line, size_t len)
 		if (!command || len < strlen(command) || memcmp(line, command, strlen(command)) != 0)
 			continue;
 		s->rcpt_at += i == RCPT_TO;
+		if (i == EHLO)
+			curl_utf8 = false;
 		if (i == QUIT)
 			s->over = true;
 		else
@@ -47,7 +54,7 @@ static void on_command(struct sending *s, const char *line, size_t len)
 static void on_reply(struct sending *s, int code)
 {
 	s->reply_code = code;
-	if (s->stage == RCPT_TO && s->rcpt_at > 0 && s->rcpt_at <= s->rcpt.len) {
+	if (s->stage == RCPT_TO && s->rcpt_at > 0 && s->rcpt_at <= s->asked) {
 		struct address *a = &s->rcpt.v[s->rcpt_at - 1];
 
 		a->code = code;
@@ -65,6 +72,8 @@ static void on_reply_line(struct sending *s, const char *line, size_t len)
 
 	if (s->over)
 		return;
+	if (s->stage == EHLO && len >= 12 && strncasecmp(line + 4, "SMTPUTF8", 8) == 0 && strchr(" \r\n", len > 12 ? line[12] : ' '))
+		curl_utf8 = true;
 	if (s->reply_ended)
 		s->reply[0] = '\0';
 	s->reply_ended = false;
@@ -92,6 +101,19 @@ static int on_debug(CURL *handle, curl_infotype type, char *data, size_t size, v
 	return 0;
 }
 
+/* The server has said what it offers, and the mail was not begun: libcurl would send the addresses all the same. */
+static int on_begin(void *user, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+	struct sending *s = user;
+
+	(void)to_ip;
+	(void)from_ip;
+	(void)to_port;
+	(void)from_port;
+	s->no_utf8 = s->utf8 && !curl_utf8;
+	return s->no_utf8 ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 /* Letters that can stand in the host or path of the URL as they are. */
 static bool url_text_ok(const char *text)
 {
@@ -108,13 +130,15 @@ static int read_password(struct sending *s, char *password, size_t size)
 	FILE *f;
 
 	snprintf(password, size, "%s", text ? text : "");
+	if (!path && !text)
+		return fail(s, DEFERRED_UNREADY, "mail.user is set, its password is not: mail { password_file = \"FILE\" }, whose first line it is");
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_FAILED, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
+		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
-		return fail(s, DEFERRED_FAILED, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
+		return fail(s, DEFERRED_UNREADY, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
 	}
 	if (!fgets(password, (int)size, f))
 		password[0] = '\0';
@@ -122,9 +146,6 @@ static int read_password(struct sending *s, char *password, size_t size)
 	password[strcspn(password, "\r\n")] = '\0';
 	return DEFERRED_OK;
 }
-
-static CURL *curl; /* kept: its connection serves the next mail */
-static pid_t curl_pid; /* of the process that made it */
 
 /* Say goodbye, but do not wait for a server that does not answer. */
 static void close_connection(void)
@@ -164,6 +185,9 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	char url[800], password[512];
 	int rc;
 
+	/* The attempt is ended by us while it can be told why. */
+	if (s->call->timeout_ms > 0 && timeout > s->call->timeout_ms - s->call->timeout_ms / 10)
+		timeout = (long)(s->call->timeout_ms - s->call->timeout_ms / 10);
 	if (!host)
 		host = "localhost";
 	if (port == 0)
@@ -171,10 +195,10 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	v6 = strchr(host, ':') != NULL;
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
-		return fail(s, DEFERRED_FAILED, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+		return fail(s, DEFERRED_UNREADY, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
-		return fail(s, DEFERRED_FAILED, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
+		return fail(s, DEFERRED_UNREADY, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
 			    "or mail.plain_login = 1");
 	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
 		return rc;
@@ -200,6 +224,8 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
 	curl_easy_setopt(curl, CURLOPT_MIMEPOST, s->mime);
+	curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, on_begin);
+	curl_easy_setopt(curl, CURLOPT_PREREQDATA, s);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, s->curl_error);
 	/* The only way to see which reply belongs to which command. */
 	curl_easy_setopt(curl, CURLOPT_VERBOSE, 1L);
@@ -216,8 +242,9 @@ static CURLcode perform_once(struct sending *s)
 	s->reply_ended = true;
 	s->over = false;
 	s->reply_code = 0;
+	s->no_utf8 = false;
 	s->reply[0] = s->curl_error[0] = s->why[0] = '\0';
-	for (size_t i = 0; i < s->rcpt.len; i++)
+	for (size_t i = 0; i < s->asked; i++)
 		s->rcpt.v[i].code = 0;
 	return curl_easy_perform(curl);
 }
@@ -234,7 +261,7 @@ int talk(struct sending *s, CURLcode *code)
 	int rc = DEFERRED_OK;
 	long made = 1;
 
-	for (size_t i = 0; i < s->rcpt.len && rc == DEFERRED_OK; i++) {
+	for (size_t i = 0; i < s->asked && rc == DEFERRED_OK; i++) {
 		if ((more = curl_slist_append(rcpt, s->rcpt.v[i].mail)))
 			rcpt = more;
 		else
@@ -244,7 +271,7 @@ int talk(struct sending *s, CURLcode *code)
 		*code = perform_once(s);
 		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
 		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
-		if (*code != CURLE_OK && made == 0 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
+		if (*code != CURLE_OK && made == 0 && !s->no_utf8 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
 			curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
 			*code = perform_once(s);
 		}
