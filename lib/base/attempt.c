@@ -76,39 +76,3 @@ void attempt_drop_follow(struct attempt *attempt)
 		free(call);
 	}
 }
-
-void attempt_list_init(struct attempt_list *list)
-{
-	list->first = NULL;
-	list->tail = &list->first;
-	list->len = 0;
-}
-
-void attempt_list_add(struct attempt_list *list, struct attempt *a)
-{
-	a->next = NULL;
-	*list->tail = a;
-	list->tail = &a->next;
-	list->len++;
-}
-
-void attempt_list_move(struct attempt_list *to, struct attempt_list *from)
-{
-	if (from->first) {
-		*to->tail = from->first;
-		to->tail = from->tail;
-		to->len += from->len;
-	}
-	attempt_list_init(from);
-}
-
-void attempt_list_clear(struct attempt_list *list)
-{
-	while (list->first) {
-		struct attempt *a = list->first;
-
-		list->first = a->next;
-		attempt_free(a);
-	}
-	attempt_list_init(list);
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* attempt - how one try at a job ended, and lists of such. */
+/* attempt - how one try at a job ended. */
 #ifndef ATTEMPT_H
 #define ATTEMPT_H
 
@@ -54,14 +54,5 @@ void attempt_free(struct attempt *attempt); /* with its job; NULL is accepted */
 void attempt_set_text(char **text, size_t *text_len, const char *data, size_t len);
 void attempt_set_error(struct attempt *attempt, const char *text);
 void attempt_drop_follow(struct attempt *attempt);
-
-struct attempt_list {
-	struct attempt *first, **tail;
-	size_t len;
-};
-void attempt_list_init(struct attempt_list *list);
-void attempt_list_add(struct attempt_list *list, struct attempt *attempt);
-void attempt_list_move(struct attempt_list *to, struct attempt_list *from); /* all of from, to the end of to */
-void attempt_list_clear(struct attempt_list *list);                         /* frees them */
 
 #endif

@@ -80,9 +80,13 @@ enum job_gone {
 	JOB_GONE_TAKEN       /* its lease had ended, or it was given back: another claim may be at it */
 };
 
+struct attempt;
+
 /* A claimed job. Its texts lie in the same allocation, so free(job) releases all. */
 struct job {
 	struct job *next;
+	int ledger;                  /* where it is when it has left the runners: see engine/ledger.h */
+	struct attempt *ended;       /* and how it did, if an attempt has ended */
 	int64_t id;
 	int64_t receipt;
 	int32_t attempt;             /* of this claim, from 1 */

@@ -32,7 +32,7 @@ static int64_t track_lease_ms(const struct worker *w)
 /* Jobs here that may yet be given back. */
 static int64_t not_begun(const struct worker *w)
 {
-	return (int64_t)(pool_unstarted(&w->pool) + job_list_len(w->release) + job_list_len(w->releasing));
+	return (int64_t)(pool_unstarted(&w->pool) + w->ledger.n[LEDGER_RETURNED] + w->ledger.n[LEDGER_RETURNING]);
 }
 
 static int64_t claimed_in_round(const struct worker *w)
@@ -60,7 +60,7 @@ int64_t worker_balance_left(const struct worker *w)
 /* Is there reason to be waited for by others? */
 static bool wants_in(const struct worker *w)
 {
-	return !w->stopping && !w->exhausted && !w->balance.idle && !(w->cnt > 0 && w->charged >= w->cnt);
+	return !w->stopping && !w->plan.exhausted && !w->balance.idle && !(w->cnt > 0 && w->charged >= w->cnt);
 }
 
 static bool waits(const struct worker *w)
@@ -153,7 +153,6 @@ void worker_balance_after_claim(struct worker *w)
 {
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0)
 		w->balance.idle = false;
-	else if ((w->cycle.claims || w->cycle.claims_limited) &&
-		 ((w->dry && (w->limited_dry || !w->limits)) || w->claim_ns > w->cycle.sent_ns))
-		w->balance.idle = true; /* so is one that waits for a rate */
+	else if ((w->cycle.claims || w->cycle.claims_limited) && plan_idle(&w->plan, w->cycle.sent_ns))
+		w->balance.idle = true;
 }

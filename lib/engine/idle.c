@@ -40,32 +40,19 @@ void worker_idle_set_up(struct worker *w)
 
 /* ---- when to look again ------------------------------------------------------------------------- */
 
-static uint64_t next_look_ns(const struct worker *w)
+uint64_t worker_idle_look_ns(const struct worker *w)
 {
 	uint64_t ns = w->idle.poll_ns;
 
 	if (w->idle.due_ns && w->idle.due_ns < ns)
 		ns = w->idle.due_ns;
-	return w->rate_ns && w->rate_ns < ns ? w->rate_ns : ns;
+	return w->plan.rate_ns && w->plan.rate_ns < ns ? w->plan.rate_ns : ns;
 }
 
 void worker_idle_wake(struct worker *w, uint64_t now)
 {
-	if (!w->loop || !w->exhausted || worker_listen_wake(w, now) || now < next_look_ns(w))
-		return;
-	worker_look_again(w);
-	w->look_at_delayed = true; /* one cycle tells all */
-}
-
-uint64_t worker_idle_deadline(const struct worker *w)
-{
-	uint64_t ns = w->stopping ? UINT64_MAX : w->idle.keep_ns;
-
-	if (!w->loop)
-		return UINT64_MAX;
-	if (w->exhausted && !w->stopping && next_look_ns(w) < ns)
-		ns = next_look_ns(w);
-	return worker_listen_deadline(w) < ns ? worker_listen_deadline(w) : ns;
+	if (w->loop && w->plan.exhausted && !worker_listen_wake(w, now) && now >= worker_idle_look_ns(w))
+		plan_delayed(&w->plan); /* one cycle tells all */
 }
 
 static void learn_next_due(struct worker *w)
@@ -85,22 +72,15 @@ void worker_idle_claimed(struct worker *w, uint64_t now)
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
 		deferred_backoff_hit(&idle->interval);
 		idle->poll_ns = 0;
-		/* The queue seems to be drained: let the next cycle find out for good. */
-		w->look_at_delayed |= w->cycle.claimed_len + w->cycle.limited_len < w->last_claim;
 	}
 	if (w->cycle.promotes)
 		learn_next_due(w);
 	/* Looks in between, because an attempt ended or a job was due, leave the rhythm alone. */
-	if (w->exhausted && now >= idle->poll_ns)
+	if (w->plan.exhausted && now >= idle->poll_ns)
 		idle->poll_ns = now + (uint64_t)deferred_backoff_empty(&idle->interval) * NS_PER_MS;
 }
 
 /* ---- housekeeping ------------------------------------------------------------------------------- */
-
-bool worker_idle_keep_due(const struct worker *w, uint64_t now)
-{
-	return w->loop && !w->stopping && now >= w->idle.keep_ns;
-}
 
 int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err)
 {

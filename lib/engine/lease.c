@@ -98,10 +98,10 @@ static void sort_out_unstarted(struct worker *w, uint64_t now)
 
 		jobs = job->next;
 		if (job->gone) {
-			worker_settled(w, job->receipt);
+			ledger_left(&w->ledger, job->receipt);
 			free(job);
 		} else if (is_over(job, now)) {
-			job_list_push(&w->release, job);
+			ledger_return(&w->ledger, job);
 		} else {
 			*tail = job;
 			tail = &job->next;
@@ -214,25 +214,15 @@ static void add_receipt(void *data, struct job *job)
 		c->ok &= store_ids_add(c->receipts, job->receipt);
 }
 
-static void add_attempts(struct collect_receipts *c, const struct attempt_list *list)
-{
-	for (const struct attempt *a = list->first; a; a = a->next)
-		add_receipt(c, a->job);
-}
-
 /* All but those of the attempts that are being recorded. */
 bool worker_held_receipts(const struct worker *w, struct store_ids *receipts)
 {
 	struct collect_receipts c = { receipts, true };
 
 	pool_each_job(&w->pool, add_receipt, &c);
-	add_attempts(&c, &w->unrecorded);
-	add_attempts(&c, &w->apart);
-	add_attempts(&c, &w->refused);
-	for (struct job *job = w->release; job; job = job->next)
-		add_receipt(&c, job);
-	for (struct job *job = w->releasing; job; job = job->next)
-		add_receipt(&c, job);
+	for (struct job *job = w->ledger.first; job; job = job->next)
+		if (job->ledger != LEDGER_RECORDING)
+			add_receipt(&c, job);
 	store_ids_sort(receipts);
 	return c.ok;
 }

@@ -17,17 +17,18 @@
 /* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
 static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
 
-void worker_take_back(struct worker *w)
+void worker_take_back(struct worker *w, enum ledger_state recording)
 {
-	while (w->releasing) {
-		struct job *job = w->releasing;
-
-		w->releasing = job->next;
-		job_list_push(&w->release, job);
-	}
+	ledger_undo(&w->ledger, recording);
 	worker_progress_again(w);
-	w->closed.len = 0;
 	store_cycle_clear(&w->cycle);
+}
+
+static enum ledger_state sent_before(void *data, struct job *job)
+{
+	(void)data;
+	job->ended->sent_before = true;
+	return LEDGER_RECORDING;
 }
 
 /* At once, and once a minute while it lasts. */
@@ -48,16 +49,13 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	uint64_t retry_ns;
 
 	/* What was being recorded may or may not be: it is sent again, and the receipt tells. */
-	for (struct attempt *a = w->recording.first; a; a = a->next)
-		a->sent_before = true;
-	attempt_list_move(&w->recording, &w->unrecorded);
-	attempt_list_move(&w->unrecorded, &w->recording);
-	worker_take_back(w);
+	ledger_each(&w->ledger, LEDGER_RECORDING, sent_before, NULL);
+	worker_take_back(w, LEDGER_ENDED);
 	pg_close(w->pg);
 	w->pg = NULL;
 	lanes_clear(&w->lanes);
-	w->look_ns = 0;
-	w->closing.len = 0; /* what is left of them ends by itself */
+	w->plan.lanes_ns = 0;
+	ledger_forget_leases(&w->ledger);
 	worker_delayed_forget(w);
 	w->db = DB_WAITING;
 	worker_listen_lost(w);
@@ -103,50 +101,58 @@ int worker_register_again(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
+struct settling {
+	struct worker *w;
+	const int *outcomes; /* of those sent before, in order */
+};
+
+static enum ledger_state take_outcome(void *data, struct job *job)
+{
+	struct settling *settling = data;
+	struct attempt *a = job->ended;
+
+	if (a->sent_before && *settling->outcomes++ != JOB_UNRECORDED) {
+		worker_settle(settling->w, a, settling->outcomes[-1]);
+		return LEDGER_NONE;
+	}
+	a->resent |= a->sent_before;
+	a->sent_before = false;
+	return LEDGER_ENDED;
+}
+
+/* What was sent, and not answered: is it in the log? */
+static int settle_sent(struct worker *w, struct deferred_error *err)
+{
+	size_t n, sent = 0;
+	struct attempt **a = ledger_attempts(&w->ledger, LEDGER_ENDED, &n);
+	int *outcomes = malloc((n + 1) * sizeof(*outcomes));
+	struct settling settling = { w, outcomes };
+	int rc = a && outcomes ? 0 : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (a[i]->sent_before)
+			a[sent++] = a[i];
+	if (rc == 0 && sent > 0)
+		rc = store_recorded(w->pg, a, sent, outcomes, err);
+	if (rc == 0 && sent > 0)
+		ledger_each(&w->ledger, LEDGER_ENDED, take_outcome, &settling);
+	free(a);
+	free(outcomes);
+	return rc;
+}
+
 /* Connected again: find out what became of what was under way. */
 static int settle(struct worker *w, struct deferred_error *err)
 {
-	size_t n = 0;
-	struct attempt **sent = malloc((w->unrecorded.len + 1) * sizeof(*sent)), *a, *next;
-	int *outcomes = malloc((w->unrecorded.len + 1) * sizeof(*outcomes));
 	bool registered = true;
-	struct attempt_list keep;
 	struct store_ids held = { 0 };
-	int rc = 0;
+	int rc = settle_sent(w, err);
 
-	attempt_list_init(&keep);
-	if (!sent || !outcomes) {
-		rc = error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
-		goto done;
-	}
-	for (a = w->unrecorded.first; a; a = a->next)
-		if (a->sent_before)
-			sent[n++] = a;
-	if (n > 0)
-		rc = store_recorded(w->pg, sent, n, outcomes, err);
-	if (rc < 0)
-		goto done;
-	n = 0;
-	for (a = w->unrecorded.first; a; a = next) {
-		next = a->next;
-		if (a->sent_before && outcomes[n++] != JOB_UNRECORDED) {
-			worker_settle(w, a, outcomes[n - 1]);
-			attempt_free(a);
-		} else {
-			a->resent |= a->sent_before;
-			a->sent_before = false;
-			attempt_list_add(&keep, a);
-		}
-	}
-	attempt_list_init(&w->unrecorded);
-	attempt_list_move(&w->unrecorded, &keep);
-	rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id, held.len, &registered, err)
-					    : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
+	if (rc == 0)
+		rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id, held.len, &registered, err)
+						    : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
 	if (rc == 0 && !registered)
 		rc = worker_register_again(w, err);
-done:
-	free(sent);
-	free(outcomes);
 	free(held.id);
 	return rc;
 }
@@ -199,7 +205,7 @@ static void try_again(struct worker *w, uint64_t now)
 		w->renew_first = true;
 		/* It may be another server by now: see whether it knows us, and what it has. */
 		w->idle.keep_ns = 0;
-		worker_look_again(w);
+		plan_again(&w->plan);
 	}
 }
 
@@ -210,19 +216,21 @@ static void tell_cut_off(void *data, const struct job *job)
 		 job->attempt);
 }
 
-/* Nobody else can name them: the log of the database has nothing of these attempts. */
-static void tell_unrecorded(const struct worker *w)
+static enum ledger_state tell_unrecorded(void *data, struct job *job)
 {
-	for (const struct attempt *a = w->unrecorded.first; a; a = a->next)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
-			 (long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
-	pool_each_running(&w->pool, tell_cut_off, NULL);
+	(void)data;
+	log_line(LOG_L_WARNING, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
+		 (long long)job->id, job->fn, job->attempt, job_outcome_text(job->ended->outcome));
+	return LEDGER_ENDED;
 }
 
 void worker_connect_again(struct worker *w, uint64_t now)
 {
 	try_again(w, now);
 	/* The run ends in this turn: see turn(). */
-	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect"))
-		tell_unrecorded(w);
+	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
+		/* Nobody else can name them: the log of the database has nothing of these attempts. */
+		ledger_each(&w->ledger, LEDGER_ENDED, tell_unrecorded, NULL);
+		pool_each_running(&w->pool, tell_cut_off, NULL);
+	}
 }

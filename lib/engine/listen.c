@@ -44,8 +44,7 @@ static void begin(struct worker *w, uint64_t now)
 		return;
 	}
 	l->hears = direct;
-	worker_look_again(w);
-	w->look_at_delayed = true;
+	plan_delayed(&w->plan);
 	if (!direct && !l->complained)
 		log_line(LOG_L_WARNING, "a pooler is between us and the server: no wake-up by NOTIFY, jobs are polled for");
 	l->complained |= !direct;
@@ -70,7 +69,7 @@ uint64_t worker_listen_deadline(const struct worker *w)
 
 	if (!l->hears)
 		return ns;
-	if (w->exhausted) {
+	if (w->plan.exhausted) {
 		ns = sooner(ns, l->react_ns);
 		ns = sooner(ns, l->armed ? l->look_ns : l->arm_ns);
 	}
@@ -100,11 +99,6 @@ static void note_cancel(struct worker *w, const char *worker, uint64_t now)
 		l->check_ns = l->checked_ns && now < l->checked_ns + CHECK_NS ? l->checked_ns + CHECK_NS : now;
 }
 
-bool worker_listen_checks(const struct worker *w, uint64_t now)
-{
-	return w->listen.check_ns && now >= w->listen.check_ns;
-}
-
 void worker_listen_checked(struct worker *w, uint64_t now)
 {
 	w->listen.check_ns = 0;
@@ -129,8 +123,8 @@ void worker_listen_ready(struct worker *w, uint64_t now)
 	}
 	/* Otherwise it will claim anyway, but what claims have found until now says nothing of what this tells of: the one
 	 * under way may have looked before, and so may the last one of the other kind. */
-	l->heard |= woken && !w->exhausted;
-	if (woken && w->exhausted && !l->react_ns)
+	l->heard |= woken && !w->plan.exhausted;
+	if (woken && w->plan.exhausted && !l->react_ns)
 		l->react_ns = now + reaction_ns(l);
 }
 
@@ -138,19 +132,18 @@ bool worker_listen_wake(struct worker *w, uint64_t now)
 {
 	struct worker_listen *l = &w->listen;
 
-	if (!l->hears || !w->exhausted)
+	if (!l->hears || !w->plan.exhausted)
 		return false;
 	if (!l->armed && now >= l->arm_ns) {
-		worker_look_again(w);
-		w->look_at_delayed = true; /* such a cycle arms */
+		plan_delayed(&w->plan); /* such a cycle arms */
 		return true;
 	}
 	if (!l->react_ns || now < l->react_ns || (l->armed && l->rank > 0))
 		return false;
 	l->react_ns = 0;
 	l->reacting = true;
-	worker_look_again(w);
-	w->look_at_delayed = l->useless > 0;
+	plan_again(&w->plan);
+	w->plan.look_at_delayed = l->useless > 0;
 	return true;
 }
 
@@ -159,14 +152,19 @@ bool worker_listen_reacts(const struct worker *w)
 	return w->listen.reacting;
 }
 
+void worker_listen_hear(struct worker *w)
+{
+	if (w->listen.heard)
+		plan_heard(&w->plan);
+}
+
 int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err)
 {
 	struct worker_listen *l = &w->listen;
 
 	if (!l->hears)
 		return 0;
-	if (l->heard)
-		w->dry = w->limited_dry = l->heard = false;
+	l->heard = false;
 	if (l->armed && l->hits >= HITS_MAX) {
 		l->armed = false;
 		return store_cycle_disarm(&w->cycle, err);
@@ -222,9 +220,9 @@ int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct defe
 		l->full_ns = now;
 	if (!useful && now >= l->full_ns + FULL_NS)
 		return send_disarm(w, err);
-	if (w->exhausted && l->react_ns && now >= l->react_ns)
+	if (w->plan.exhausted && l->react_ns && now >= l->react_ns)
 		return send_peek(w, err);
-	if (w->exhausted && l->look_ns && now >= l->look_ns)
+	if (w->plan.exhausted && l->look_ns && now >= l->look_ns)
 		return send_look(w, err);
 	return 0;
 }
@@ -268,8 +266,7 @@ static void take_look(struct worker *w, uint64_t now)
 
 	if (some_ended(l, &w->cycle.open)) {
 		deferred_backoff_hit(&l->look);
-		worker_look_again(w);
-		w->look_at_delayed = true;
+		plan_delayed(&w->plan);
 	}
 	l->look_ns = l->open.len > 0 ? now + (uint64_t)deferred_backoff_empty(&l->look) * NS_PER_MS : 0;
 }
@@ -285,12 +282,12 @@ void worker_listen_done(struct worker *w, uint64_t now)
 	else if (w->cycle.opens)
 		take_look(w, now);
 	if (w->cycle.peeks && w->cycle.work) {
-		worker_look_again(w);
+		plan_again(&w->plan);
 		l->reacting = true;
 	}
 	if (!w->cycle.claims && !w->cycle.claims_limited)
 		return;
-	if (w->exhausted && l->heard) {
+	if (w->plan.exhausted && l->heard) {
 		l->heard = false;
 		l->react_ns = now + reaction_ns(l);
 	}
@@ -298,7 +295,7 @@ void worker_listen_done(struct worker *w, uint64_t now)
 		l->hits++;
 		l->useless = 0;
 		l->reacting = false;
-	} else if (w->exhausted) {
+	} else if (w->plan.exhausted) {
 		l->hits = 0;
 		l->useless += l->reacting && l->useless < USELESS_MAX + USELESS_DOUBLINGS_MAX;
 		l->reacting = false;

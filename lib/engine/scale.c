@@ -97,7 +97,7 @@ void worker_scale_claimed(struct worker *w)
 	/* Jobs that were left wait for a runner of ours only if the claim got all it asked for: what a limit holds
 	 * back, or others were quicker with, is no reason for more. */
 	if (w->cycle.claims)
-		w->scale.waiting = w->cycle.claimed_len > 0 && w->cycle.claimed_len >= w->last_unlimited ? (size_t)w->cycle.waiting : 0;
+		w->scale.waiting = w->cycle.claimed_len > 0 && w->cycle.claimed_len >= w->plan.asked_free ? (size_t)w->cycle.waiting : 0;
 }
 
 /* More by one step, if there were jobs for them. */

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_state - what the files of the worker share; included by them alone.
+ * state - what the files of the engine share; included by them alone.
  *
- *     worker.c        the loop: start, turn, stop; what becomes of a job after an attempt
- *     worker_cycle.c  how much to claim, the round trip that records and claims, and its failures
- *     worker_lease.c  leases: renewing them, and giving up before they end
- *     worker_link.c   the connection lost and found again
- *     worker_balance.c  workers of a group kept level
- *     worker_idle.c   what a service does between jobs: when to look again, housekeeping
- *     worker_listen.c being woken by NOTIFY
- *     worker_scale.c  how many runners there are
- *     worker_delayed.c where delayed jobs are looked for
- *     worker_offer.c  which functions there are here, told for people
+ *     worker.c    the loop: start, turn, stop; what becomes of a job after an attempt
+ *     plan.c      how many jobs to ask for, and what the answers mean (pure)
+ *     ledger.c    jobs that have left the runners, each in a state, until the database has what became of it
+ *     due.c       what is to be done when: to be sent, and to be woken for
+ *     cycle.c     the round trip that records and claims
+ *     record.c    what it records, and what of that was accepted
+ *     mend.c      what becomes of one that failed
+ *     progress.c  what functions say of their progress
+ *     lease.c     leases: renewing them, and giving up before they end
+ *     link.c      the connection lost and found again
+ *     balance.c   workers of a group kept level
+ *     idle.c      what a service does between jobs: when to look again, housekeeping
+ *     listen.c    being woken by NOTIFY
+ *     scale.c     how many runners there are
+ *     delayed.c   where delayed jobs are looked for
+ *     offer.c     which functions there are here, told for people
  */
 #ifndef WORKER_STATE_H
 #define WORKER_STATE_H
@@ -20,11 +26,14 @@
 #include "base/retry.h"
 #include "store/cycle.h"
 #include "store/worker.h"
+#include "engine/due.h"
+#include "engine/ledger.h"
+#include "engine/plan.h"
 #include "engine/worker.h"
 
 #define WORKER_PLACE_MAX 1024
 
-/* See worker_balance.c. All zero: not in use. */
+/* See balance.c. All zero: not in use. */
 struct balance {
 	bool on;
 	char group[64];
@@ -105,13 +114,9 @@ struct worker {
 	struct deferred_backoff reconnect;
 	struct deferred_error lost;/* why */
 
-	struct attempt_list unrecorded;    /* attempts that ended */
-	struct attempt_list recording;     /* those of the cycle under way */
-	struct attempt_list apart;         /* those whose recording failed in company: each is sent in a cycle of its own */
-	bool alone;                /* the cycle under way is one of these */
-	struct job *release;       /* jobs to be given back */
-	struct job *releasing;     /* those of the cycle under way */
-	struct attempt_list refused; /* whose recording was refused: the next cycle asks why */
+	struct plan plan;
+	struct ledger ledger;
+	bool alone;                /* the cycle under way records one attempt that was set apart */
 	uint64_t progress_ns;      /* not to be looked for before */
 
 	struct {
@@ -123,31 +128,12 @@ struct worker {
 	char **unknown;            /* functions nobody here has, of which jobs were met */
 	size_t unknown_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
-	size_t last_claim;         /* jobs the last claim asked for */
-	size_t last_unlimited;     /* those of them not under limits */
-	bool alone_only;           /* the last jobs had leases of their own, and there are more of these */
 	struct lanes lanes;        /* that gave something to the last claim */
-	uint64_t look_ns;          /* not to be looked for others before */
-	struct store_ids closing;  /* receipts of leases that may have nothing in hand any more */
-	struct store_ids closed;   /* those that the cycle under way deletes */
-	struct store_ids abandoned;/* of leases with a job whose attempt cannot be recorded: they end by themselves */
-	bool exhausted;            /* nothing is ready */
-	size_t ended_since_claim;  /* attempts that ended after the last claim was sent: they may have deferred more */
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
 		uint64_t whole_ns; /* then all again */
 	} delayed;
-	bool look_at_delayed;      /* nothing seemed ready: ask for due ones too before believing it */
-	bool limits;               /* there may be jobs under limits */
-	bool limited_turn;         /* of a claim for one job: it is for one under limits */
-	size_t limited_got;        /* what the last claim under limits got */
-	bool dry, limited_dry;     /* the last claim of that kind found nothing, and nothing has changed since */
-	uint64_t rate_ns;          /* a rate allows the next job then; 0: not known */
-	uint64_t claim_ns;         /* nothing but a rate holds jobs back: not to be asked for before */
-	bool adds;                 /* the cycle makes jobs ready, and claims none */
-	uint64_t promoted_ns, oldest_unrecorded_ns;
 
-	int empty_handed;          /* claims in a row that got none of the jobs they saw */
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
@@ -178,36 +164,35 @@ void worker_give_back_unstarted(struct worker *w);                /* with the ne
 void worker_event(const struct worker *w, enum worker_event event);
 void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
 
-/* worker_idle.c; without loop they do nothing */
+/* idle.c; without loop they do nothing */
 void worker_idle_set_up(struct worker *w);
 void worker_tell_missing_queues(struct worker *w);                /* those to be served that nobody ever used; between cycles, and before the first */
 void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
-uint64_t worker_idle_deadline(const struct worker *w);            /* UINT64_MAX: none */
-bool worker_idle_keep_due(const struct worker *w, uint64_t now);
+uint64_t worker_idle_look_ns(const struct worker *w);             /* when that is, where nothing is ready */
 int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err); /* send a cycle of housekeeping */
 int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
 void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
 void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
 
-/* worker_delayed.c */
+/* delayed.c */
 void worker_delayed_forget(struct worker *w);                     /* what was learnt, with the connection */
 void worker_delayed_begin(struct worker *w, uint64_t now);        /* before a cycle that looks at delayed jobs */
 void worker_delayed_learn(struct worker *w);                      /* a cycle has ended */
 
-/* worker_listen.c; without listen they do nothing */
+/* listen.c; without listen they do nothing */
 void worker_listen_lost(struct worker *w);                        /* with the connection */
 void worker_listen_ready(struct worker *w, uint64_t now);         /* at each turn: begin, and read what came */
 bool worker_listen_wake(struct worker *w, uint64_t now);          /* if a notification asks for it */
 bool worker_listen_reacts(const struct worker *w);
 uint64_t worker_listen_deadline(const struct worker *w);
+void worker_listen_hear(struct worker *w);                        /* a claim is considered: of what has been told */
 int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err); /* to a cycle with a claim */
 /* A cycle of its own, if one is due. useful: a job that came now would be taken. */
 int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
 void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
-bool worker_listen_checks(const struct worker *w, uint64_t now);  /* a job of ours may have been cancelled: renew, which tells */
 void worker_listen_checked(struct worker *w, uint64_t now);       /* a renewal is being sent */
 
-/* worker_scale.c; with a fixed number of runners they do nothing */
+/* scale.c; with a fixed number of runners they do nothing */
 void worker_scale_set_up(struct worker *w);
 void worker_scale(struct worker *w, uint64_t now);                /* at each turn: grow, shrink */
 void worker_scale_attempt(struct worker *w, const struct attempt *a); /* one has ended */
@@ -215,19 +200,29 @@ void worker_scale_claimed(struct worker *w);                      /* a cycle wit
 size_t worker_scale_room(const struct worker *w);                 /* runners free, those included that would be added */
 uint64_t worker_scale_deadline(const struct worker *w);
 
-/* worker_cycle.c */
+/* cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
-uint64_t worker_apart_ns(const struct worker *w); /* when the next attempt set apart may be sent; UINT64_MAX: there is none */
-uint64_t worker_release_ns(const struct worker *w); /* when the next job may be given back; UINT64_MAX: there is none */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
+
+/* record.c; what is added to the cycle being made is what the ledger has in that state */
+int worker_add_records(struct worker *w, struct deferred_error *err);
+int worker_add_close(struct worker *w, struct deferred_error *err);
+int worker_add_outcomes(struct worker *w, struct deferred_error *err);
+int worker_add_returns(struct worker *w, struct deferred_error *err);
+void worker_after_records(struct worker *w);
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
-void worker_settled(struct worker *w, int64_t receipt); /* a job of that lease has left us */
-void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */
-void worker_look_again(struct worker *w); /* something may be ready now */
+
+/* mend.c */
 /* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now);
 
-/* worker_lease.c */
+/* progress.c */
+size_t worker_new_progress(struct worker *w, uint64_t now); /* reports that are new, by a look each second */
+int worker_add_progress(struct worker *w, size_t n, struct deferred_error *err);
+int worker_end_progress(struct worker *w, struct deferred_error *err);
+void worker_progress_again(struct worker *w); /* what was sent of it may not have arrived */
+
+/* lease.c */
 struct worker_oldest {
 	uint64_t renew_ns; /* when the first lease we hold should be extended */
 	uint64_t fence_ns; /* by then a claim must be given up: a little before the server sees its lease end */
@@ -240,18 +235,18 @@ int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the 
 void worker_after_renewal(struct worker *w);
 bool worker_held_receipts(const struct worker *w, struct store_ids *receipts); /* sorted; adds to it; false: out of memory */
 
-/* worker_link.c */
-void worker_take_back(struct worker *w); /* what the cycle was to release and renew; the cycle is over */
+/* link.c */
+void worker_take_back(struct worker *w, enum ledger_state recording); /* what the cycle was about, which is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
 int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
 
-/* worker_offer.c */
+/* offer.c */
 void worker_offer_set_up(struct worker *w);
 void worker_offer(struct worker *w, uint64_t now);           /* at a turn, between cycles: tells, if there is news */
 
-/* worker_balance.c */
+/* balance.c */
 int worker_balance_begin(struct worker *w, struct deferred_error *err);
 int64_t worker_balance_left(const struct worker *w);         /* jobs that may be claimed now */
 uint64_t worker_balance_due_ns(const struct worker *w);      /* of the next report; UINT64_MAX: none */

@@ -15,8 +15,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define RECORD_MAX_NS (20 * NS_PER_MS) /* a result waits at most that long for company */
-
 uint64_t worker_random(struct worker *w)
 {
 	return random_next(&w->random);
@@ -81,7 +79,7 @@ static void collect_refused(struct worker *w)
 
 	for (job = pool_take_late(&w->pool); job; job = next) {
 		next = job->next;
-		job_list_push(&w->release, job);
+		ledger_return(&w->ledger, job);
 	}
 	while ((job = pool_take_unknown(&w->pool))) {
 		bool known = false;
@@ -100,7 +98,7 @@ static void collect_refused(struct worker *w)
 			}
 		}
 		job->apart = true;
-		job_list_push(&w->release, job);
+		ledger_return(&w->ledger, job);
 	}
 }
 
@@ -116,10 +114,9 @@ static void end_gone(struct worker *w, struct attempt *a)
 			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
 		w->sum.refused++;
 	}
-	worker_settled(w, a->job->receipt);
+	ledger_left(&w->ledger, a->job->receipt);
 	attempt_free(a);
-	w->exhausted = false; /* a limit may have room now */
-	w->ended_since_claim++;
+	plan_ended(&w->plan);
 }
 
 /* Take in what the runners have ended. */
@@ -135,11 +132,8 @@ static void collect(struct worker *w, uint64_t now)
 		worker_decide(w, a);
 		worker_log_attempt(a);
 		worker_scale_attempt(w, a);
-		if (w->unrecorded.len == 0)
-			w->oldest_unrecorded_ns = now;
-		attempt_list_add(&w->unrecorded, a);
-		w->exhausted = false; /* it may have deferred more, or be ready again at once */
-		w->ended_since_claim++;
+		ledger_end(&w->ledger, a, now);
+		plan_ended(&w->plan);
 	}
 	collect_refused(w);
 }
@@ -182,7 +176,7 @@ void worker_give_back_unstarted(struct worker *w)
 	while (jobs) {
 		struct job *next = jobs->next;
 
-		job_list_push(&w->release, jobs);
+		ledger_return(&w->ledger, jobs);
 		jobs = next;
 	}
 }
@@ -207,7 +201,7 @@ static void relisten(struct worker *w)
 	struct deferred_error err = { 0 };
 
 	w->listen.armed = false; /* arming again gives the old locks back */
-	w->look_at_delayed = true;
+	plan_delayed(&w->plan);
 	if (!w->listen.hears || w->listen.wanted || !w->pg)
 		return;
 	/* The locks go with the connection. */
@@ -232,7 +226,6 @@ static void reload(struct worker *w)
 			free(w->unknown[i]);
 		w->unknown_len = 0;
 		relisten(w);
-		worker_look_again(w);
 		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
 	}
 	worker_event(w, WORKER_RELOADED);
@@ -269,7 +262,10 @@ static void give_back_held(struct worker *w, uint64_t now)
 	while (jobs) {
 		struct job *next = jobs->next;
 
-		job_list_push(now > jobs->claimed_ns + POOL_STUCK_NS ? &w->release : &keep, jobs);
+		if (now > jobs->claimed_ns + POOL_STUCK_NS)
+			ledger_return(&w->ledger, jobs);
+		else
+			job_list_push(&keep, jobs);
 		jobs = next;
 	}
 	pool_add(&w->pool, keep);
@@ -277,49 +273,15 @@ static void give_back_held(struct worker *w, uint64_t now)
 
 static int wait_ms(const struct worker *w, uint64_t now)
 {
-	uint64_t deadline = UINT64_MAX;
-	struct worker_oldest o = worker_oldest_lease(w);
 	int ms = pool_wait_ms(&w->pool, now), own;
-	bool can_send = w->db == DB_READY && now >= w->retry_ns;
+	uint64_t first_ns;
+	struct due due;
 
-	if (o.n > 0) {
-		deadline = can_send && o.renew_ns < o.fence_ns ? o.renew_ns : o.fence_ns;
-		if (deadline <= now && w->fenced)
-			deadline = now + 10 * NS_PER_MS; /* all that can be done has been */
-		if (pool_unstarted(&w->pool) > 0 && now + POOL_STUCK_NS < deadline)
-			deadline = now + POOL_STUCK_NS;
-	}
-	if (can_send && worker_balance_due_ns(w) < deadline)
-		deadline = worker_balance_due_ns(w);
-	if (w->unrecorded.len > 0 && can_send && w->oldest_unrecorded_ns + RECORD_MAX_NS < deadline)
-		deadline = w->oldest_unrecorded_ns + RECORD_MAX_NS;
-	if (can_send && worker_apart_ns(w) < deadline)
-		deadline = worker_apart_ns(w);
-	if (can_send && worker_release_ns(w) < deadline)
-		deadline = worker_release_ns(w);
-	if (w->stopping && w->stop_ns > now && w->stop_ns < deadline)
-		deadline = w->stop_ns;
-	if (can_send && w->claim_ns > now && w->claim_ns < deadline)
-		deadline = w->claim_ns;
-	if ((w->db == DB_WAITING || w->retry_ns > now) && w->retry_ns < deadline)
-		deadline = w->retry_ns;
-	if (w->db == DB_CONNECTING && deadline > now + 100 * NS_PER_MS)
-		deadline = now + 100 * NS_PER_MS;
-	if (w->db == DB_BUSY && w->cycle.sent_ns + worker_fence_after_ns(w) < deadline)
-		deadline = w->cycle.sent_ns + worker_fence_after_ns(w);
-	if (w->lost_ns && !w->loop && deadline > now + 100 * NS_PER_MS)
-		deadline = now + 100 * NS_PER_MS;
-	if (can_send && w->listen.check_ns && w->listen.check_ns < deadline)
-		deadline = w->listen.check_ns;
-	if (can_send && worker_idle_deadline(w) < deadline)
-		deadline = worker_idle_deadline(w);
-	if (worker_scale_deadline(w) < deadline)
-		deadline = worker_scale_deadline(w);
-	if (w->setup->alive_ms > 0 && w->alive_ns < deadline)
-		deadline = w->alive_ns;
-	if (deadline == UINT64_MAX)
+	due_look(&due, w, now);
+	first_ns = due_first_ns(&due);
+	if (first_ns == UINT64_MAX)
 		return ms;
-	own = deadline <= now ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
+	own = first_ns <= now ? 0 : (int)((first_ns - now) / NS_PER_MS) + 1;
 	return ms < 0 || own < ms ? own : ms;
 }
 
@@ -346,13 +308,12 @@ static void wait_for_events(struct worker *w, uint64_t now)
 
 static bool nothing_in_hand(const struct worker *w)
 {
-	return pool_load(&w->pool) == 0 && !w->pool.unknown && w->unrecorded.len == 0 && w->recording.len == 0 &&
-	       w->apart.len == 0 && w->refused.len == 0 && !w->release && !w->releasing;
+	return pool_load(&w->pool) == 0 && !w->pool.unknown && ledger_len(&w->ledger) == 0;
 }
 
 static bool finished(struct worker *w)
 {
-	bool no_more = w->stopping || (w->exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool no_more = w->stopping || (w->plan.exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
 
 	/* A service with nothing in hand needs no server to stop. */
 	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
@@ -483,10 +444,7 @@ static void set_up(struct worker *w, const struct worker_setup *setup)
 	w->setup = setup;
 	worker_delayed_forget(w);
 	worker_set_up(w);
-	attempt_list_init(&w->unrecorded);
-	attempt_list_init(&w->recording);
-	attempt_list_init(&w->apart);
-	attempt_list_init(&w->refused);
+	ledger_init(&w->ledger);
 	w->random = (uint64_t)config_int(c, "seed");
 	if (w->random == 0 && getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
 		w->random = clock_ns();
@@ -496,16 +454,8 @@ static void tear_down(struct worker *w)
 {
 	store_cycle_clear(&w->cycle);
 	lanes_clear(&w->lanes);
-	free(w->closing.id);
-	free(w->closed.id);
-	free(w->abandoned.id);
 	pg_close(w->pg);
-	attempt_list_clear(&w->unrecorded);
-	attempt_list_clear(&w->recording);
-	attempt_list_clear(&w->apart);
-	job_list_free(w->release);
-	job_list_free(w->releasing);
-	attempt_list_clear(&w->refused);
+	ledger_clear(&w->ledger);
 	free(w->listen.open.id);
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);

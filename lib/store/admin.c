@@ -36,7 +36,7 @@ int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 {
 	char sql[96];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d", timeout_ms);
+	snprintf(sql, sizeof(sql), "begin read only; set local jit = off; set local statement_timeout = %d", timeout_ms);
 	return pg_command(pg, sql, err);
 }
 

@@ -171,7 +171,7 @@ def test_connections_lost_again_and_again_keep_the_bound(db, group):
     while time.monotonic() < end or (g.round() <= began + 5 and time.monotonic() < end + 60):
         lost += db.one("""select count(pg_terminate_backend(pid)) from pg_stat_activity
                           where application_name = 'check_deferred' and datname = current_database()""")
-        pause = time.monotonic() + 0.4
+        pause = time.monotonic() + (0.4 if lost < 40 else 2)  # so that all get further, on a busy machine too
         while time.monotonic() < pause:
             at = g.stands()
             assert len(at) == 3 and max(at.values()) - min(at.values()) <= g.range, at

@@ -338,7 +338,7 @@ def test_jobs_that_nobody_runs(db, doctor):
     assert list(found) == ["workers"] and found["workers"][0][1] == "1 job is ready, the first for 20min, and no worker was ever seen"
     db.hold(job)
     assert doctor(OK) == {}
-    db.sql("delete from deferred.__deferred_lease; update deferred.__deferred_queue set paused = true")
+    db.sql("delete from deferred.__deferred_lease; select deferred.__repair(); update deferred.__deferred_queue set paused = true")
     assert doctor(OK) == {}
     db.sql("update deferred.__deferred_queue set paused = false")
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at) values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '16 min')")

@@ -457,6 +457,14 @@ def test_a_result_that_meets_a_lock_is_refused_when_its_lease_ends(db):
     assert db.one("select count(*) from deferred.__deferred_worker w join deferred.__deferred_log l on l.worker = w.id where w.pid = %s", run.pid) == 0
 
 
+def hand_out(db, *queues):
+    """These lanes have a place, and no maintenance is due, which would take that of an empty lane away."""
+    db.sql("select deferred.maintain()")
+    for queue in queues:
+        db.defer("noop", queue=queue)
+    check(db, "--cnt", "0")
+
+
 @contextlib.contextmanager
 def lane_locked(db, queue):
     """As by a claim that does not come to its end."""
@@ -471,8 +479,7 @@ def test_a_lane_that_somebody_does_not_let_go_holds_up_no_other(db):
     db.config(QUICK)
     for queue in "stuck", "free":
         assert db.run(["deferred", "queue", "set", queue, "--create"]).returncode == 0
-        db.defer("noop", queue=queue)
-    check(db, "--cnt", "0")
+    hand_out(db, "stuck", "free")
     with lane_locked(db, "stuck"):
         ids = [r[0] for r in db.sql("""select deferred.defer('noop', '{}', json_build_object('queue', q))
                                        from generate_series(1, 500), unnest('{stuck,free}'::text[]) q""")]
@@ -490,8 +497,7 @@ def test_a_lane_that_somebody_does_not_let_go_holds_up_no_other(db):
 def test_a_lane_is_not_waited_for_longer_than_the_shortest_lease_allows(db):
     db.config(QUICK)
     assert db.run(["deferred", "queue", "set", "brief", "--create", "--visibility-timeout", "3s"]).returncode == 0
-    db.defer("noop")
-    check(db, "--cnt", "0")
+    hand_out(db, "default")
     run = db.spawn(["check_deferred", "--loop", "--runners", "40"])
     brief = db.defer("sleep", '{"ms": 6000}', queue="brief", max_attempts=1)
     wait_for(lambda: claimed(db, brief))

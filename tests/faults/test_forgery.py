@@ -198,14 +198,12 @@ def test_the_parent_believes_no_runner_that_sends_more(db, isolate):
 
 
 def test_results_that_cannot_be_recorded_yet_are_not_read_without_end(db):
-    """Each attempt stays within its budget; somebody keeps the table of hot jobs locked, so that none is recorded."""
+    """Each attempt stays within its budget; somebody keeps the log locked, so that none is recorded."""
     with service(db, "--lease", "60s", "--batch", "40") as run:
         with db.connect() as other:
-            jobs = defer_many(db, "ask", 40, params={"bytes": 900_000, "n": 4}, timeout="60s", max_attempts=2)  # not one by one, as with one attempt
-            some = 1 if SAN else 30  # at a time, so that all they send would be too much
-            wait_for(lambda: db.one("select count(*) from deferred.__held where fn = 'ask'") >= some, 30)
             cur = other.cursor()
-            cur.execute("begin; lock table deferred.__deferred_hot in share mode")
+            cur.execute("begin; lock table deferred.__deferred_log in share mode")
+            jobs = defer_many(db, "ask", 40, params={"bytes": 900_000, "n": 4}, timeout="60s", max_attempts=2)  # not one by one, as with one attempt
             seen = []
 
             def steady():
@@ -216,7 +214,7 @@ def test_results_that_cannot_be_recorded_yet_are_not_read_without_end(db):
                 time.sleep(3)
             else:
                 wait_for(steady, 40, "it reads no more")
-                assert seen[-1] < 80_000
+                assert 20_000 < seen[-1] < 80_000  # some, but not all of 140 MB
             cur.execute("rollback")
         wait_for(lambda: all(db.log(j) for j in jobs), 120)
     assert all(db.log(j)[-1][1] == "ok" for j in jobs)

@@ -24,7 +24,7 @@ import harness  # noqa: E402
 import pg  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
-AT_A_TIME = max(4, min(3 * len(os.sched_getaffinity(0)), 12))  # tests; most of them wait for something
+AT_A_TIME = max(4, min(2 * len(os.sched_getaffinity(0)) + 1, 12))  # tests; some of them wait for something
 
 # Tests of these folders run processes beside each other and judge how things went in time, on a machine that may be busy with something
 # else. What fails in them has two more tries, alone, and must pass both; it is said. Whatever fails elsewhere has failed, and so have

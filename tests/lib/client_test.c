@@ -131,7 +131,7 @@ static void assert_ok(int rc, const struct deferred_error *err)
 static int set_up(void **state)
 {
 	(void)state;
-	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_grant;"
+	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_lease, deferred.__deferred_grant;"
 		   "delete from deferred.__deferred_queue where name <> 'default'");
 	return 0;
 }
@@ -1224,15 +1224,17 @@ static int64_t claimed(int64_t receipt)
 	int64_t id = 0;
 
 	assert_ok(deferred_defer_conn(db, "f", NULL, NULL, &id, &err), &err);
-	value_on(db, "update deferred.__deferred_hot set receipt = %lld, worker = 1, attempt = 1, started_at = now(),"
-		     " visible_at = now() + interval '1 min' where id = %lld returning id", (long long)receipt, (long long)id);
+	value_on(db, "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
+		     " values ('default', 1, %lld, array[%lld], int8range(%lld, %lld, '[]'), pg_current_snapshot(), false, now() + interval '1 min')"
+		     " returning receipt", (long long)receipt, (long long)id, (long long)id, (long long)id);
 	return id;
 }
 
 /* What its function is told. */
 static int64_t token_of_claim(int64_t id)
 {
-	return strtoll(value_on(db, "select deferred.__token(id, receipt, worker) from deferred.__deferred_hot where id = %lld", (long long)id),
+	return strtoll(value_on(db, "select deferred.__token(%lld, receipt, worker) from deferred.__deferred_lease where %lld = any (ids)",
+				 (long long)id, (long long)id),
 		       NULL, 10);
 }
 
@@ -1250,7 +1252,7 @@ static void a_job_finishes_in_the_callers_transaction(void **state)
 	run_on(conn, "rollback");
 	assert_int_equal(hot_jobs(), 1);
 	assert_ok(deferred_extend_conn(conn, id, token, INT64_C(604800000), NULL), &err);
-	assert_string_equal(value_on(db, "select visible_at > now() + interval '6 days' from deferred.__deferred_hot"), "t");
+	assert_string_equal(value_on(db, "select max(expires_at) > now() + interval '6 days' from deferred.__deferred_lease"), "t");
 	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", NULL), &err);
 	assert_int_equal(hot_jobs(), 0);
 	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"), "ok1d\xc3\xb6ne");

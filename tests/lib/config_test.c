@@ -130,7 +130,7 @@ static void option_wins_over_environment_wins_over_file_wins_over_default(void *
 	assert_int_equal(config_int(config, "cnt"), 4);
 	assert_int_equal(config_int(config, "runners"), 3);
 	assert_int_equal(config_int(config, "batch"), 2);
-	assert_int_equal(config_int(config, "window"), 0);
+	assert_int_equal(config_int(config, "window"), 100);
 	assert_string_equal(config_text(config, "mail.host"), "mx.example.org");
 	assert_string_equal(config_text(config, "database.conninfo"), "dbname=env");
 	config_free(config);

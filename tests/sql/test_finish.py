@@ -7,6 +7,8 @@ import struct
 import psycopg2
 import pytest
 
+pytestmark = pytest.mark.by_hand
+
 RECEIPT = 4711
 
 

@@ -11,6 +11,8 @@ import pytest
 import pg
 from test_claim import Worker, nodes
 
+pytestmark = pytest.mark.by_hand
+
 QUERIES = os.path.join(pg.TOP, "sql", "queries")
 # Sent while jobs are executed. Those that people ask for may be planned as the table is.
 HOT = sorted(os.path.basename(path)[:-4] for kind in ("job", "run", "worker") for path in glob.glob(os.path.join(QUERIES, kind + "_*.sql"))

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/plan.h"
+
+#include "base/clock.h"
+
+#define HOLD_US 25000.0            /* jobs are claimed for so much time ahead, for each runner */
+#define START_US 20000.0           /* jobs under a rate are to start that soon after their claim */
+#define HAND_OVER_US 200.0         /* and each takes a runner so long at least */
+#define PROMOTE_NS NS_PER_S        /* how often delayed jobs are looked at while there is other work */
+#define EMPTY_HANDED_MAX 7
+#define LOOK_PAUSE 20              /* all lanes are looked at again after so many times as long as that took, */
+#define LOOK_PAUSE_MAX_NS NS_PER_S /* but not later than that */
+#define PARAMS_MAX (16 << 20)      /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
+#define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate to allow the next job, */
+#define RATE_LOOK_NS NS_PER_S      /* and looks for others meanwhile */
+
+static int64_t at_least_0(int64_t n)
+{
+	return n > 0 ? n : 0;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool takes_long(const struct plan_in *in)
+{
+	return in->run_us < 0 || in->run_us >= HOLD_US; /* or nothing is known yet */
+}
+
+/* Jobs with a lease of their own must begin when they are claimed, or our end would count against one that had not: one for each runner
+ * that is free, or is soon. */
+static int64_t alone_room(const struct plan_in *in)
+{
+	return at_least_0(takes_long(in) ? (int64_t)in->room - (int64_t)in->unstarted : (int64_t)in->runners - (int64_t)in->alone);
+}
+
+/* Jobs under a rate must start when they are claimed: no more than there are runners for. Short ones start one after the
+ * other within START_US, and behind short jobs of others a runner is free soon. */
+static int64_t startable(const struct plan_in *in)
+{
+	double us = in->run_us < HAND_OVER_US ? HAND_OVER_US : in->run_us;
+
+	if (takes_long(in))
+		return at_least_0((int64_t)in->idle - (int64_t)in->unstarted);
+	return at_least_0((int64_t)((double)in->runners * (in->run_us < START_US ? START_US / us : 1)) - (int64_t)in->limited);
+}
+
+/* So many that the runners have work for HOLD_US; not more than twice as many as last time, for the next ones may take longer. */
+static int64_t ahead(const struct plan *p, const struct plan_in *in)
+{
+	int64_t n = least((int64_t)((double)in->runners * HOLD_US / (in->run_us < 1 ? 1 : in->run_us)), in->batch);
+	int64_t twice = 2 * (int64_t)p->asked, runners = (int64_t)in->runners;
+
+	return n > twice && n > runners ? (twice > runners ? twice : runners) : n;
+}
+
+/* Enough to keep the runners busy while the database works, never so many that a job waits here while another worker could run it. */
+static int64_t want(const struct plan *p, const struct plan_in *in)
+{
+	int64_t n;
+
+	if (in->closed || in->hold || p->exhausted || (in->now < p->claim_ns && p->ended == 0) || (p->alone_only && alone_room(in) == 0))
+		return 0;
+	/* Where there is no room for params, jobs are claimed one by one, for runners that have nothing to do. */
+	if (in->params >= PARAMS_MAX && in->idle <= in->unstarted)
+		return 0;
+	if (takes_long(in))
+		n = least((int64_t)in->room - (int64_t)in->unstarted, in->batch); /* the others with the next claim, which follows at once */
+	else
+		n = (int64_t)in->unstarted > ahead(p, in) ? 0 : ahead(p, in); /* one batch in work, the next one on its way */
+	return at_least_0(least(n, in->left));
+}
+
+/* Of n jobs, how many are asked for among those under limits, which are claimed by a statement of their own. */
+static int64_t limited_share(const struct plan *p, int64_t n)
+{
+	if (!p->limits)
+		return 0;
+	if (n == 1)
+		return p->limited_turn;
+	if (p->limited_got == 0)
+		return 1; /* to notice when there are some */
+	return p->dry ? n - 1 : n / 2;
+}
+
+struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
+{
+	struct plan_ask ask = { .wanted = want(p, in) };
+	int64_t n = ask.wanted;
+
+	/* With results in work an empty-handed claim would only be repeated. */
+	if (n < (int64_t)p->asked / 2 && in->load > 0 && in->run_us < PLAN_SHORT_US)
+		n = 0;
+	if (n == 0)
+		return ask;
+	ask.limited = limited_share(p, n);
+	ask.free = n - ask.limited;
+	ask.rated = (int)startable(in);
+	ask.alone = (int)alone_room(in);
+	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
+	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !in->woken);
+	ask.look = !in->lanes || in->now >= p->lanes_ns;
+	return ask;
+}
+
+void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
+{
+	if (ask->promote)
+		p->promoted_ns = now;
+	if (ask->free + ask->limited == 0)
+		return;
+	p->asked = (size_t)(ask->free + ask->limited);
+	p->asked_free = (size_t)ask->free;
+	if (p->ended > 0)
+		plan_heard(p);
+	p->ended = 0;
+	p->adds = false; /* it sees what goes before it */
+	p->limited_turn = !p->limited_turn;
+}
+
+/* Where the lanes that are known have nothing, others are looked for when it is time to. */
+static void learn_lanes(struct plan *p, const struct plan_got *got)
+{
+	uint64_t pause_ns = got->look_us * 1000 * LOOK_PAUSE;
+
+	if (got->looked)
+		p->lanes_ns = got->sent_ns + (pause_ns < LOOK_PAUSE_MAX_NS ? pause_ns : LOOK_PAUSE_MAX_NS);
+	else if (got->free_n == 0)
+		p->claim_ns = p->lanes_ns;
+}
+
+static void learn_free(struct plan *p, const struct plan_got *got)
+{
+	learn_lanes(p, got);
+	p->dry = got->free_n == 0 && !got->busy && got->looked;
+	if (got->cut) {
+		/* The next one need not ask for many more than it can take. */
+		p->asked = got->free_n + got->limited_n;
+		p->asked_free = got->free_n;
+	}
+	if (got->free_n > 0)
+		p->alone_only = got->cut && got->alone_n == got->free_n;
+	p->limits = got->limits;
+	if (!p->limits)
+		p->rate_ns = 0;
+}
+
+static void learn_limited(struct plan *p, const struct plan_got *got)
+{
+	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0;
+	p->limited_got = got->limited_n;
+	/* Kept: where claims of the two kinds take turns, the last one before the sleep may be the other. */
+	p->rate_ns = got->wait_ms > 0 ? got->sent_ns + (uint64_t)got->wait_ms * NS_PER_MS : 0;
+}
+
+/* Jobs are ready, and a rate holds them back: a run that is to go on until nothing is ready waits for its next turn. A
+ * service sleeps until then as it does for delayed jobs. */
+static void wait_for_rate(struct plan *p, const struct plan_got *got)
+{
+	uint64_t rate_ns = p->rate_ns, look_ns = got->sent_ns + RATE_LOOK_NS;
+
+	if (!p->exhausted || !got->waits || !rate_ns || rate_ns > got->sent_ns + RATE_WAIT_NS)
+		return;
+	plan_again(p);
+	p->claim_ns = rate_ns < look_ns ? rate_ns : look_ns;
+}
+
+int64_t plan_learn(struct plan *p, const struct plan_got *got)
+{
+	size_t claimed = got->free_n + got->limited_n;
+	bool busy = got->busy || got->limited_seen > 0;
+	int64_t pause_ms = 0;
+
+	if (got->free)
+		learn_free(p, got);
+	if (got->limited)
+		learn_limited(p, got);
+	if (got->free || got->limited) {
+		/* What attempts that ended meanwhile make ready will come with their record. */
+		bool nothing = claimed == 0 && !busy && !got->unrecorded;
+
+		p->exhausted = nothing && got->promoted && p->ended == 0 && p->dry && (p->limited_dry || !p->limits);
+		/* Where fewer came than were asked for, the next one is to find out for good. */
+		p->look_at_delayed = (nothing && !got->promoted) || (claimed > 0 && claimed < p->asked);
+		wait_for_rate(p, got);
+		/* Others were quicker with these: ask again, but not for ever, a row may be locked by a transaction that stays open. */
+		if (claimed > 0 || !busy)
+			p->empty_handed = 0;
+		else if (++p->empty_handed >= EMPTY_HANDED_MAX)
+			p->exhausted = true;
+		else
+			pause_ms = 20 << p->empty_handed;
+	}
+	if (p->adds) {
+		plan_heard(p);
+		p->exhausted = false;
+	}
+	return pause_ms;
+}
+
+void plan_again(struct plan *p)
+{
+	p->exhausted = p->dry = p->limited_dry = false;
+	p->rate_ns = 0;
+}
+
+void plan_delayed(struct plan *p)
+{
+	plan_again(p);
+	p->look_at_delayed = true;
+}
+
+void plan_ended(struct plan *p)
+{
+	p->exhausted = false;
+	p->ended++;
+}
+
+void plan_heard(struct plan *p)
+{
+	p->dry = p->limited_dry = false;
+}
+
+bool plan_idle(const struct plan *p, uint64_t sent_ns)
+{
+	/* One that waits for a rate is idle too. */
+	return (p->dry && (p->limited_dry || !p->limits)) || p->claim_ns > sent_ns;
+}

@@ -1,0 +1,322 @@
+#include "base/clock.h"
+#include "engine/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS NS_PER_MS
+#define MANY INT64_MAX
+
+/* What a row below does not say: two runners with nothing in hand, ten seconds after boot; delayed jobs and all lanes were looked at
+ * just now. */
+#define IN(...) \
+	((struct plan_in){ .now = 10000 * MS, .left = MANY, .batch = 500, .run_us = -1, .runners = 2, .room = 2, .idle = 2, .lanes = true, __VA_ARGS__ })
+#define PLAN(...) ((struct plan){ .promoted_ns = 9900 * MS, .lanes_ns = 11000 * MS, __VA_ARGS__ })
+
+#pragma GCC diagnostic ignored "-Woverride-init"
+
+static struct plan_ask next(struct plan p, struct plan_in in)
+{
+	return plan_next(&p, &in);
+}
+
+/* How many jobs there is use for. */
+static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
+{
+	const struct {
+		const char *what;
+		struct plan plan;
+		struct plan_in in;
+		int64_t wanted;
+	} table[] = {
+		{ "nothing is known of jobs: one for each runner", PLAN(), IN(), 2 },
+		{ "long jobs, one runner busy", PLAN(), IN(.run_us = 1e6, .room = 1), 1 },
+		{ "long jobs, all runners busy", PLAN(), IN(.run_us = 1e6, .room = 0), 0 },
+		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2), 0 },
+		{ "more runners than a batch", PLAN(), IN(.batch = 3, .room = 8), 3 },
+		{ "short jobs: twice as many as last time", PLAN(.asked = 20), IN(.run_us = 100), 40 },
+		{ "short jobs: what runners do in 25 ms", PLAN(.asked = 400), IN(.run_us = 1000), 50 },
+		{ "short jobs: not more than a batch", PLAN(.asked = 400), IN(.run_us = 10), 500 },
+		{ "short jobs: one batch is in hand", PLAN(.asked = 400), IN(.run_us = 10, .unstarted = 501), 0 },
+		{ "the count is nearly spent", PLAN(.asked = 400), IN(.run_us = 10, .left = 7), 7 },
+		{ "the count is spent", PLAN(), IN(.left = 0), 0 },
+		{ "a group's round is over, and jobs came back", PLAN(), IN(.left = -3), 0 },
+		{ "told to stop", PLAN(), IN(.closed = true), 0 },
+		{ "leases are asked about first", PLAN(), IN(.hold = true), 0 },
+		{ "nothing is ready", PLAN(.exhausted = true), IN(), 0 },
+		{ "not yet, for a rate", PLAN(.claim_ns = 10001 * MS), IN(), 0 },
+		{ "an attempt has ended: who knows", PLAN(.claim_ns = 10001 * MS, .ended = 1), IN(), 2 },
+		{ "params fill what there is for them", PLAN(), IN(.params = 16 << 20, .idle = 0), 0 },
+		{ "but a runner stands idle", PLAN(), IN(.params = 16 << 20), 2 },
+		{ "jobs with leases of their own, no runner free", PLAN(.alone_only = true), IN(.room = 0), 0 },
+		{ "jobs with leases of their own, short, one for each runner", PLAN(.alone_only = true),
+		  IN(.run_us = 100, .alone = 2), 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		int64_t wanted = next(table[i].plan, table[i].in).wanted;
+
+		if (wanted != table[i].wanted)
+			fail_msg("%s: wanted %lld, not %lld", table[i].what, (long long)wanted, (long long)table[i].wanted);
+	}
+}
+
+static void a_round_trip_for_a_few_of_a_crowd_waits(void **state)
+{
+	struct plan p = PLAN(.asked = 100);
+	struct plan_in in = IN(.run_us = 10, .left = 49, .load = 30);
+	struct plan_ask ask = next(p, in);
+
+	(void)state;
+	assert_int_equal(ask.wanted, 49); /* so results go along at once */
+	assert_int_equal(ask.free + ask.limited, 0);
+	in.left = 50;
+	assert_int_equal(next(p, in).free, 50);
+	in.left = 49;
+	in.load = 0;
+	assert_int_equal(next(p, in).free, 49);
+	in.load = 30;
+	in.run_us = 1001;
+	assert_int_equal(next(p, in).free, 49);
+}
+
+static void jobs_under_limits_are_asked_for_as_they_come(void **state)
+{
+	struct plan_in in = IN(.runners = 10, .room = 10, .idle = 10);
+	const struct {
+		const char *what;
+		struct plan plan;
+		int64_t left, free, limited;
+	} table[] = {
+		{ "none are known", PLAN(), MANY, 10, 0 },
+		{ "one job, the other kind's turn", PLAN(.limits = true), 1, 1, 0 },
+		{ "one job, their turn", PLAN(.limits = true, .limited_turn = true), 1, 0, 1 },
+		{ "none came last time", PLAN(.limits = true), MANY, 9, 1 },
+		{ "some came", PLAN(.limits = true, .limited_got = 3), MANY, 5, 5 },
+		{ "some came, and there are no others", PLAN(.limits = true, .limited_got = 3, .dry = true), MANY, 1, 9 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct plan_ask ask;
+
+		in.left = table[i].left;
+		ask = next(table[i].plan, in);
+		if (ask.free != table[i].free || ask.limited != table[i].limited)
+			fail_msg("%s: %lld and %lld", table[i].what, (long long)ask.free, (long long)ask.limited);
+	}
+}
+
+static void what_must_begin_at_once_is_no_more_than_runners_take(void **state)
+{
+	struct plan_in in = IN(.runners = 4, .room = 3, .idle = 2, .run_us = 1e6);
+
+	(void)state;
+	assert_int_equal(next(PLAN(), in).alone, 3);
+	assert_int_equal(next(PLAN(), in).rated, 2);
+	in.unstarted = 1;
+	assert_int_equal(next(PLAN(), in).alone, 2);
+	assert_int_equal(next(PLAN(), in).rated, 1);
+	in = IN(.runners = 4, .room = 3, .idle = 2, .unstarted = 1, .run_us = 1000, .alone = 1, .limited = 30);
+	assert_int_equal(next(PLAN(), in).alone, 3);
+	assert_int_equal(next(PLAN(), in).rated, 50); /* 4 runners, 20 ms: 80, of which 30 are in hand */
+	in.run_us = 1; /* handing over takes longer */
+	assert_int_equal(next(PLAN(), in).rated, 370);
+	in.run_us = 24000;
+	in.limited = 0;
+	assert_int_equal(next(PLAN(), in).rated, 4);
+}
+
+static void a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time(void **state)
+{
+	(void)state;
+	assert_false(next(PLAN(), IN()).promote);
+	assert_false(next(PLAN(), IN()).look);
+	assert_true(next(PLAN(.promoted_ns = 9000 * MS), IN()).promote);
+	assert_false(next(PLAN(.promoted_ns = 9000 * MS), IN(.woken = true)).promote);
+	assert_true(next(PLAN(.look_at_delayed = true), IN(.woken = true)).promote);
+	assert_true(next(PLAN(.lanes_ns = 10000 * MS), IN()).look);
+	assert_true(next(PLAN(), IN(.lanes = false)).look);
+	assert_false(next(PLAN(.exhausted = true, .look_at_delayed = true), IN()).promote); /* no claim, no look */
+	assert_int_equal(next(PLAN(), IN(.params = 1000)).bytes, (16 << 20) - 1000);
+	assert_int_equal(next(PLAN(), IN(.params = 17 << 20)).bytes, 0);
+}
+
+/* Sends the claim that comes next, and takes in what came of it. */
+static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got got)
+{
+	struct plan_ask ask = plan_next(p, in);
+
+	assert_true(ask.free + ask.limited > 0);
+	plan_sent(p, &ask, in->now);
+	got.sent_ns = in->now;
+	got.free = ask.free > 0;
+	got.limited = ask.limited > 0;
+	got.promoted = ask.promote;
+	got.looked = ask.look;
+	return plan_learn(p, &got);
+}
+
+static void nothing_is_ready_once_everybody_was_asked(void **state)
+{
+	struct plan p = { 0 };
+
+	(void)state;
+	claim(&p, &IN(), (struct plan_got){ 0 });
+	assert_true(p.exhausted);
+
+	p = PLAN(); /* delayed ones were not looked at: the next claim does, and all lanes are asked */
+	claim(&p, &IN(), (struct plan_got){ 0 });
+	assert_false(p.exhausted);
+	assert_true(p.look_at_delayed);
+	assert_int_equal(p.claim_ns, 11000 * MS);
+	claim(&p, &IN(.now = 11000 * MS), (struct plan_got){ 0 });
+	assert_true(p.exhausted);
+
+	p = (struct plan){ 0 }; /* fewer than asked for: the next one finds out for good */
+	claim(&p, &IN(), (struct plan_got){ .free_n = 1 });
+	assert_false(p.exhausted);
+	assert_true(p.look_at_delayed);
+
+	p = (struct plan){ 0 };
+	claim(&p, &IN(), (struct plan_got){ .free_n = 2 });
+	assert_false(p.look_at_delayed);
+
+	p = (struct plan){ 0 }; /* what waits to be recorded may be ready again */
+	claim(&p, &IN(), (struct plan_got){ .unrecorded = true });
+	assert_false(p.exhausted);
+}
+
+static void an_attempt_that_ends_meanwhile_may_have_deferred_more(void **state)
+{
+	struct plan p = { 0 };
+	struct plan_ask ask = plan_next(&p, &IN());
+
+	(void)state;
+	plan_sent(&p, &ask, IN().now);
+	plan_ended(&p);
+	plan_learn(&p, &(struct plan_got){ .free = true, .promoted = true, .looked = true, .sent_ns = IN().now });
+	assert_false(p.exhausted);
+	assert_true(p.dry);
+	claim(&p, &IN(.now = 12000 * MS), (struct plan_got){ 0 });
+	assert_true(p.exhausted);
+	plan_ended(&p);
+	assert_false(p.exhausted);
+
+	p = PLAN(.dry = true, .limited_dry = true, .ended = 1);
+	ask = plan_next(&p, &IN());
+	plan_sent(&p, &ask, IN().now);
+	assert_false(p.dry || p.limited_dry);
+}
+
+static void a_cycle_that_makes_jobs_ready_makes_nothing_dry(void **state)
+{
+	struct plan p = { .dry = true, .limited_dry = true, .exhausted = true, .adds = true };
+
+	(void)state;
+	plan_learn(&p, &(struct plan_got){ 0 });
+	assert_false(p.exhausted || p.dry || p.limited_dry);
+	p = (struct plan){ .adds = true };
+	claim(&p, &IN(), (struct plan_got){ 0 }); /* a claim behind it has seen them */
+	assert_true(p.exhausted);
+}
+
+static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
+{
+	struct plan p = { 0 };
+	int64_t pause_ms = 0;
+
+	(void)state;
+	for (int i = 1; i < 7; i++) {
+		pause_ms = claim(&p, &IN(), (struct plan_got){ .busy = true });
+		assert_int_equal(pause_ms, 20 << i);
+		assert_false(p.exhausted);
+	}
+	assert_int_equal(claim(&p, &IN(), (struct plan_got){ .busy = true }), 0);
+	assert_true(p.exhausted);
+	p.exhausted = false;
+	claim(&p, &IN(), (struct plan_got){ .free_n = 2 });
+	assert_int_equal(p.empty_handed, 0);
+}
+
+static void a_run_waits_for_a_rate_and_a_service_sleeps(void **state)
+{
+	struct plan_got got = { .limits = true, .wait_ms = 3000, .waits = true };
+	struct plan start = { .limits = true, .limited_turn = true }, p;
+	struct plan_in one = IN(.left = 1);
+
+	(void)state;
+	p = start;
+	p.dry = true;
+	claim(&p, &one, got);
+	assert_false(p.exhausted);
+	assert_int_equal(p.claim_ns, one.now + 1000 * MS); /* others may come meanwhile */
+	assert_true(plan_idle(&p, one.now));
+
+	p = start;
+	p.dry = true;
+	got.waits = false;
+	claim(&p, &one, got);
+	assert_true(p.exhausted);
+	assert_int_equal(p.rate_ns, one.now + 3000 * MS);
+
+	p = start;
+	p.dry = true;
+	got.waits = true;
+	got.wait_ms = 61000; /* too long */
+	claim(&p, &one, got);
+	assert_true(p.exhausted);
+}
+
+static void what_was_cut_is_not_asked_for_again_at_once(void **state)
+{
+	struct plan p = PLAN(.asked = 400);
+	struct plan_in in = IN(.run_us = 10);
+
+	(void)state;
+	claim(&p, &in, (struct plan_got){ .free_n = 3, .cut = true });
+	assert_int_equal(p.asked, 3);
+	assert_false(p.alone_only || p.look_at_delayed);
+	assert_int_equal(next(p, in).wanted, 6);
+	claim(&p, &in, (struct plan_got){ .free_n = 2, .alone_n = 2, .cut = true });
+	assert_true(p.alone_only);
+	claim(&p, &in, (struct plan_got){ .free_n = 2, .alone_n = 2 });
+	assert_false(p.alone_only);
+}
+
+static void lanes_are_looked_for_again_the_later_the_longer_it_took(void **state)
+{
+	struct plan p = { 0 };
+
+	(void)state;
+	claim(&p, &IN(), (struct plan_got){ .free_n = 2, .look_us = 10000 });
+	assert_int_equal(p.lanes_ns, IN().now + 200 * MS);
+	p = (struct plan){ 0 };
+	claim(&p, &IN(), (struct plan_got){ .free_n = 2, .look_us = 1000000 });
+	assert_int_equal(p.lanes_ns, IN().now + 1000 * MS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(jobs_are_wanted_for_runners_and_a_moment_ahead),
+		cmocka_unit_test(a_round_trip_for_a_few_of_a_crowd_waits),
+		cmocka_unit_test(jobs_under_limits_are_asked_for_as_they_come),
+		cmocka_unit_test(what_must_begin_at_once_is_no_more_than_runners_take),
+		cmocka_unit_test(a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time),
+		cmocka_unit_test(nothing_is_ready_once_everybody_was_asked),
+		cmocka_unit_test(an_attempt_that_ends_meanwhile_may_have_deferred_more),
+		cmocka_unit_test(a_cycle_that_makes_jobs_ready_makes_nothing_dry),
+		cmocka_unit_test(who_meets_locked_jobs_asks_again_but_not_for_ever),
+		cmocka_unit_test(a_run_waits_for_a_rate_and_a_service_sleeps),
+		cmocka_unit_test(what_was_cut_is_not_asked_for_again_at_once),
+		cmocka_unit_test(lanes_are_looked_for_again_the_later_the_longer_it_took),
+	};
+
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
