@@ -27,6 +27,7 @@ static const struct check {
 	{ "pidfile", doctor_pidfile, SETTINGS },
 	{ "plugins", doctor_plugins, SETTINGS },
 	{ "functions", doctor_functions, SCHEMA },
+	{ "workers", doctor_workers, SCHEMA },
 	{ "mail", doctor_mail, SETTINGS },
 	{ "interval", doctor_intervals, SCHEMA },
 	{ "listen", doctor_listen, SERVER },

@@ -6,7 +6,7 @@
  *     doctor_schema.c    the schema, and what the role may do in it
  *     doctor_server.c    the database server
  *     doctor_host.c      this host: user, pidfile, certificates
- *     doctor_plugins.c   plugins here, and functions that jobs wait for
+ *     doctor_plugins.c   plugins here, functions that jobs wait for, and whether anybody runs them
  *     doctor_mail.c      the mail server
  *     doctor_child.c     a child process for what may crash or hang
  *
@@ -65,6 +65,7 @@ void doctor_role(struct doctor *d);
 void doctor_clocks(struct doctor *d);
 void doctor_plugins(struct doctor *d);
 void doctor_functions(struct doctor *d);
+void doctor_workers(struct doctor *d);
 void doctor_mail(struct doctor *d);
 void doctor_retention(struct doctor *d);
 void doctor_intervals(struct doctor *d);

@@ -49,7 +49,7 @@ static void check(struct doctor *d, int fd)
 static void take(struct doctor *d, char letter, const char *text)
 {
 	doctor_fail(d, "%s", text);
-	doctor_why(d, "each mail fails the same way, and is tried again until it is dead");
+	doctor_why(d, "no mail is sent from here while that is so");
 	doctor_do(d, letter == 'p' ? "install the plugins of this version: make install" : "correct mail { } in the config file, or have that server take mail from this host");
 }
 

@@ -196,3 +196,25 @@ void doctor_functions(struct doctor *d)
 	}
 	pg_result_free(res);
 }
+
+/* ---- and whether anybody runs them ---------------------------------------------------------------------- */
+
+#define UNSERVED_S 900 /* cron lines that start less often are few */
+
+void doctor_workers(struct doctor *d)
+{
+	char age[TABLE_AGE_SIZE], seen[TABLE_AGE_SIZE];
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_workers, &res))
+		return;
+	/* A run says that it lives when it begins and ends; in between it holds jobs. */
+	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) && !pg_bool(res, 0, 3)) {
+		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", pg_int(res, 0, 0), pg_int(res, 0, 0) == 1000 ? " or more" : "",
+			    pg_int(res, 0, 0) == 1 ? " is" : "s are", table_age(age, pg_int(res, 0, 1)), pg_null(res, 0, 2) ? "ever seen" : "seen for ",
+			    pg_null(res, 0, 2) ? "" : table_age(seen, pg_int(res, 0, 2)));
+		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
+		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at the line or the unit, and at its log");
+	}
+	pg_result_free(res);
+}

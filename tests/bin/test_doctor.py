@@ -54,7 +54,7 @@ def test_all_is_well(db, doctor):
     done = db.run(["deferred", "doctor"], env=doctor.env)
     assert done.returncode == OK and done.stderr == ""
     checks = [line.split() for line in done.stdout.splitlines()]
-    assert {c[0] for c in checks} == {"ok"} and all(len(c) == 2 for c in checks) and len(checks) == 18, done.stdout
+    assert {c[0] for c in checks} == {"ok"} and all(len(c) == 2 for c in checks) and len(checks) == 19, done.stdout
 
 
 def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
@@ -327,4 +327,21 @@ def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
     found = doctor(WARN)["interval"]
     assert [f[1] for f in found] == ["function slow may take 10min, and the next start comes after 2min, with pidfile h:/run/x"]
     db.config("if_running = skip\n")
+    assert doctor(OK) == {}
+
+
+def test_jobs_that_nobody_runs(db, doctor):
+    job = db.defer("noop")
+    assert doctor(OK) == {}  # it has only just come
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '20 min'")
+    found = doctor(FAIL)
+    assert list(found) == ["workers"] and found["workers"][0][1] == "1 job is ready, the first for 20min, and no worker was ever seen"
+    db.hold(job)
+    assert doctor(OK) == {}
+    db.sql("delete from deferred.__deferred_lease; select deferred.__repair(); update deferred.__deferred_queue set paused = true")
+    assert doctor(OK) == {}
+    db.sql("update deferred.__deferred_queue set paused = false")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at) values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '16 min')")
+    assert doctor(FAIL)["workers"][0][1].endswith("no worker was seen for 16min")
+    db.sql("update deferred.__deferred_worker set seen_at = now()")
     assert doctor(OK) == {}
