@@ -193,5 +193,6 @@ int main(void)
 		cmocka_unit_test(a_lease_is_given_up_once_nothing_of_it_is_held),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("ledger", tests, NULL, NULL);
 }

@@ -319,5 +319,6 @@ int main(void)
 		cmocka_unit_test(lanes_are_looked_for_again_the_later_the_longer_it_took),
 	};
 
+	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
