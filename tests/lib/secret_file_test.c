@@ -39,7 +39,7 @@ static const char *const with_password[] = {
 	"postgresql://u:a:b@h:5432/db", "postgresql://h/db?password=p", "postgresql://u:@h",
 };
 static const char *const without_password[] = {
-	"", "host=h user=u", "passfile=/home/u/.pgpass", "dbname=password", "service=password_of_app", "password", "postgresql://h:5432/db",
+	"", "host=h user=u", "passfile=/etc/pgpass", "dbname=password", "service=password_of_app", "password", "postgresql://h:5432/db",
 	"postgresql://u@h:5432/db", "postgresql://u@h/a:b@c", "postgresql:///db?host=/run", "u:p@h", "://", "postgresql://",
 };
 
