@@ -40,7 +40,7 @@ static const char *const with_password[] = {
 };
 static const char *const without_password[] = {
 	"", "host=h user=u", "passfile=/etc/pgpass", "dbname=password", "service=password_of_app", "password", "postgresql://h:5432/db",
-	"postgresql://u@h:5432/db", "postgresql://u@h/a:b@c", "postgresql:///db?host=/run", "u:p@h", "://", "postgresql://",
+	"postgresql://u@h:5432/db", "postgresql://u@h/a:b@c", "postgresql:///db?host=/run", "postgresql://h:5432/db?user=a@b", "u:p@h", "://", "postgresql://",
 };
 
 static void a_password_is_found_in_either_form_of_a_connection_string(void **state)
