@@ -227,7 +227,7 @@ TEST_ARCHIVE := $(B)/obj/internal.a
 $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) $(PKG_LIBS) \
-		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<),$(CRYPTO_LIBS)) -ldl -lpthread
+		$(if $(findstring tests/lib/,$<),-lcmocka) $(if $(findstring account_key,$<)$(findstring http_load,$<)$(findstring scale,$<),$(CRYPTO_LIBS)) -ldl -lpthread
 
 # Of a program's own files, the one that is tested.
 $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o

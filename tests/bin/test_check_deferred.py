@@ -363,6 +363,18 @@ def test_sigterm_ends_a_function_that_hangs_after_the_grace_period(db):
     ledger(db)
 
 
+def test_asked_twice_it_grants_no_more_grace(db):
+    job = defer_recorded(db)
+    run = db.spawn(["check_deferred", "--grace", "50s"])
+    begun(db)
+    for n in (1, 2):
+        run.signal(signal.SIGTERM)
+        wait_for(lambda: run.output().count("asked to stop") >= n)
+    assert run.wait(10) == 0, run.output()
+    assert db.log(job) == [(1, "interrupted")]
+    ledger(db)
+
+
 # ---- the pid file
 
 def test_the_default_pidfile_is_named_after_the_application(db):

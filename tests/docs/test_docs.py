@@ -144,5 +144,16 @@ def test_one_door_per_dependency():
                     assert name in files or not [i for i in included if i.startswith(header)], (name, header)
 
 
-def test_no_include_goes_up():
+def test_no_include_goes_up_and_each_source_of_the_library_is_named_by_a_test():
     assert floors.main() == 0
+
+
+def test_a_source_that_no_test_names_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(floors, "TOP", str(tmp_path))
+    for name in ("base/fresh.c", "base/old.c", "base/twice.c", "store/twice.c", "run/broken.c"):
+        os.makedirs(tmp_path / "lib" / os.path.dirname(name), exist_ok=True)
+        (tmp_path / "lib" / name).touch()
+    for name in ("lib/old_test.c", "lib/twice_test.c", "lib/store_twice_test.c", "lib/refresh_test.c", "mutants/any.patch"):
+        os.makedirs(tmp_path / "tests" / os.path.dirname(name), exist_ok=True)
+        (tmp_path / "tests" / name).write_text("--- a/lib/run/broken.c\n+++ b/lib/run/broken.c\n")
+    assert [line.split(":")[0] for line in floors.untested()] == ["lib/base/fresh.c", "lib/base/twice.c"]

@@ -1,8 +1,10 @@
-"""An include goes down: what lies on a floor of the house may use those named here, and its own. `make lint` runs it.
+"""An include goes down: what lies on a floor of the house may use those named here, and its own. And every source of the library
+has a test that names it. `make lint` runs it.
 
-    floors.py        exit status 1, and a line for each, if one goes up or sideways
+    floors.py        exit status 1, and a line for each, if an include goes up or sideways, or a source has no test
 """
 
+import collections
 import glob
 import os
 import re
@@ -34,8 +36,25 @@ def wrong(folder, floors, names):
                     yield f"{os.path.relpath(path, TOP)}: includes {name}; {floor} may include {', '.join(lower) or 'nothing'}"
 
 
+def untested():
+    """Sources of the library that no test names. One is named by a file of tests, NAME_test.c or test_NAME.py, with the floor in front
+    (store_worker_test.c) where another floor has a source of that name; or by a mutant that breaks it, for that names a test."""
+    sources = sorted(glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True))
+    names = collections.Counter(os.path.basename(path)[:-len(".c")] for path in sources)
+    tests = {os.path.basename(path) for path in glob.glob(os.path.join(TOP, "tests", "*", "*.*"))}
+    broken = set()
+    for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.patch")):
+        with open(path) as f:
+            broken.update(re.findall(r"(?m)^\+\+\+ b/(\S+)", f.read()))
+    for path in sources:
+        name, floor = os.path.basename(path)[:-len(".c")], os.path.basename(os.path.dirname(path))
+        known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}
+        if os.path.relpath(path, TOP) not in broken and not any({f"{n}_test.c", f"test_{n}.py"} & tests for n in known):
+            yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
+
+
 def main():
-    found = [*wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP)]
+    found = [*wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested()]
     found += [f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

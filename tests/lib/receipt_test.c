@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What message writes it reads, and nothing else. */
+/* What receipt.c writes it reads, and nothing else. */
 #include "base/receipt.h"
 
 #include "base/random.h"
@@ -132,5 +132,5 @@ int main(void)
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("message", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("receipt", tests, NULL, NULL);
 }
