@@ -20,10 +20,11 @@
 /* A statement of the first transaction, which is whole when the claim begins. */
 static int add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, struct deferred_error *err)
 {
-	int rc = cycle->writes ? 0 : store_add_setup(cycle->pg, err);
+	int rc;
 
 	if (cycle->claims || cycle->claims_limited)
 		return error_set(err, DEFERRED_EINVAL, WHERE, "%s comes before a claim", stmt->name);
+	rc = cycle->writes ? 0 : store_add_setup(cycle->pg, err);
 	cycle->writes = true;
 	return rc == 0 ? pg_pipeline_add(cycle->pg, stmt, args, tag, err) : rc;
 }
