@@ -362,32 +362,6 @@ static void runners_are_told_everything_but_the_database(void **state)
 	config_free(config);
 }
 
-/* A line of the list is the text, "|", and its milliseconds or "none"; tests/sql/test_defer.py reads it too. */
-static void time_spans_are_read_as_in_sql(void **state)
-{
-	FILE *f = fopen("tests/lib/time_spans", "r");
-	char line[128];
-	int lines = 0;
-
-	(void)state;
-	assert_non_null(f);
-	for (; fgets(line, sizeof(line), f); lines++) {
-		char *bar = strchr(line, '|');
-		int64_t ms = -1;
-		int rc;
-
-		if (line[0] == '#')
-			continue;
-		assert_non_null(bar);
-		*bar = '\0';
-		rc = config_parse_ms(line, &ms, NULL);
-		if (rc != (strcmp(bar + 2, "none\n") == 0 ? DEFERRED_EINVAL : 0) || (rc == 0 && ms != atoll(bar + 2)))
-			fail_msg("\"%s\" is%s not, but %lld", line, bar + 1, (long long)ms);
-	}
-	fclose(f);
-	assert_true(lines > 50);
-}
-
 /* Text of a file from the source tree. Given. */
 static char *slurp(const char *path)
 {
@@ -508,7 +482,6 @@ int main(void)
 		cmocka_unit_test(a_password_lies_in_no_file_that_others_can_read),
 		cmocka_unit_test(commands_and_free_form_settings_are_handed_out),
 		cmocka_unit_test(runners_are_told_everything_but_the_database),
-		cmocka_unit_test(time_spans_are_read_as_in_sql),
 		cmocka_unit_test(sample_and_man_page_name_each_setting_with_its_default),
 		cmocka_unit_test(the_sample_is_a_valid_file_with_and_without_its_comment_marks),
 	};

@@ -22,7 +22,7 @@ static struct pg *pg;
 static char queue[32], instance[32];
 static const char *const queues[] = { queue };
 static const struct store_scope scope = { queues, 1, instance, 3 };
-static int64_t worker;
+static int64_t worker, catalog;
 static struct store_cycle cycle;
 
 #define OK(call)                                                                                  \
@@ -355,7 +355,7 @@ static int set_up(void **state)
 	snprintf(queue, sizeof(queue), "cycle%d", (int)getpid());
 	snprintf(instance, sizeof(instance), "test:/cycle%d", (int)getpid());
 	if (pg_open(&pg, getenv("DEFERRED_TEST_DB"), "store_cycle_test", &err) == 0 &&
-	    store_register(pg, &scope, "here", (int)getpid(), &worker, &err) == 0)
+	    store_register(pg, &scope, "here", (int)getpid(), "nowhere", &worker, &catalog, &err) == 0)
 		return 0;
 	print_error("%s\n", err.message);
 	return -1;

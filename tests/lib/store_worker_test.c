@@ -44,9 +44,9 @@ static void put(int n, int max_attempts)
 
 static int64_t register_one(void)
 {
-	int64_t worker = 0;
+	int64_t worker = 0, catalog;
 
-	OK(store_register(pg, &scope, "here", (int)getpid(), &worker, &err));
+	OK(store_register(pg, &scope, "here", (int)getpid(), "nowhere", &worker, &catalog, &err));
 	assert_true(worker > 0);
 	return worker;
 }
@@ -247,11 +247,11 @@ static void a_statement_that_fails_for_a_passing_reason_is_sent_again(void **sta
 static void one_that_fails_for_good_is_sent_once_and_says_why(void **state)
 {
 	struct deferred_error why = { 0 };
-	int64_t worker = -5;
+	int64_t worker = -5, catalog;
 
 	(void)state;
 	refuse("23514", 1);
-	assert_int_equal(store_register(pg, &scope, "here", 1, &worker, &why), DEFERRED_EDB);
+	assert_int_equal(store_register(pg, &scope, "here", 1, "nowhere", &worker, &catalog, &why), DEFERRED_EDB);
 	assert_string_equal(why.sqlstate, "23514");
 	assert_int_equal(worker, -5);
 	tries_were(1);
