@@ -1,6 +1,6 @@
 -- The lanes that may have jobs: those that have a place, and those found by a step through the index for each. Between two lanes
--- that have a place only: what is dead in these is not walked over. Places of empty lanes stay until deferred.__repair(), and anybody may have made
--- many, for a priority is any number: so there is an end to those that are asked.
+-- that have a place only: what is dead in these is not walked over. Places of empty lanes stay, where there are more than a few until
+-- deferred.__repair(), and anybody may have made many, for a priority is any number: so there is an end to those that are asked.
 create or replace function deferred.__lanes(p_queues text[]) returns table (queue text, priority smallint)
 language plpgsql stable rows 10
 as $$

@@ -5,6 +5,8 @@ create or replace function deferred.__repair() returns bigint
 language plpgsql
 as $$
 declare
+    v_kept constant integer := 64;  -- places of empty lanes: one tells where the dead behind it end
+    v_many boolean := (select count(*) > v_kept from (select from deferred.__deferred_place limit v_kept + 1) p);
     v_lane record;
     v      deferred.__deferred_place;
     v_rows bigint;
@@ -41,9 +43,9 @@ begin
         update deferred.__deferred_hot h set xid = pg_current_xact_id() from free f where h.id = any (array[f.id]);
         get diagnostics v_rows = row_count;
         v_all := v_all + v_rows;
-        -- A lane without jobs needs no place; its next claim begins a new one.
+        -- A lane without jobs needs no place, where there are many; its next claim begins a new one.
         delete from deferred.__deferred_place p
-        where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq
+        where v_many and p.queue = v.queue and p.priority = v.priority and p.seq = v.seq
           and not exists (select from deferred.__deferred_hot h
                           where h.queue = v.queue and h.priority = v.priority and h.due_at is null and not h.limited and h.fn is not null limit 1);
     end loop;
