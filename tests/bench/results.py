@@ -75,7 +75,7 @@ def block(text):
     lines = quoted(text)
     if not lines:
         return "Nothing has been measured on this version yet.\n"
-    return "Five lines of it:\n\n" + TABLE + "".join(part.replace("**", "") for part in lines) + "\n"
+    return "Out of it:\n\n" + TABLE + "".join(part.replace("**", "") for part in lines) + "\n"
 
 
 def quote(results=RESULTS, readme=README):
