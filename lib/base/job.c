@@ -56,15 +56,6 @@ struct job *job_new(const char *queue, const char *fn, const char *label, const 
 	return job;
 }
 
-size_t job_list_len(const struct job *job)
-{
-	size_t n = 0;
-
-	for (; job; job = job->next)
-		n++;
-	return n;
-}
-
 void job_list_free(struct job *jobs)
 {
 	while (jobs) {

@@ -120,7 +120,6 @@ struct job {
 struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
 
 /* Jobs are chained by `next`. */
-size_t job_list_len(const struct job *jobs);
 void job_list_push(struct job **list, struct job *job);
 void job_list_free(struct job *jobs);
 
