@@ -15,7 +15,7 @@
 enum {
 	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
 	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
-	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_XID8 = 5069, OID_XID8_ARRAY = 271,
+	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187,
 };
 
 #define MAX_PREPARED 64
@@ -434,11 +434,6 @@ void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls
 	array_of_8(args, OID_INT8_ARRAY, OID_INT8, v, nulls, n);
 }
 
-void pg_arg_xid8_array(struct pg_args *args, const uint64_t *v, const bool *nulls, size_t n)
-{
-	array_of_8(args, OID_XID8_ARRAY, OID_XID8, v, nulls, n);
-}
-
 void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n)
 {
 	struct pg_arg *a = array_head(args, OID_INTERVAL_ARRAY, OID_INTERVAL, false, n);
@@ -724,23 +719,6 @@ int64_t pg_int(const struct pg_result *res, size_t row, int col)
 	default:
 		return 0;
 	}
-}
-
-size_t pg_int8_array(const struct pg_result *res, size_t row, int col, int64_t *v, size_t max)
-{
-	const char *p = PQgetvalue(pgres(res), (int)row, col);
-	size_t len = (size_t)PQgetlength(pgres(res), (int)row, col), n = 0;
-
-	/* dimensions, has nulls, element type, length, lower bound; then length and value of each element */
-	if (PQgetisnull(pgres(res), (int)row, col) || len < 20)
-		return 0;
-	for (size_t at = 20; at + 12 <= len && n < max; at += 12, n++) {
-		uint64_t bits;
-
-		memcpy(&bits, p + at + 4, 8);
-		v[n] = (int64_t)be64toh(bits);
-	}
-	return n;
 }
 
 double pg_float(const struct pg_result *res, size_t row, int col)

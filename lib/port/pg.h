@@ -97,7 +97,6 @@ void pg_arg_null(struct pg_args *args);                              /* type is 
 void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
 void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
 void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n);
-void pg_arg_xid8_array(struct pg_args *args, const uint64_t *v, const bool *nulls, size_t n);
 void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n); /* microseconds; not NULL */
 /* An element NULL is SQL NULL. lens NULL: NUL-terminated. */
 void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
@@ -133,8 +132,6 @@ bool pg_null(const struct pg_result *res, size_t row, int col);
 const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len); /* len may be NULL; NULL value: "" */
 int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
 double pg_float(const struct pg_result *res, size_t row, int col);
-/* Elements of an int8[] or xid8[] without NULLs, binary format, the first max of them. Returns their number; NULL: 0. */
-size_t pg_int8_array(const struct pg_result *res, size_t row, int col, int64_t *v, size_t max);
 bool pg_bool(const struct pg_result *res, size_t row, int col);
 void pg_result_free(struct pg_result *res);
 
