@@ -6,12 +6,14 @@ with role as (
     select n.name, r.oid
     from unnest(array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http']) as n(name)
     left join pg_catalog.pg_roles r on r.rolname = n.name),
-ours as (
-    select p.proowner as owner, exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0) as everybodys
+ours as (  -- by name: who has added a function of the same name with other arguments has not broken ours
+    select array_agg(p.proowner) as owners,
+           bool_and(exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0)) as everybodys
     from pg_catalog.pg_proc p
     where p.pronamespace = to_regnamespace('deferred') and 'functions/' || p.proname = any ($1::text[])
+    group by p.proname
     union all
-    select c.relowner, false from pg_catalog.pg_class c
+    select array[c.relowner], false from pg_catalog.pg_class c
     where c.relnamespace = to_regnamespace('deferred') and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
       and (starts_with(c.relname, '__') or 'views/' || c.relname = any ($1::text[])))
 select concat_ws('; ',
@@ -25,5 +27,5 @@ select concat_ws('; ',
      from role w, role p
      where w.name = 'deferred_worker' and p.name = 'deferred_producer' and not pg_has_role(w.oid, p.oid, 'member')),
     (select count(*) || ' tables, views and functions are not deferred_owner''s'
-     from ours o where o.owner is distinct from (select r.oid from role r where r.name = 'deferred_owner') having count(*) > 0),
+     from ours o where (select r.oid from role r where r.name = 'deferred_owner') = any (o.owners) is not true having count(*) > 0),
     (select count(*) || ' functions may be called by everybody' from ours o where o.everybodys having count(*) > 0))
