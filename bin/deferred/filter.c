@@ -157,6 +157,8 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 		tell_refused(&bulk);
 	if (rc < 0)
 		return cli_fail(cli, &err);
+	if (dry)
+		return EX_OK;
 	if (interrupted && bulk.more)
 		fputs("deferred: interrupted: what is told is done, the same command goes on\n", stderr);
 	return bulk.refused > 0 || (interrupted && bulk.more) ? CLI_NOT_DONE : EX_OK;

@@ -536,6 +536,9 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     db.hold(held)
     run = lambda *args: ok(db.run(["deferred", *args]))
     assert run("retry", "--fn", "echo", "--dry-run") == "2 jobs to retry\n"
+    # What has failed since it began is not met again.
+    began = "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', now() - %s * interval '1 hour'), true)"
+    assert [db.one(began, hours) for hours in (1, 0)] == [0, 2]
     assert run("retry", "--fn", "nosuch") == run("retry", "--fn", "") == "0 jobs ready\n"
     assert run("retry", "--fn", "echo", "--until", "1h") == "0 jobs ready\n"
     assert run("retry", "--fn", "echo", "--json") == '{"ready": 2, "refused": 0, "more": false}\n'
@@ -554,12 +557,18 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
 def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
     """A thousand in a transaction: the one under way ends first, and the count is that of what was committed."""
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
+    counts, at = [], None
+    while at or not counts:
+        n, at = db.sql("select done, after::text from deferred.__cancel_some(null, '{}', %s::json, true)", at)[0]
+        counts.append(n)
+        if len(counts) == 1:
+            db.defer("noop")  # what comes after it has begun is left alone
+    assert counts == [1000, 1000, 100]
     other = db.connect()
     other.cursor().execute("select from deferred.__deferred_hot where id = 1500 for update")
     started = db.spawn(["deferred", "cancel", "--fn", "noop"])
-    wait_for(lambda: db.hot() == 1100 and db.one("select exists (select from pg_locks where not granted)"))
+    wait_for(lambda: db.hot() == 1101 and db.one("select exists (select from pg_locks where not granted)"))
     started.signal(signal.SIGINT)
-    db.defer("noop")
     other.rollback()
     other.close()
     assert started.wait() == NOT_DONE
