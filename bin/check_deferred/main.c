@@ -7,6 +7,7 @@
  * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/job_finish.sql).
  */
 #include "port/config.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "program/notify.h"
 #include "run/cgroup.h"
@@ -203,7 +204,10 @@ struct run {
 	struct pidfile pidfile;
 	char program[PATH_MAX];
 	char instance[PATH_MAX + 400];
+	char other_pidfile[PATH_MAX]; /* than the default */
+	char queues[520], who[PATH_MAX + 600];
 	char host[256];
+	uint64_t started_ns;
 	sigset_t signals;
 	bool began; /* there was work */
 };
@@ -218,6 +222,35 @@ static void leave(int sig)
 	if (run.pidfile.held && !run.pidfile.unclean && ftruncate(run.pidfile.fd, 0) < 0)
 		_exit(EX_OSERR);
 	_exit(0);
+}
+
+/* ---- which of several it is, for people ---------------------------------------------------------- */
+
+static void name_who(void)
+{
+	const struct settings *s = run.settings;
+	bool pidfile = *run.other_pidfile, queues = s->queues_len > 0;
+
+	run.queues[0] = run.who[0] = '\0';
+	if (queues)
+		snprintf(run.queues, sizeof(run.queues), "queue%s %.500s", s->queues_len > 1 ? "s" : "", config_text(s->config, "queue"));
+	if (pidfile || queues)
+		snprintf(run.who, sizeof(run.who), " (%s%s%s%s)", pidfile ? "pidfile " : "", run.other_pidfile, pidfile && queues ? ", " : "", run.queues);
+}
+
+static void tell_service(void)
+{
+	const struct config *c = run.settings->config;
+	long long min = config_range_min(c, "runners"), max = config_int(c, "runners");
+	char runners[64];
+
+	if (max > min)
+		snprintf(runners, sizeof(runners), "%lld to %lld runners", min, max);
+	else
+		snprintf(runners, sizeof(runners), "%lld runner%s", max, max == 1 ? "" : "s");
+	log_line(LOG_L_INFO, "serves %s with %s; looks for jobs every %g to %g s%s%s%s", run.queues[0] ? run.queues : "all queues", runners,
+		 (double)config_int(c, "interval_floor") / 1000, (double)config_int(c, "interval_ceiling") / 1000,
+		 config_flag(c, "listen") ? ", and is woken by each (listen)" : "", *run.other_pidfile ? "; pidfile " : "", run.other_pidfile);
 }
 
 static int find_plugin_dir(struct runner_setup *runners, const struct config *config, struct deferred_error *err)
@@ -286,6 +319,8 @@ static int reload(void *data, struct deferred_error *err)
 	free_settings(run.settings);
 	*run.settings = fresh;
 	program_set_log_level(run.settings->config);
+	name_who();
+	tell_service();
 	return 0;
 }
 
@@ -324,6 +359,8 @@ static void use_cgroups(void)
 static int before_work(void *data, struct deferred_error *err)
 {
 	(void)data;
+	if (config_flag(run.settings->config, "loop"))
+		tell_service();
 	if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
 		log_line(LOG_L_WARNING, "functions run as root, as allow_root says: set \"user\" to have them run as somebody with fewer rights");
 	sigemptyset(&run.signals);
@@ -381,8 +418,8 @@ static void summarize(const struct worker_summary *s)
 {
 	if (s->attempts + s->refused == 0)
 		return;
-	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead), %.1f s", s->attempts, s->ok,
-		 s->failed, s->retried, s->dead, s->seconds);
+	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead), %.1f s%s", s->attempts, s->ok,
+		 s->failed, s->retried, s->dead, s->seconds, run.who);
 }
 
 static int run_with_pidfile(void)
@@ -401,10 +438,12 @@ static int run_with_pidfile(void)
 		return program_complain(&err, EX_CONFIG);
 	if (find_plugin_dir(&run.runners, config, &err) < 0)
 		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
-	if (!pidfile || !*pidfile) {
-		snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
+	snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
+	if (!pidfile || !*pidfile)
 		pidfile = default_path;
-	}
+	else if (strcmp(pidfile, default_path) != 0)
+		snprintf(run.other_pidfile, sizeof(run.other_pidfile), "%s", pidfile);
+	name_who();
 	if (config_flag(config, "loop")) {
 		/* SIGHUP is kept for the event loop. */
 		sigemptyset(&run.signals);
@@ -427,7 +466,7 @@ static int run_with_pidfile(void)
 	run.worker = (struct worker_setup){
 		.config = config, .runners = &run.runners,
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
-		.instance = run.instance, .host = run.host, .signal_fd = -1,
+		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
 		.predecessor_killed = run.pidfile.replaced,
 		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = notify_watchdog_ms() / 2, .data = NULL,
 	};
@@ -453,6 +492,7 @@ int main(int argc, char **argv)
 	struct deferred_error err = { 0 };
 	int rc;
 
+	run.started_ns = clock_ns();
 	program_open_descriptors();
 	program_keep_secrets();
 	signal(SIGPIPE, SIG_IGN);

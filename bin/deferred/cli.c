@@ -256,12 +256,17 @@ const char *cli_s(int64_t n)
 	return n == 1 ? "" : "s";
 }
 
-void cli_print_json_array(const struct pg_result *res, int col)
+void cli_print_json_rows(const struct pg_result *res, size_t n, int col)
 {
 	putchar('[');
-	for (size_t i = 0; i < pg_rows(res); i++)
+	for (size_t i = 0; i < n; i++)
 		printf("%s%s", i ? ",\n " : "", pg_text(res, i, col, NULL));
 	putchar(']');
+}
+
+void cli_print_json_array(const struct pg_result *res, int col)
+{
+	cli_print_json_rows(res, pg_rows(res), col);
 }
 
 int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
@@ -270,10 +275,8 @@ int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 	int exit_code = EX_OK, rc;
 	int64_t id;
 
-	if ((rc = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return rc == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind == argc)
-		return cli_usage(cli, "no job id given");
+		return cli_usage(cli, "neither job ids nor a filter given");
 	for (int i = optind; i < argc; i++)
 		if (!cli_int(cli, "job id", argv[i], 1, INT64_MAX, &id))
 			return EX_USAGE;

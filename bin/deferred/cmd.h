@@ -97,8 +97,9 @@ const char *cli_s(int64_t n);
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res, int col);
+void cli_print_json_rows(const struct pg_result *res, size_t n, int col); /* the same of the first n rows */
 
-/* Call f for each id among the arguments from optind on: all of cancel and retry. `done` is the JSON key and the word
+/* Call f for each id among the arguments from optind on: cancel and retry without a filter. The options were read. `done` is the JSON key and the word
  * that says it worked. */
 int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 		int (*f)(struct pg *pg, int64_t id, struct deferred_error *err));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd.h"
+#include "filter.h"
 
-#include "store/admin.h"
 #include "store/client.h"
 
 #include <inttypes.h>
@@ -25,9 +24,12 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	return cli_each_id(cli, argc, argv, "cancelled", cancel);
+	static const char *const states[] = { "ready", "delayed", "claimed", NULL };
+
+	return filter_run(cli, argc, argv, "cancelled", STORE_ADMIN_CANCEL, states, cancel);
 }
 
 const struct cmd cmd_cancel = {
-	"cancel", "ID...", "take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer",
+	"cancel", "ID... | [--dry-run] [--state STATE] " FILTER_USAGE,
+	"take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer",
 };

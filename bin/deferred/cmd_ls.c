@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd.h"
+#include "filter.h"
 
 #include "base/job.h"
-#include "store/admin.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -12,14 +11,14 @@
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 10000
 
-static bool is_state(const char *text)
-{
-#define X(name, word) strcmp(text, word) == 0 ||
-	return JOB_STATES(X) false;
+static const char *const states[] = {
+#define X(name, word) word,
+	JOB_STATES(X)
 #undef X
-}
+	NULL
+};
 
-static void print_table(const struct pg_result *res)
+static void print_table(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = {
 		">ID", "STATE", "QUEUE", "FUNCTION", ">PRIO", ">TRIES", ">AGE", ">WHEN", "LAST", "LABEL"
@@ -28,7 +27,7 @@ static void print_table(const struct pg_result *res)
 	struct table t;
 
 	table_begin(&t, headers, 10);
-	for (size_t i = 0; i < pg_rows(res); i++) {
+	for (size_t i = 0; i < n; i++) {
 		int64_t due_s = pg_int(res, i, 8);
 
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
@@ -45,14 +44,14 @@ static void print_table(const struct pg_result *res)
 	table_end(&t);
 }
 
-static void print_running(const struct pg_result *res)
+static void print_running(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = { ">ID", "QUEUE", "FUNCTION", ">TRY", ">FOR", "LEASE", "WORKER", "PROGRESS", "LABEL" };
 	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE];
 	struct table t;
 
 	table_begin(&t, headers, 9);
-	for (size_t i = 0; i < pg_rows(res); i++) {
+	for (size_t i = 0; i < n; i++) {
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
 		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
@@ -66,67 +65,93 @@ static void print_running(const struct pg_result *res)
 	table_end(&t);
 }
 
+/*
+ * How many rows to list, and in *after the job to go on after, 0: there are no more. One row more than those wanted was asked for; and the last of
+ * those looked at comes even where it does not fit.
+ */
+static size_t count_rows(const struct pg_result *res, const struct store_admin_filter *filter, int limit, int64_t *after)
+{
+	size_t n = pg_rows(res);
+
+	*after = 0;
+	if (n > (size_t)limit) {
+		n = (size_t)limit;
+		*after = pg_int(res, n - 1, 0);
+	} else if (n > 0 && !filter->running && pg_bool(res, n - 1, 13)) {
+		*after = pg_int(res, n - 1, 0);
+		n -= !pg_bool(res, n - 1, 12);
+	}
+	return n;
+}
+
+static void print(const struct cli *cli, const struct store_admin_filter *filter, int limit, const struct pg_result *res)
+{
+	int64_t after;
+	size_t n = count_rows(res, filter, limit, &after);
+
+	if (cli->json) {
+		cli_print_json_rows(res, n, filter->running ? 12 : 10);
+		putchar('\n');
+	} else if (n > 0) {
+		(filter->running ? print_running : print_table)(res, n);
+	}
+	/* A program that got as many as it asked for knows where to go on. */
+	if (after > 0 && !filter->running && !(cli->json && n == (size_t)limit))
+		fprintf(cli->json ? stderr : stdout, "there may be more: the same with --after %" PRId64 "\n", after);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "state", required_argument, NULL, 's' }, { "queue", required_argument, NULL, 'q' },
-		{ "fn", required_argument, NULL, 'f' },    { "limit", required_argument, NULL, 'l' },
-		{ "running", no_argument, NULL, 'r' },     { 0 }
+		FILTER_OPTIONS, { "limit", required_argument, NULL, 'l' }, { "after", required_argument, NULL, 'a' }, { "running", no_argument, NULL, 'r' }, { 0 }
 	};
-	struct store_admin_filter filter = { .limit = LIMIT_DEFAULT };
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
-	int64_t limit;
+	int64_t limit = LIMIT_DEFAULT;
+	struct filter filter;
 	int c, rc;
 
+	filter_init(&filter);
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		switch (c) {
-		case 's':
-			if (!is_state(optarg))
-				return cli_usage(cli, "--state \"%.64s\" is none of delayed, ready, claimed, done, dead, cancelled and "
-						      "expired", optarg);
-			filter.state = optarg;
-			break;
-		case 'q':
-			filter.queue = optarg;
-			break;
-		case 'f':
-			filter.fn = optarg;
-			break;
 		case 'r':
-			filter.running = true;
+			filter.jobs.running = true;
 			break;
 		case 'l':
 			if (!cli_int(cli, "--limit", optarg, 1, LIMIT_MAX, &limit))
 				return EX_USAGE;
-			filter.limit = (int)limit;
+			break;
+		case 'a':
+			if (!cli_int(cli, "--after", optarg, 1, INT64_MAX, &filter.jobs.after))
+				return EX_USAGE;
 			break;
 		default:
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+			if (c < FILTER_STATE)
+				return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+			if (!filter_option(cli, &filter, c, optarg, states))
+				return EX_USAGE;
 		}
 	}
 	if (optind < argc)
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
-	if (filter.running && filter.state)
-		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%.64s\"", filter.state);
-	if ((rc = cli_connect(cli, true)) != 0)
+	if (filter.jobs.running && filter.jobs.state)
+		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%.64s\"", filter.jobs.state);
+	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
+		return cli_usage(cli, "--running goes with --queue, --fn and --limit");
+	filter.jobs.limit = (int)limit + 1;
+	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 	if (rc == 0)
-		rc = store_admin_ls(cli->pg, &filter, &res, &err);
+		rc = store_admin_ls(cli->pg, &filter.jobs, &res, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res, filter.running ? 12 : 10);
-		putchar('\n');
-	} else if (pg_rows(res) > 0) {
-		(filter.running ? print_running : print_table)(res);
-	}
+	print(cli, &filter.jobs, (int)limit, res);
 	pg_result_free(res);
 	return EX_OK;
 }
 
 const struct cmd cmd_ls = {
-	"ls", "[--state STATE | --running] [--queue Q] [--fn FN] [--limit N]",
+	"ls", "[--state STATE | --running] " FILTER_USAGE " [--limit N] [--after ID]",
 	"list jobs: those still to be run, or those of one state", run, "deferred_viewer",
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "cmd.h"
-
-#include "store/admin.h"
+#include "filter.h"
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	return cli_each_id(cli, argc, argv, "ready", store_admin_retry);
+	static const char *const states[] = { "dead", "delayed", "cancelled", "expired", NULL };
+
+	return filter_run(cli, argc, argv, "ready", STORE_ADMIN_RETRY, states, store_admin_retry);
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID...", "have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run, "deferred_worker",
+	"retry", "ID... | [--dry-run] [--state STATE] " FILTER_USAGE,
+	"have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run, "deferred_worker",
 };

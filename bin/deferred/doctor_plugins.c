@@ -186,7 +186,7 @@ void doctor_functions(struct doctor *d)
 			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, wait for function \"%s\", which %s", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)),
 				    table_age(age, pg_int(res, i, 2)), fn, pg_bool(res, i, 3) ? "no worker has" : "is not here, and no worker has yet said what it has");
 			doctor_why(d, "the name is misspelt, or its plugin is installed on no host: they wait for ever");
-			doctor_do(d, "install the plugin, or take them out: deferred ls --fn %s; deferred cancel ID", fn);
+			doctor_do(d, "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s", fn, fn);
 		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
 			doctor_warn(d, "%" PRId64 " job%s wait for function \"%s\", which %s had last, %s ago", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)), fn,
 				    pg_text(res, i, 5, NULL), table_age(seen, pg_int(res, i, 4)));

@@ -156,6 +156,7 @@ struct worker {
 	bool stopping;
 	enum job_outcome stop_outcome;
 	uint64_t stop_ns;          /* grace ends; 0: not stopping */
+	uint64_t successor_ns;     /* the next start came; 0: it has not */
 	uint64_t random;           /* state of the generator */
 };
 

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -99,6 +100,23 @@ static void log_unready(struct worker *w, const struct attempt *a)
 		 job->fn, (int)strcspn(text, "\n"), text, (double)a->delay_ms / 1000);
 }
 
+/* What is cut off by each start begins anew with each, and only who wrote cron's line can mend that. */
+static void log_cut_off(struct worker *w, const struct job *job)
+{
+	int64_t limit_ms = pool_limit_ms(&w->pool, job), gap_ms = (int64_t)((w->successor_ns - w->setup->started_ns) / NS_PER_MS);
+	char may[64] = "has no time limit", text[512];
+
+	if (!w->successor_ns || (limit_ms > 0 && limit_ms <= gap_ms))
+		return;
+	if (limit_ms > 0)
+		snprintf(may, sizeof(may), "may take %.1f s", (double)limit_ms / 1000);
+	snprintf(text, sizeof(text), "function %s %s, and the next start, which ends it, came after %.1f s: it may never come to its end", job->fn, may,
+		 (double)gap_ms / 1000);
+	if (!is_said(w, text, w->successor_ns))
+		log_line(LOG_L_WARNING, "%s; add --if-running=skip to cron's line, or have it start less often, or set a timeout below that; or run a service%s", text,
+			 w->setup->who);
+}
+
 void worker_log_attempt(struct worker *w, const struct attempt *a)
 {
 	const struct job *job = a->job;
@@ -122,6 +140,8 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	else
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
 			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
+	if (a->outcome == JOB_SUPERSEDED)
+		log_cut_off(w, job);
 }
 
 /* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
@@ -302,7 +322,9 @@ static void read_signals(struct worker *w, uint64_t now)
 				reload(w);
 			continue;
 		}
-		log_line(LOG_L_INFO, successor ? "a new start takes over" : "asked to stop");
+		log_line(LOG_L_INFO, "%s%s", successor ? "a new start takes over" : "asked to stop", w->setup->who);
+		if (successor && !w->successor_ns)
+			w->successor_ns = now;
 		begin_stop(w, successor ? JOB_SUPERSEDED : JOB_INTERRUPTED, now);
 	}
 	pool_reap(&w->pool);

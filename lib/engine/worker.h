@@ -32,10 +32,12 @@ struct worker_setup {
 	size_t queues_len;
 	const char *instance;      /* names the lock on the pidfile: main.c of check_deferred */
 	const char *host;
+	const char *who;           /* " (pidfile ..., queue ...)", where others may write to the same log; "": need not be told */
+	uint64_t started_ns;       /* clock_ns() when this process began: the next start comes so long after it */
 	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
 	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
 	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
-	/* With loop, after SIGHUP: put new settings in place of config, runners and queues; the old ones are not used
+	/* With loop, after SIGHUP: put new settings in place of config, runners, queues and who; the old ones are not used
 	 * after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
 	int (*reload)(void *data, struct deferred_error *err);
 	void (*event)(void *data, enum worker_event event); /* NULL: nobody wants to know */

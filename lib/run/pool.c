@@ -470,12 +470,20 @@ static void end_unrun(struct pool *pool, struct job *job, const char *plugin)
 	add_ended(pool, a);
 }
 
+int64_t pool_limit_ms(const struct pool *pool, const struct job *job)
+{
+	const struct runner_function *f = pool_function(pool, job->fn);
+
+	if (job->timeout_ms > 0)
+		return job->timeout_ms;
+	return f && f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
+}
+
 /* Returns false when the runner takes no more. */
 static bool give_one(struct pool *pool, struct runner *runner)
 {
 	struct job *job = take_pending(pool);
 	const struct runner_function *f = pool_function(pool, job->fn);
-	int64_t timeout_ms;
 
 	if (job->gone) { /* while a runner that has died had it */
 		free(job);
@@ -490,14 +498,13 @@ static bool give_one(struct pool *pool, struct runner *runner)
 		job_list_push(&pool->late, job);
 		return true;
 	}
-	timeout_ms = job->timeout_ms > 0 ? job->timeout_ms : f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
 	if (job->max_attempts == 0)
 		job->max_attempts = f->max_attempts;
 	if (job->max_attempts > 0 && job->attempt - job->attempt_base > job->max_attempts) {
 		end_unrun(pool, job, f->plugin);
 		return true;
 	}
-	if (runner_send(runner, job, timeout_ms, f->plugin))
+	if (runner_send(runner, job, pool_limit_ms(pool, job), f->plugin))
 		return true;
 	pool_add_first(pool, job);
 	return false;

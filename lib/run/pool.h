@@ -85,6 +85,7 @@ struct attempt *pool_take(struct pool *pool);
 struct job *pool_take_unknown(struct pool *pool);
 struct job *pool_take_late(struct pool *pool); /* jobs to be given back, as a list */
 const struct runner_function *pool_function(const struct pool *pool, const char *name);
+int64_t pool_limit_ms(const struct pool *pool, const struct job *job); /* what an attempt of it may take; 0: any time */
 const char *pool_clash(const struct pool *pool, const char *name); /* which two have this function, so that none is taken; NULL: it does not clash */
 
 /* All jobs not yet started, as a list. */

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define STEP_JOBS 5000 /* looked at in one transaction */
 
@@ -48,6 +49,17 @@ static const struct sql_statement *ls_statement(const char *state)
 	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
 }
 
+/* What a filter has but queue, function and state. */
+static void arg_rest(struct pg_args *args, const struct store_admin_filter *filter)
+{
+	pg_arg_text(args, filter->label);
+	pg_arg_text(args, filter->key);
+	pg_arg_text(args, filter->rule);
+	pg_arg_text(args, filter->by);
+	pg_arg_text(args, filter->since);
+	pg_arg_text(args, filter->until);
+}
+
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -58,6 +70,13 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 	if (!filter->running)
 		pg_arg_text(&args, filter->state);
 	pg_arg_int4(&args, filter->limit);
+	if (!filter->running) {
+		if (filter->after > 0)
+			pg_arg_int8(&args, filter->after);
+		else
+			pg_arg_null(&args);
+		arg_rest(&args, filter);
+	}
 	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
 }
 
@@ -179,6 +198,78 @@ int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **re
 	pg_args_init(&args);
 	pg_arg_text(&args, fn);
 	return exec(pg, &sql_admin_function_ls, &args, res, err);
+}
+
+int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	for (int i = 0; i < 2; i++) {
+		pg_arg_text(&args, text[i]);
+		if (ms[i] >= 0)
+			pg_arg_int8(&args, ms[i]);
+		else
+			pg_arg_null(&args);
+	}
+	return exec(pg, &sql_admin_times, &args, res, err);
+}
+
+/* A deadlock with a worker costs a repetition: nothing of what failed was done. */
+static int some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, const char *at,
+		struct pg_result **res, struct deferred_error *err)
+{
+	struct deferred_error why;
+	int rc, tries = 0;
+
+	do {
+		struct pg_args args;
+
+		error_clear(&why);
+		pg_args_init(&args);
+		pg_arg_text(&args, filter->state);
+		pg_arg_text(&args, filter->queue);
+		pg_arg_text(&args, filter->fn);
+		arg_rest(&args, filter);
+		pg_arg_text(&args, at);
+		pg_arg_int4(&args, dry);
+		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res, &why);
+	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
+	if (rc < 0 && err)
+		*err = why;
+	return rc;
+}
+
+static int64_t clock_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, int limit_ms,
+		     const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk, struct deferred_error *err)
+{
+	int64_t end_us = limit_ms ? clock_us() + limit_ms * INT64_C(1000) : INT64_MAX;
+	struct pg_result *last = NULL, *res; /* last holds where to go on */
+	int rc;
+
+	memset(bulk, 0, sizeof(*bulk));
+	do {
+		rc = some(pg, verb, filter, dry, last ? pg_text(last, 0, 3, NULL) : NULL, &res, err);
+		pg_result_free(last);
+		last = res;
+		if (rc < 0)
+			break;
+		bulk->done += pg_int(res, 0, 0);
+		if (bulk->refused == 0)
+			snprintf(bulk->why, sizeof(bulk->why), "%s", pg_text(res, 0, 2, NULL));
+		bulk->refused += pg_int(res, 0, 1);
+		bulk->more = !pg_null(res, 0, 3);
+	} while (bulk->more && !*stop && clock_us() < end_us && !(dry && bulk->done >= STORE_ADMIN_COUNT_MAX));
+	pg_result_free(last);
+	return rc;
 }
 
 static int set(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)

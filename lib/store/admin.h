@@ -11,16 +11,25 @@
 
 #include "port/pg.h"
 
+#include <signal.h>
+
 /* Begin a read-only transaction in which no statement takes longer than `timeout_ms`. It ends with the connection. */
 int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err);
 
-/* What to list. Members NULL: any. */
+/* Which jobs. Members NULL: any. */
 struct store_admin_filter {
 	const char *queue, *fn;
-	const char *state; /* one of JOB_STATES; NULL: the hot ones */
-	bool running;      /* those that workers hold; state does not count then */
+	const char *state; /* one of JOB_STATES; NULL: those the command is for */
+	const char *label, *key, *rule, *by;
+	const char *since, *until; /* timestamps of the database, of when they were deferred */
+	bool running;      /* those that workers hold; of the others queue and fn count then */
 	int limit;
+	int64_t after;     /* go on after this one; 0: from the beginning */
 };
+
+/* Timestamps as the database writes them: each of text, or where that is NULL of ms before now; both NULL or negative: NULL.
+ * Source: admin_times.sql. */
+int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res, struct deferred_error *err);
 
 /* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql, admin_ls_running.sql. */
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err);
@@ -33,6 +42,19 @@ int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, stru
 
 /* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
+
+/*
+ * Cancel or retry the jobs that fit, 1,000 in a transaction, until *stop or all is done or, where limit_ms is not 0, so long has passed.
+ * dry: count them, up to STORE_ADMIN_COUNT_MAX. What is in *bulk counts also where it fails. Source: admin_cancel_some.sql, admin_retry_some.sql.
+ */
+enum store_admin_verb { STORE_ADMIN_CANCEL, STORE_ADMIN_RETRY };
+struct store_admin_bulk {
+	int64_t done, refused;
+	char why[512]; /* the first was refused */
+	bool more;     /* there may be more of them */
+};
+int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, int limit_ms,
+		     const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk, struct deferred_error *err);
 
 /* State of a job that one may cancel; *res holds NULL where there is none. Source: admin_state.sql. */
 int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);

@@ -189,6 +189,26 @@ static int refuse_foreign(struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
+/* Roles are not in the dump of a database. Where they were not there when it was restored, nobody owns what he should, nothing is
+ * granted, and functions that run with the rights of their owner run with those of who restored it. */
+static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	arg_source_names(&args);
+	rc = pg_exec(pg, &sql_admin_migrate_missing, &args, PG_BINARY, &res, err);
+	if (rc == 0 && pg_text(res, 0, 0, NULL)[0]) {
+		rc = error_set(err, DEFERRED_ESCHEMA, WHERE, "the schema is there in part, as after a restore without its roles: %s", pg_text(res, 0, 0, NULL));
+		error_hint(err, "make the roles, which pg_dumpall --roles-only dumps, then restore into an empty database, with owners and privileges");
+	}
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
 static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
 	int version, rc = migrate_version(pg, &version, err);
@@ -196,6 +216,8 @@ static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *er
 	memset(todo, 0, sizeof(*todo));
 	if (rc == 0 && version > 0)
 		rc = refuse_foreign(pg, err);
+	if (rc == 0 && version > 0 && version <= MIGRATE_VERSION_MAX)
+		rc = refuse_incomplete(pg, err);
 	if (rc < 0)
 		return rc;
 	if (version > MIGRATE_VERSION_MAX)

@@ -3,7 +3,7 @@
  * migrate - brings a database up to sql/migrations, sql/functions and sql/views, which are embedded in the program.
  *
  * A step is applied once, and noted in deferred.__deferred_migration. A function or view is applied again when its text is
- * another one than deferred.__deferred_source says; one without a file is dropped. All of it is one transaction, under an advisory
+ * another one than deferred.__deferred_source says, or it is not there; one without a file is dropped. All of it is one transaction, under an advisory
  * lock: of two that migrate at once the second finds the work done. Steps go forward only; a database newer than the
  * program is left alone.
  */
@@ -66,8 +66,8 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
  *
  * done  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never released, or the
- * server too old; or an error of pg_exec(), and then nothing has changed.
+ * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never released, restored
+ * from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then nothing has changed.
  */
 int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err);
 

@@ -112,9 +112,9 @@ begin
         returning id),
     job as (
         insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts, timeout_ms,
-            backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by)
+            backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, rule)
         select s.id, r.queue, r.fn, s.params, case when v_label is null and r.fn = 'send_mail' then deferred.__subject(s.params) else v_label end, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
-               v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner
+               v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner, r.name
         from hot h join src s on s.id = h.id
         returning 1)
     select (select count(*) from hot), (select count(*) from job), count(*), count(s.bad),

@@ -184,6 +184,7 @@ create table deferred.__deferred (
     created_by          text collate "C" not null default session_user,
     concurrency_key     text collate "C",
     concurrency         integer,
+    rule                text collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -205,6 +206,7 @@ comment on column deferred.__deferred.created_at is 'when it was deferred (datab
 comment on column deferred.__deferred.created_by is 'login role, or role taken by SET ROLE, that deferred it';
 comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
+comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;

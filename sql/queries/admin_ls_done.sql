@@ -1,11 +1,19 @@
 -- admin_ls_done: jobs that ended well, newest first; looks at the newest 10,000 jobs only.
--- $1 queue (text), $2 function (text); each NULL: any. $3 state, always done (text), $4 most rows (int4)
+-- $1 queue (text), $2 function (text); each NULL: any. $3 state, always done (text), $4 most rows (int4).
+--   $5 go on after this job (int8, NULL: from the beginning). $6 label,
+--   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text); each NULL: any
 -- returns the columns of admin_ls_hot; the seconds are those since the job ended, negative
 -- locks: none. Index: __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from j.finished_at - clock_timestamp())::int8,
-       j.last_outcome, row_to_json(j)::text, j.held_by
-from (select x.job_id from deferred.__deferred_log x where x.final and x.outcome = 'ok' order by x.job_id desc limit 10000) l
+       j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, l.n = 10000
+from (select x.job_id, row_number() over (order by x.job_id desc) as n from deferred.__deferred_log x where x.final and x.outcome = 'ok' and ($5::int8 is null or x.job_id < $5)
+      order by x.job_id desc limit 10000) l
 cross join lateral (select x.*, null::text as held_by from deferred.job x where x.id = l.job_id offset 0) j
-where j.state = $3::text and ($1::text is null or j.queue = $1) and ($2::text is null or j.fn = $2)
+cross join lateral (
+    select coalesce(j.state = $3::text and ($1::text is null or j.queue = $1) and ($2::text is null or j.fn = $2)
+           and ($6::text is null or j.label = $6) and ($7::text is null or j.key = $7) and ($8::text is null or j.rule = $8)
+           and ($9::text is null or j.created_by = $9) and ($10::text is null or j.created_at >= $10::timestamptz)
+           and ($11::text is null or j.created_at < $11::timestamptz), false) as fits) f
+where f.fits or l.n = 10000
 order by l.job_id desc limit $4::int4

@@ -1,15 +1,17 @@
--- admin_ls_hot: jobs still to be run, oldest first.
--- $1 queue (text), $2 function (text), $3 state ready, delayed or claimed (text); each NULL: any. $4 most rows (int4)
+-- admin_ls_hot: jobs still to be run, oldest first; looks at the first 10,000 of queue, function and state only.
+-- $1 queue (text), $2 function (text), $3 state ready, delayed or claimed (text); each NULL: any. $4 most rows (int4).
+--   $5 go on after this job (int8, NULL: from the beginning). $6 label,
+--   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text); each NULL: any
 -- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),
 --   seconds until it is due, or while claimed until the lease ends, negative: since (int8), last outcome (text), the job as a
 --   JSON object with held_by (text), what holds it back: function, no worker has it; while it is ready, paused, its queue, or limit, it may
---   (text; NULL: nothing)
+--   (text; NULL: nothing); it fits (bool, false: not listed, the row tells how far was looked); it is the last that was looked at, and there may be more (bool)
 -- locks: none. Index: primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
 --   (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of __deferred_offer, once
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
-       j.last_outcome, row_to_json(j)::text, j.held_by
-from (select x.id, coalesce(l.expires_at, x.visible_at) as visible_at
+       j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, h.n = 10000
+from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at, x.visible_at) as visible_at
       from deferred.__deferred_hot x
       left join lateral (select y.expires_at from deferred.__deferred_lease y
                          where x.fn is not null and y.span @> x.id and x.id = any (y.ids) and y.expires_at > clock_timestamp()
@@ -18,11 +20,17 @@ from (select x.id, coalesce(l.expires_at, x.visible_at) as visible_at
         and ($3::text is null or $3 = case when l.expires_at is not null or (x.started_at is not null and x.visible_at > clock_timestamp()) then 'claimed'
                                            when x.due_at > clock_timestamp() then 'delayed'
                                            else 'ready' end)
-      order by x.id limit $4::int4) h
+        and x.id > coalesce($5::int8, 0)
+      order by x.id limit 10000) h
 cross join lateral (
     select x.*, case when x.state in ('ready', 'delayed') and x.fn not in (select o.fn from deferred.__offered o)
                       and exists (select from deferred.__deferred_offer) then 'function'
                      when x.state = 'ready' then case when q.paused then 'paused' when x.limited then 'limit' end end as held_by
     from deferred.job x left join deferred.__deferred_queue q on q.name = x.queue
     where x.id = h.id offset 0) j
-order by h.id
+cross join lateral (
+    select coalesce(($6::text is null or j.label = $6) and ($7::text is null or j.key = $7) and ($8::text is null or j.rule = $8)
+           and ($9::text is null or j.created_by = $9) and ($10::text is null or j.created_at >= $10::timestamptz)
+           and ($11::text is null or j.created_at < $11::timestamptz), false) as fits) f
+where f.fits or h.n = 10000
+order by h.id limit $4::int4

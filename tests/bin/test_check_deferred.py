@@ -386,17 +386,24 @@ def test_the_default_pidfile_is_named_after_the_application(db):
 
 
 def test_a_second_start_replaces_the_first(db):
-    job = defer_recorded(db)
-    first = db.spawn(["check_deferred", "--grace", "200ms"])
-    begun(db)
+    """Which says once of each function that this may happen to it for ever, and what helps."""
+    jobs = [defer_recorded(db) for _ in range(2)]
+    first = db.spawn(["check_deferred", "--grace", "200ms", "--cnt", "2", "--runners", "2", "--queue", "default"])
+    begun(db, 2)
     second = db.spawn(["check_deferred", "--grace", "200ms"])
     wait_for(lambda: not first.alive(), 20, "the first copy ended")
     assert first.wait(1) == 0
-    begun(db, 2)
-    assert db.log(job) == [(1, "superseded")]
+    begun(db, 3)
+    assert [db.log(job) for job in jobs] == [[(1, "superseded")]] * 2
     assert second.alive()
     second.signal(signal.SIGTERM)
     second.wait(20)
+    who = f" (pidfile {db.pidfile}, queue default)\n"
+    said, = re.findall(r"warning: (function record .*\n)", first.output())
+    gap = float(re.match(r"function record may take 600.0 s, and the next start, which ends it, came after (.*) s: ", said)[1])
+    assert 0 < gap < 60 and "--if-running=skip" in said and said.endswith(who)
+    assert "a new start takes over" + who in first.output() and re.search(r"run ended: 2 attempts.* s" + re.escape(who), first.output())
+    assert "function record" not in second.output() and second.output().endswith(f" (pidfile {db.pidfile})\n")
     ledger(db)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 
 import psycopg2
 import pytest
@@ -51,8 +52,9 @@ def login(db, *roles):
 
 @pytest.mark.parametrize("args", [
     [], ["lss"], ["--frobnicate"], ["--db"], ["ls", "--frobnicate"], ["ls", "extra"], ["ls", "--state", "asleep"],
-    ["ls", "--limit", "0"], ["ls", "--limit", "ten"], ["show"], ["show", "1", "2"], ["show", "x"], ["show", "-1"], ["show", "0"],
-    ["show", "99999999999999999999"], ["cancel"], ["cancel", "1x"], ["retry"], ["retry", " 1"], ["purge"],
+    ["ls", "--limit", "0"], ["ls", "--limit", "ten"], ["ls", "--after", "0"], ["ls", "--running", "--label", "x"], ["ls", "--running", "--after", "1"], ["show"], ["show", "1", "2"], ["show", "x"], ["show", "-1"], ["show", "0"],
+    ["show", "99999999999999999999"], ["cancel"], ["cancel", "1x"], ["retry"], ["retry", " 1"], ["retry"], ["retry", "--dry-run"], ["cancel", "--dry-run", "1"], ["retry", "--fn", "noop", "1"],
+    ["retry", "--state", "ready"], ["retry", "--state", "done"], ["cancel", "--state", "dead"], ["cancel", "--fn"], ["purge"],
     ["purge", "--older-than", "x"], ["purge", "--older-than", "-1d"], ["purge", "--older-than", "1d", "--batch", "0"],
     ["status", "x"], ["migrate", "x"], ["add"], ["add", "noop", "{}", "x"], ["add", "noop", "--priority", "32768"],
     ["add", "noop", "--delay", "soon"], ["add", "noop", "--on-duplicate", "ignore"], ["add", "noop", "--max-attempts", "0"],
@@ -314,7 +316,7 @@ def test_ls_lists_hot_jobs_oldest_first(db):
     jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
     assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
     assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
-                               "finished_at last_outcome concurrency_key limited held_by".split())
+                               "finished_at last_outcome concurrency_key limited rule held_by".split())
 
 
 def test_ls_filters_by_state_queue_function_and_limit(db):
@@ -334,6 +336,40 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
     assert ids("--state", "delayed") == [7]
     assert ids("--state", "ready", "--fn", "noop") == [1, 3, 4, 5]
     assert ids("--queue", "none") == []
+
+    db.sql("update deferred.__deferred set created_at = now() - interval '3 days', label = 'old', rule = 'r', created_by = 'her' where id in (1, 7)")
+    db.defer("noop", key="k", queue="b")
+    for args, expected in ((["--label", "old"], [1, 7]), (["--label", "ol"], []), (["--rule", "r", "--queue", "b"], [7]), (["--key", "k"], [8]),
+                           (["--by", "her"], [1, 7]), (["--until", "2d"], [1, 7]), (["--since", "2d"], [2, 3, 4, 5, 6, 8]), (["--label", ""], []),
+                           (["--since", "2020-01-01", "--until", "yesterday"], [1, 7]), (["--since", "1h", "--until", "1 minute"], [])):
+        assert ids(*args) == expected, args
+    fails(db.run(["deferred", "ls", "--since", "soon"]), DATA, '"soon"')
+    assert re.search(r"^rule +r$", ok(db.run(["deferred", "show", 1])), re.M)
+
+
+def test_ls_goes_on_after_a_job(db):
+    """Page by page, also among jobs that ended in one moment; and where so many were looked at that it stops before it has found all."""
+    db.sql("select deferred.defer('noop') from generate_series(1, 12)")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+           "select id, 1, case when id < 10 then 'failed' else 'ok' end, true, now() from generate_series(5, 12) id")
+    db.sql("delete from deferred.__deferred_hot where id > 4")
+    for args, expected in (([], [1, 2, 3, 4]), (["--state", "dead"], [9, 8, 7, 6, 5]), (["--state", "done"], [12, 11, 10])):
+        seen, after = [], []
+        while True:
+            *lines, last = ok(db.run(["deferred", "ls", *args, "--limit", 2, *after])).splitlines()
+            seen += [int(line.split()[0]) for line in (*lines, last)[1:3]]
+            if "--after" not in last:
+                break
+            after = last.split()[-2:]
+            assert after == ["--after", str(seen[-1])]
+        assert seen == expected
+    db.sql("insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() from generate_series(101, 10096) i")
+    db.sql("insert into deferred.__deferred (id, queue, fn, params, label) "
+           "select i, 'default', 'noop', '{}', case when i > 10094 then 'l' end from generate_series(101, 10200) i")
+    db.sql("insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() from generate_series(10097, 10200) i")
+    for args in ([], ["--json"]):
+        done = db.run(["deferred", "ls", "--label", "l", "--fn", "noop", "--limit", "3", *args])
+        assert "--after 10097" in (done.stderr or done.stdout) or "--after 10096" in (done.stderr or done.stdout), done
 
 
 def test_ls_and_show_tell_what_holds_a_ready_job(db):
@@ -486,6 +522,59 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     assert json.loads(result.stdout) == [{"id": i, "ready": False} for i in (done, running, 99)]
     for text in (f"job {done} is done", f"job {running} is being run", "job 99"):
         assert text in result.stderr
+    ledger(db)
+
+
+def test_a_filter_cancels_and_retries_many(db, ledger):
+    keyed = db.defer("noop", key="k", queue="b")
+    end(db, keyed, "failed")
+    db.defer("noop", key="k", queue="b")
+    dead, delayed, gone = db.defer("echo"), db.defer("echo", delay="1h"), db.defer("echo", label="x")
+    end(db, dead, "failed")
+    end(db, gone, "cancelled")
+    held = db.defer("echo")
+    db.hold(held)
+    run = lambda *args: ok(db.run(["deferred", *args]))
+    assert run("retry", "--fn", "echo", "--dry-run") == "2 jobs to retry\n"
+    # What has failed since it began is not met again.
+    began = "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', now() - %s * interval '1 hour'), true)"
+    assert [db.one(began, hours) for hours in (1, 0)] == [0, 2]
+    assert run("retry", "--fn", "nosuch") == run("retry", "--fn", "") == "0 jobs ready\n"
+    assert run("retry", "--fn", "echo", "--until", "1h") == "0 jobs ready\n"
+    assert run("retry", "--fn", "echo", "--json") == '{"ready": 2, "refused": 0, "more": false}\n'
+    assert db.sql("select id from deferred.__deferred_hot where due_at is null and fn = 'echo' order by id") == [(dead,), (delayed,), (held,)]
+    assert run("retry", "--state", "cancelled", "--label", "x", "--since", "1h") == "1 job ready\n"
+    result = db.run(["deferred", "retry", "--key", "k"])
+    assert (result.returncode, result.stdout) == (NOT_DONE, "0 jobs ready\n") and "1 job refused, the first: job 1 has key 'k'" in result.stderr
+    assert run("cancel", "--state", "claimed", "--fn", "echo") == "1 job cancelled\n"
+    assert run("cancel", "--dry-run", "--json", "--since", "1h") == '{"jobs": 4, "more": false}\n'
+    assert run("cancel", "--queue", "default") == "3 jobs cancelled\n"
+    assert [r[0] for r in db.sql("select id from deferred.__deferred_hot")] == [keyed + 1]
+    fails(db.run(["deferred", "cancel", "--since", "soon"]), DATA, '"soon"')
+    ledger(db)
+
+
+def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
+    """A thousand in a transaction: the one under way ends first, and the count is that of what was committed."""
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
+    counts, at = [], None
+    while at or not counts:
+        n, at = db.sql("select done, after::text from deferred.__cancel_some(null, '{}', %s::json, true)", at)[0]
+        counts.append(n)
+        if len(counts) == 1:
+            db.defer("noop")  # what comes after it has begun is left alone
+    assert counts == [1000, 1000, 100]
+    other = db.connect()
+    other.cursor().execute("select from deferred.__deferred_hot where id = 1500 for update")
+    started = db.spawn(["deferred", "cancel", "--fn", "noop"])
+    wait_for(lambda: db.hot() == 1101 and db.one("select exists (select from pg_locks where not granted)"))
+    started.signal(signal.SIGINT)
+    other.rollback()
+    other.close()
+    assert started.wait() == NOT_DONE
+    assert sorted(started.output().splitlines()) == ["2000 jobs cancelled", "deferred: interrupted: what is told is done, the same command goes on"]
+    assert db.hot() == 101
+    assert ok(db.run(["deferred", "cancel", "--fn", "noop"])) == "101 jobs cancelled\n"
     ledger(db)
 
 
@@ -661,6 +750,8 @@ def test_rights_decide_what_a_role_may_do(db):
         fails(db.run(["deferred", "cancel", job], env=producing), NOT_DONE, "unknown, or deferred by another role")
         ok(db.run(["deferred", "cancel", own], env=producing))
         fails(db.run(["deferred", "cancel", own], env=producing), NOT_DONE, "it is cancelled")
+        assert ok(db.run(["deferred", "cancel", "--dry-run", "--fn", "noop"], env=producing)) == "1 job to cancel\n"  # the other line's
+        fails(db.run(["deferred", "retry", "--fn", "noop"], env=producing), NOPERM, "permission denied", f"\nhint: grant deferred_worker to {producer}\n")
         for args in (["ls"], ["ls", "--state", "dead"], ["ls", "--state", "done"], ["status"]):
             ok(db.run(["deferred", *args], env=viewing))
             ok(db.run(["deferred", *args], env=working))

@@ -149,7 +149,8 @@ def test_every_row_becomes_a_job_with_its_columns_as_params(docs, ledger):
         {"rule": "r", "estimate": 100, "queued": 100, "skipped": 0, "failed": 0, "examples": []}]
     assert params(docs)[0] == \
         '{"n":{"deep": [1, 18446744073709551615]},"id":1,"title":"doc 1","nothing":null,"first":true,"doc":{"b": 1.10,  "b": 2},"Odd Name":1.50}'
-    assert docs.sql("select distinct queue, fn, priority, label, created_by, run_at from deferred.__deferred") == [("q", "noop", 7, "old", "deferred", None)]
+    assert docs.sql("select distinct queue, fn, priority, label, created_by, run_at, rule from deferred.__deferred") == \
+        [("q", "noop", 7, "old", "deferred", None, "r")]
     assert docs.sql("select count(*), count(distinct key), min(priority), max(queue), count(due_at) from deferred.__deferred_hot") == [(100, 100, 7, "q", 0)]
     assert docs.one("select count(*) from deferred.__deferred d join deferred.__deferred_hot h using (id) where h.key = '8:deferred:' || d.key and d.params->>'id' = d.key") == 100
     ledger(docs)

@@ -293,9 +293,11 @@ def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
     stop(old)
     old = service(db, "--grace", "100ms")
     begun(db)
-    new = service(db, settings=None)
+    new = service(db, "--listen", "--runners", "1..4", settings=None)
     assert old.wait(20) == 0
-    assert "a new start takes over" in old.output()
+    says = re.escape(f"serves all queues with 1 runner; looks for jobs every 0.05 to 0.1 s; pidfile {db.pidfile}")
+    assert re.match(rf".* info: {says}\n", old.output()) and "a new start takes over" in old.output()
+    assert re.match(".* info: serves all queues with 1 to 4 runners; looks for jobs every 0.05 to 0.1 s, and is woken by each .listen.; ", new.output())
     done(db, job)
     assert db.log(job) == [(1, "superseded"), (2, "ok")]
     assert new.alive()
@@ -330,7 +332,7 @@ def test_sighup_brings_new_settings_into_force(db):
     stop(run)
     said = run.output()
     assert "settings reloaded" in said and 'setting "lease" has changed: needs a restart' in said
-    assert " debug: " in said
+    assert " debug: " in said and said.index("serves queue a with 1 runner; looks") < said.index("serves queues a,b with 3 runners; looks")
     ledger(db)
 
 

@@ -8,6 +8,7 @@ that with a sequential scan of jobs and leases.
 import json
 import os
 import random
+import re
 import threading
 import time
 
@@ -788,6 +789,39 @@ def spend_xids(db, n):
     db.sql(f"do $$ begin for i in 1..{n} loop perform pg_current_xact_id(); commit; end loop; end $$")
 
 
+def restore_as_the_readme_says(server, target):
+    """Of a database "own" in its own cluster and in a new one; out of order in the new one, migrate says what is missing."""
+    def shell(cluster, *lines, code=0):
+        env = {**server.env, **cluster.env(), "DEFERRED_DB": "", "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin"}
+        done = harness.run(["bash", "-c", "; ".join(lines)], cwd=server.dir, env=env)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    def says(code, *words):
+        said = shell(target, "deferred migrate --db dbname=restored", code=code)
+        assert all(w in said for w in words), said
+
+    with open(os.path.join(pg.TOP, "README.md")) as f:
+        block = re.search(r"## Backup and restore\n.*?\n\n((?:    [^\n]*\n)+)", f.read(), re.S)[1]
+    dump, roles, restore, migrate = block.replace("pg_dump app", "pg_dump own").splitlines()
+    shell(server.cluster, dump)
+    assert "nothing to do" in shell(server.cluster, restore, migrate)
+
+    shell(target, restore.replace("-1 -v ON_ERROR_STOP=1", "-q"))
+    says(78, "roles: no role deferred_http, deferred_owner, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+         "tables, views and functions are not deferred_owner's", "hint: make the roles")
+    shell(target, roles)
+    says(78, "roles: nothing is granted to deferred_http, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+         "are not deferred_owner's")
+    shell(target, "dropdb restored", restore.replace("psql", "sed -i '/FUNCTION deferred.maintain() FROM PUBLIC/d' app.sql; psql"))
+    says(78, "roles: 1 functions may be called by everybody\n")
+    shell(target, "psql -qc 'revoke execute on function deferred.maintain() from public; revoke deferred_producer from deferred_worker' restored")
+    says(78, "roles: deferred_producer is not granted to deferred_worker\n")
+    shell(target, "psql -qc 'grant deferred_producer to deferred_worker; drop function deferred.release; drop view deferred.my_job' restored")
+    says(0, "2 functions and views\n")
+    assert "nothing to do" in shell(target, migrate)
+
+
 def test_a_dump_restored_into_a_fresh_cluster(own_server):
     """Its rows and places carry transaction ids that the new cluster has yet to reach."""
     server = own_server
@@ -801,15 +835,10 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
     ready += many(server, 2)
     delayed = many(server, 2, delay="1h")
     source.connection.close()
-    dump = pg.call([os.path.join(pg.bindir(), "pg_dump"), "-d", server.conninfo])
-    target = harness.OwnServer()
+    target = pg.Cluster(os.path.join(harness.root(), f"target{os.getpid()}")).start()
     try:
-        conninfo = target.cluster.create_db("restored")
-        path = os.path.join(target.dir, "dump.sql")
-        with open(path, "w") as f:
-            f.write(dump)
-        pg.call([os.path.join(pg.bindir(), "psql"), "-Xq", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-f", path])
-        restored = harness.Db(target.cluster, "restored")
+        restore_as_the_readme_says(server, target)
+        restored = harness.Db(target, "restored")
         assert restored.one("select min(xid)::text::bigint - pg_current_xact_id()::text::bigint from deferred.__deferred_hot") > 10000
         old, w = Worker(restored, "host:/old"), Writer(restored)
         restored.sql("select deferred.__repair()")
@@ -854,4 +883,4 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
             c.connection.close()
         restored.close()
     finally:
-        target.close()
+        target.remove()

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "filter.h"
+
+#include "table.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void filter_init(struct filter *filter)
+{
+	*filter = (struct filter){ .ago_ms = { -1, -1 } };
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+	while (*words && strcmp(word, *words) != 0)
+		words++;
+	return *words;
+}
+
+static bool take_state(const struct cli *cli, const char *value, const char *const *states)
+{
+	char list[128] = "";
+
+	if (is_one_of(value, states))
+		return true;
+	for (const char *const *s = states; *s; s++)
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", s == states ? "" : s[1] ? ", " : " and ", *s);
+	cli_usage(cli, "--state \"%.64s\" is none of %s", value, list);
+	return false;
+}
+
+/* What is no span is a timestamp: the database reads it. */
+static void take_moment(struct filter *filter, int i, const char *value)
+{
+	struct deferred_error err = { 0 };
+
+	filter->moment[i] = NULL;
+	filter->ago_ms[i] = -1;
+	if (config_parse_ms(value, &filter->ago_ms[i], &err) < 0) {
+		filter->ago_ms[i] = -1;
+		filter->moment[i] = value;
+	}
+}
+
+bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value, const char *const *states)
+{
+	filter->given++;
+	switch (code) {
+	case FILTER_STATE:
+		filter->jobs.state = value;
+		return take_state(cli, value, states);
+	case FILTER_FN:
+		filter->jobs.fn = value;
+		return true;
+	case FILTER_QUEUE:
+		filter->jobs.queue = value;
+		return true;
+	case FILTER_LABEL:
+		filter->jobs.label = value;
+		return true;
+	case FILTER_KEY:
+		filter->jobs.key = value;
+		return true;
+	case FILTER_RULE:
+		filter->jobs.rule = value;
+		return true;
+	case FILTER_BY:
+		filter->jobs.by = value;
+		return true;
+	default:
+		take_moment(filter, code == FILTER_UNTIL, value);
+		return true;
+	}
+}
+
+int filter_times(const struct cli *cli, struct filter *filter)
+{
+	const char **const times[] = { &filter->jobs.since, &filter->jobs.until };
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+
+	if (!filter->moment[0] && !filter->moment[1] && filter->ago_ms[0] < 0 && filter->ago_ms[1] < 0)
+		return 0;
+	if (store_admin_times(cli->pg, filter->moment, filter->ago_ms, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	for (int i = 0; i < 2; i++) {
+		snprintf(filter->time[i], sizeof(filter->time[i]), "%s", pg_text(res, 0, i, NULL));
+		*times[i] = pg_null(res, 0, i) ? NULL : filter->time[i];
+	}
+	pg_result_free(res);
+	return 0;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+/* The transaction under way is finished, so that what is told is what was done; a second signal ends the program as ever. */
+static void catch_interrupts(void)
+{
+	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static void tell_count(const struct cli *cli, const char *verb, const struct store_admin_bulk *bulk)
+{
+	if (cli->json)
+		printf("{\"jobs\": %" PRId64 ", \"more\": %s}\n", bulk->done, bulk->more ? "true" : "false");
+	else
+		printf("%s%" PRId64 " job%s to %s\n", bulk->more ? "at least " : "", bulk->done, cli_s(bulk->done), verb);
+}
+
+static void tell_done(const struct cli *cli, const char *done, const struct store_admin_bulk *bulk)
+{
+	if (cli->json)
+		printf("{\"%s\": %" PRId64 ", \"refused\": %" PRId64 ", \"more\": %s}\n", done, bulk->done, bulk->refused,
+		       bulk->more ? "true" : "false");
+	else
+		printf("%" PRId64 " job%s %s\n", bulk->done, cli_s(bulk->done), done);
+}
+
+static void tell_refused(const struct store_admin_bulk *bulk)
+{
+	char *why = table_clean(bulk->why, 0, TABLE_ONE_LINE);
+
+	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, cli_s(bulk->refused), why);
+	free(why);
+}
+
+static int run_bulk(struct cli *cli, struct filter *filter, const char *done, enum store_admin_verb verb, bool dry)
+{
+	struct store_admin_bulk bulk = { 0 };
+	struct deferred_error err = { 0 };
+	int rc = cli_connect(cli, true);
+
+	if (rc == 0)
+		rc = filter_times(cli, filter);
+	if (rc != 0)
+		return rc;
+	catch_interrupts();
+	rc = store_admin_some(cli->pg, verb, &filter->jobs, dry, dry ? CLI_LOOK_MS : 0, &interrupted, &bulk, &err);
+	bulk.more |= rc < 0;
+	if (rc == 0 || bulk.done > 0)
+		dry ? tell_count(cli, cli->cmd->name, &bulk) : tell_done(cli, done, &bulk);
+	if (bulk.refused > 0)
+		tell_refused(&bulk);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	if (dry)
+		return EX_OK;
+	if (interrupted && bulk.more)
+		fputs("deferred: interrupted: what is told is done, the same command goes on\n", stderr);
+	return bulk.refused > 0 || (interrupted && bulk.more) ? CLI_NOT_DONE : EX_OK;
+}
+
+int filter_run(struct cli *cli, int argc, char **argv, const char *done, enum store_admin_verb verb, const char *const *states,
+	       int (*one)(struct pg *pg, int64_t id, struct deferred_error *err))
+{
+	static const struct option options[] = { FILTER_OPTIONS, { "dry-run", no_argument, NULL, 'n' }, { 0 } };
+	struct filter filter;
+	bool dry = false;
+	int c;
+
+	filter_init(&filter);
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == 'n')
+			dry = true;
+		else if (c < FILTER_STATE)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		else if (!filter_option(cli, &filter, c, optarg, states))
+			return EX_USAGE;
+	}
+	if (filter.given > 0 && optind < argc)
+		return cli_usage(cli, "either job ids or a filter: \"%.64s\"", argv[optind]);
+	if (filter.given > 0)
+		return run_bulk(cli, &filter, done, verb, dry);
+	if (dry)
+		return cli_usage(cli, "--dry-run counts the jobs of a filter, and there is none");
+	return cli_each_id(cli, argc, argv, done, one);
+}

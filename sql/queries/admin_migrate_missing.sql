@@ -1,0 +1,31 @@
+-- admin_migrate_missing: what a schema lacks that a dump was restored to, where the roles were not there or the dump does not say who owns what.
+-- $1 names of all functions and views, text[], as in deferred.__deferred_source
+-- returns one row: what is missing (text, with "; " between); '': nothing, as far as can be told
+-- locks: none
+with role as (
+    select n.name, r.oid
+    from unnest(array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http']) as n(name)
+    left join pg_catalog.pg_roles r on r.rolname = n.name),
+ours as (  -- by name: who has added a function of the same name with other arguments has not broken ours
+    select array_agg(p.proowner) as owners,
+           bool_and(exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a where a.grantee = 0)) as everybodys
+    from pg_catalog.pg_proc p
+    where p.pronamespace = to_regnamespace('deferred') and 'functions/' || p.proname = any ($1::text[])
+    group by p.proname
+    union all
+    select array[c.relowner], false from pg_catalog.pg_class c
+    where c.relnamespace = to_regnamespace('deferred') and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+      and (starts_with(c.relname, '__') or 'views/' || c.relname = any ($1::text[])))
+select concat_ws('; ',
+    (select 'no role ' || string_agg(r.name, ', ' order by r.name) from role r where r.oid is null),
+    (select 'nothing is granted to ' || string_agg(r.name, ', ' order by r.name)
+     from role r
+     where r.name <> 'deferred_owner' and r.oid is not null
+       and not exists (select from pg_catalog.pg_namespace s cross join lateral aclexplode(s.nspacl) a
+                       where s.nspname = 'deferred' and a.grantee = r.oid and a.privilege_type = 'USAGE')),
+    (select 'deferred_producer is not granted to deferred_worker'
+     from role w, role p
+     where w.name = 'deferred_worker' and p.name = 'deferred_producer' and not pg_has_role(w.oid, p.oid, 'member')),
+    (select count(*) || ' tables, views and functions are not deferred_owner''s'
+     from ours o where (select r.oid from role r where r.name = 'deferred_owner') = any (o.owners) is not true having count(*) > 0),
+    (select count(*) || ' functions may be called by everybody' from ours o where o.everybodys having count(*) > 0))
