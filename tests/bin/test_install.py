@@ -30,7 +30,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                      "include/deferred.h", "include/deferred_plugin.h", "include/deferred_coordinator.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
                      "share/man/man8/deferred_http.8", "share/doc/deferred/examples/deferred_http.service",
                      "share/doc/deferred/examples/deferred_http.socket",
-                     "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/man/man7/deferred_functions.7",
+                     "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/man/man7/deferred.7", "share/man/man7/deferred_functions.7",
                      "share/deferred/sql/migrations/0001_tables.sql", "share/deferred/sql/queries/job_claim.sql", "share/deferred/sql/functions/defer.sql",
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
                      "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",

@@ -1,20 +1,16 @@
-"""The examples of deferred.3, and those of the README for clients over HTTP, compile and run."""
+"""The examples of man pages compile and run; those of deferred_functions(7) are in tests/plugins, those of BACKUP AND RESTORE in tests/sql/test_place.py."""
 
 import os
 import re
-import sys
-import textwrap
 
 import front
 import pg
+from documents import literal, read, section, typed
 from harness import BUILD, SAN, run
 
 
 def examples():
-    with open(os.path.join(pg.TOP, "lib", "deferred.3"), encoding="utf-8") as f:
-        text = f.read()
-    text = text[text.index(".Sh EXAMPLES"):text.index(".Sh ERRORS")]
-    blocks = [b.replace("\\e", "\\") for b in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", text, re.M | re.S)]
+    blocks = literal(section(read("lib", "deferred.3"), "EXAMPLES"))
     return [b for b in blocks if "#include" in b], [b for b in blocks if "#include" not in b]
 
 
@@ -38,40 +34,12 @@ def test_the_sql_examples_run(db):
         ("send_mail", "mail", "a@example.org"), ("send_mail", "default", "b@example.org")]
 
 
-def test_what_make_pg_prints_is_all_that_the_steps_of_the_readme_need(tmp_path):
-    """A fresh checkout has no /etc/deferred."""
-    def kept(call):
-        text = f"import pg; pg.KEPT = {str(tmp_path / 'pg')!r}; pg.PLACE = pg.KEPT + '/place'; pg.{call}()"
-        done = run([sys.executable, "-B", "-c", text], cwd=os.path.join(pg.TOP, "tests", "harness"))
-        assert done.returncode == 0, done.stderr
-        return dict(re.findall(r"(?m)^export (\w+)='?(.*?)'?$", done.stdout))
-
-    env = kept("keep")
-    try:
-        for step in (["deferred", "add", "echo", "{}"], ["check_deferred"], ["deferred", "account", "add", "acme"], ["deferred", "account", "allow", "acme", "echo"]):
-            done = run(step, env=env)
-            assert done.returncode == 0, done
-        assert (tmp_path / "pg" / "http.key").stat().st_mode & 0o777 == 0o600
-    finally:
-        kept("stop_kept")
-
-
-def over_http():
-    """The indented blocks of the README's section."""
-    with open(os.path.join(pg.TOP, "README.md"), encoding="utf-8") as f:
-        text = f.read()
-    text = text[text.index("### Over HTTP\n"):]
-    text = text[:text.index("\n##", 5)]
-    return [textwrap.dedent(b) for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
-
-
 def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferred(db, tmp_path):
-    shell, put, deferred, consume = over_http()
-    sql, c = deferred.split(";\n", 1)
+    shell, put, sql, c, consume = literal(section(read("bin", "deferred_http", "deferred_http.8"), "EXAMPLES"))
     f = front.Front(db)
-    command = re.search(r"(?m)^deferred account add .*?(?=\s+#)", shell)[0].replace("10001", str(f.port)).split()
-    said = db.run(command).stdout
-    assert db.run(re.search(r"(?m)^deferred account allow .*?(?=\s+#)", shell)[0].split()).returncode == 0
+    add, allow = re.findall(r"(?m)^deferred account .*", shell)
+    said = db.run(add.replace("10001", str(f.port)).split()).stdout
+    assert db.run(allow.split()).returncode == 0
     env = {"QUEUES": re.search(r"connection string: (.*)", said)[1]}
     scripts = front.Node(db)
 
@@ -105,3 +73,31 @@ def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferre
     assert node(consume).splitlines() == ['{"order": 17} 1', '{"order": 18} 1']
     assert node(consume) == "" and db.hot() == 0
     assert {outcome for _, _, outcome in db.log()} == {"ok"} and len(db.log()) == 3
+
+
+def shell(db, name):
+    """Types a section of deferred(7). What each command printed, and what is shown below it."""
+    env = {"PATH": os.path.join(BUILD, "bin") + ":/usr/bin:/bin"}
+    for command, shown in [step for block in literal(section(read("lib", "deferred.7"), name)) for step in typed(block)]:
+        done = db.run(["bash", "-c", command], env=env)
+        assert done.returncode == 0 and done.stderr == "", (command, done.stderr)
+        yield command, done.stdout, shown
+
+
+def test_the_queues_and_limits_of_the_overview_are_set(db):
+    *_, (last, table, _) = shell(db, "QUEUES AND LIMITS")
+    assert last == "deferred queue ls" and re.search(r"(?m)^mail +paused ", table), table
+    assert db.sql("select name, paused, rate, burst, max_running, weight::float, max_length, on_full, ttl_ms from deferred.__deferred_queue order by name") == [
+        ("bulk", False, None, None, None, 0.2, 10000, "drop", 2 * 86400000), ("default", False, None, None, None, 1, None, "error", None),
+        ("mail", True, 1 / 60, 3, None, 1, None, "error", None), ("video", False, None, None, 2, 1, None, "error", None)]
+    assert db.sql("select name, max_running from deferred.__deferred_function") == [("resize", 4)]
+    assert db.sql("select fn, concurrency_key from deferred.__deferred") == [("sync", "cust-7")]
+
+
+def test_the_rule_of_the_overview_makes_jobs(db):
+    db.sql("""create schema app; create table app.document (id int, changed_at timestamptz);
+              insert into app.document select n, now() - interval '4 years' from generate_series(1, 3) n; insert into app.document values (4, now())""")
+    *_, (_, printed, shown) = shell(db, "RULES")
+    assert re.sub(r"[\d.]+", "0", printed) == re.sub(r"[\d.]+", "0", "\n".join(shown) + "\n") and "3 queued" in printed
+    assert db.sql("select fn, key, params from deferred.__deferred order by id") == [
+        ("archive_row", f"document-{n}", {"table": "document", "id": n, "key": f"document-{n}"}) for n in (1, 2, 3)]
