@@ -1,5 +1,6 @@
 """The examples of man pages compile and run; those of deferred_functions(7) are in tests/plugins, those of BACKUP AND RESTORE in tests/sql/test_place.py."""
 
+import glob
 import os
 import re
 
@@ -101,3 +102,49 @@ def test_the_rule_of_the_overview_makes_jobs(db):
     assert re.sub(r"[\d.]+", "0", printed) == re.sub(r"[\d.]+", "0", "\n".join(shown) + "\n") and "3 queued" in printed
     assert db.sql("select fn, key, params from deferred.__deferred order by id") == [
         ("archive_row", f"document-{n}", {"table": "document", "id": n, "key": f"document-{n}"}) for n in (1, 2, 3)]
+
+
+def test_the_status_of_the_overview_is_that_of_such_jobs(db):
+    ends = "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) values (%s, 1, %s, true, now() - %s::interval, now() - %s::interval)"
+    for queue, ready in (("bulk", 3), ("mail", 2), ("default", 3)):
+        jobs = [db.defer("noop", queue=queue) for _ in range(ready)]
+    db.hold(jobs[-1])
+    for _ in range(2):
+        db.defer("noop", delay="1h")
+    for outcome, age in (("failed", "3 days"), ("failed", "2 hours"), ("failed", "2 hours"), ("failed", "1 minute"), *[("ok", "1 minute")] * 3):
+        job = db.defer("noop")
+        db.sql("delete from deferred.__deferred_hot where id = %s", job)
+        db.sql(ends, job, outcome, age, age)
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('x', 'h', 1, '0')")
+    db.sql("update deferred.__deferred_queue set paused = name = 'bulk', rate = case name when 'mail' then 1 end")
+    shown = literal(section(read("lib", "deferred.7"), "WHY IS IT LATE"))[0]
+    printed = db.run(["deferred", "status"]).stdout
+    assert re.sub(r" \ds", " s", printed) == re.sub(r" \ds", " s", shown)
+
+
+def told():
+    """All the programs and the library can say, and the functions in SQL."""
+    text = "".join(read(p) for d in ("lib", "bin") for p in sorted(glob.glob(os.path.join(pg.TOP, d, "**", "*.c"), recursive=True)))
+    return re.sub(r'"\s*(?:\\\n\s*)?"', "", text).replace('\\"', '"')
+
+
+def test_what_the_pages_say_that_the_log_and_doctor_say_is_in_the_code():
+    text, phrases = told(), []
+    for page, name in (("lib/deferred.7", "IS IT WELL"), ("bin/check_deferred/check_deferred.1", "DIAGNOSTICS")):
+        for block in literal(section(read(page), name)):
+            message = re.sub(r"\s+", " ", re.sub(r"\n(?=\S)|\n      (?=\w+:)", ";", block))
+            # What is put in at run time: numbers, names, one of two ends of a sentence.
+            phrases += [p.strip() for p in re.split(r"""[;:,."(){}=]|\S*\d\S*|'[^']*'|\b(?:resize|mail|maail|s|which)\b""", message)]
+    phrases = [p for p in phrases if p.count(" ") >= 2]
+    assert len(phrases) > 20 and [p for p in phrases if p not in text] == []
+
+
+def test_what_one_sees_when_it_is_late_is_what_is_shown():
+    """Words that a symptom quotes; headings of tables among them."""
+    text = told() + read("lib", "base", "job.h")
+    quoted = [words.replace("\\(dq", '"') for tag in re.findall(r"(?m)^\.It (.*)", section(read("lib", "deferred.7"), "WHY IS IT LATE"))
+              for words in re.findall(r"\bLi (.*?)(?= ,| No |$)", tag)]
+    assert len(quoted) >= 8
+    for words in quoted:
+        for part in re.findall(r'[\w ]+', words.replace('"maail"', ";")):
+            assert part.strip() in text, words
