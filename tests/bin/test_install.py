@@ -1,4 +1,4 @@
-"""make install: what is where, and that a stranger can build against it."""
+"""make install: what is where. That a stranger can build against it, and have it run, tests/docs/test_readme.py shows."""
 
 import os
 import subprocess
@@ -59,28 +59,6 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         done = make("install", f"PREFIX={tmp_path}/usr", f"DESTDIR={tmp_path}")
         assert done.returncode == 2 and f"say prefix={tmp_path}/usr" in done.stderr, done.stderr
         assert os.listdir(tmp_path) == []
-
-    def test_a_program_builds_against_the_installed_library_and_runs(installed, db):
-        root = os.path.join(installed, "usr/local")
-        source, program = os.path.join(db.dir, "app.c"), os.path.join(db.dir, "app")
-        with open(source, "w") as f:
-            f.write("""#include <deferred.h>
-                       #include <stdio.h>
-                       int main(void)
-                       {
-                           long long id = defer("noop", "{}", NULL);
-                           if (id < 0)
-                               fprintf(stderr, "%s\\n", deferred_last_error()->message);
-                           printf("%lld\\n", id);
-                           return id < 0;
-                       }""")
-        flags = subprocess.run(["pkg-config", f"--define-variable=prefix={root}", "--cflags", "--libs", "libdeferred"], capture_output=True,
-                               text=True, env={**os.environ, "PKG_CONFIG_PATH": root + "/lib/pkgconfig"})
-        assert flags.returncode == 0, flags.stderr
-        subprocess.run(["gcc", "-o", program, source, *flags.stdout.split()], check=True)
-        done = db.run([program], env={"LD_LIBRARY_PATH": root + "/lib"})
-        assert done.returncode == 0, done.stderr
-        assert db.sql("select fn from deferred.__deferred where id = %s", int(done.stdout)) == [("noop",)]
 
     @pytest.mark.long
     def test_programs_installed_elsewhere_find_their_runner_and_plugins(tmp_path, db):

@@ -14,7 +14,7 @@ def read(*path):
 
 
 def indented(text):
-    return [textwrap.dedent(b) for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
+    return [textwrap.dedent(b).lstrip("\n") for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
 
 
 def section(page, name):

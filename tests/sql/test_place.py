@@ -8,7 +8,6 @@ that with a sequential scan of jobs and leases.
 import json
 import os
 import random
-import re
 import threading
 import time
 
