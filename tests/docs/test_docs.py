@@ -88,8 +88,9 @@ def test_the_tree_is_as_it_is_told():
             elif "." in name or name.endswith("/"):
                 named.add(os.path.join(folder.split("/")[0], name))
     assert {"lib/engine/", "bin/deferred_http/", "sql/queries/"} <= named
+    named |= {f"*/**/{name}" for name in re.findall(r"\b\w+\.(?:[ch]|sql|py)\b", text)}
     for name in named:
-        assert glob.glob(os.path.join(pg.TOP, name)), name
+        assert glob.glob(os.path.join(pg.TOP, name), recursive=True), name
 
 
 def test_pages_and_sections_that_others_name_are_there():
