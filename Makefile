@@ -413,7 +413,7 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
+	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) $(DESTDIR)$(datadir)/$(folder) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
