@@ -115,7 +115,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
                         "DEFERRED_PIDFILE": self.root + "/pid", "DEFERRED_ALLOW_ROOT": "", "MAKEFLAGS": "", "MAKELEVEL": ""}
             self.ahead = f"""make() {{ [ "$*" != install ] || {{ command make -s -C {pg.TOP} install DESTDIR={self.root} && ln -s {self.place}/libexec/deferred/* {self.place}/bin; }}; }}
                 ldconfig() {{ :; }}
-                useradd() {{ [ "$*" = "--system deferred" ]; }}
+                useradd() {{ [ "$*" = "--system --create-home -d /var/lib/deferred deferred" ]; }}
                 pkg-config() {{ command pkg-config --define-variable=prefix={self.place} --define-variable=plugindir={self.place}/lib/deferred/plugins "$@"; }}
                 """
 
