@@ -166,14 +166,14 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         assert len(lines) == 2
         options = re.findall(r"(?m)^\| [^|]* \| `check_deferred ?([^`]*)`", read("README.md"))
         assert len(options) == 4 and options[0] == ""
-        for given in options:
+        for given in sorted(options, key=lambda o: "--cnt 0" in o):  # those last that leave none
             t("deferred add checksum '{}'", PGUSER=t.web)
             t(lines[0].replace("check_deferred ", f"check_deferred {given} {'--cnt 1' if '--loop' in given else ''} "), PGUSER=t.cron)
         t(lines[1], PGUSER=t.cron)
         with open(t.root + "/deferred.log") as log:
             log = log.read()
         assert "warning" not in log and "error" not in log, log
-        # Those that were deferred for later are left.
+        # What was deferred for 5 seconds may be due by now.
         rows = t("psql app -XAtc 'select d.fn, l.outcome, l.result, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id"
                  " group by 1, 2, 3 order by 1'").stdout
-        assert rows == "checksum|ok|44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a  -|4\nhello|ok|hello|2\n", (rows, log)
+        assert re.sub(r"hello\|3$", "hello|2", rows.strip()) == "checksum|ok|44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a  -|4\nhello|ok|hello|2", (rows, log)
