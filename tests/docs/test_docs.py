@@ -107,6 +107,12 @@ def test_pages_and_sections_that_others_name_are_there():
     assert set(re.findall(r"(?m)^\| (\S+\(\d\)) \|", texts["README.md"])) == set(pages)
 
 
+def test_the_roles_of_the_overview_are_those_that_migrate_makes():
+    made = re.search(r"(?s)do \$roles\$(.*?)\$roles\$", read("sql", "migrations", "0001_tables.sql"))[1]
+    told = re.findall(r"(?m)^\.It Li (deferred_\w+)$", section(read("lib", "deferred.7"), "ROLES"))
+    assert sorted(told) == sorted(set(re.findall(r"deferred_\w+", made)))
+
+
 def test_crontab_samples_are_taken_by_cron():
     """A line is five fields, a user, a command; no bare %; the file ends with a newline."""
     text = read("cron", "check_deferred.crontab")
