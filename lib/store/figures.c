@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/job.h"
+#include "store/args.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,19 +47,26 @@ int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct 
 	return rc;
 }
 
+static void on_fold_old(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_FOLD)
+		*(bool *)data = pg_rows(res) == 1 && !pg_bool(res, 0, 0);
+}
+
 int store_fold_old(struct pg *pg, int limit_ms, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
+	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
+	bool more;
 	int rc;
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, OLD_MS);
-	rc = pg_exec(pg, &sql_fold_old, &args, PG_TEXT, &res, err);
-	pg_args_clear(&args);
-	if (rc == 0 && pg_bool(res, 0, 0))
-		rc = store_fold(pg, limit_ms, NULL, err);
-	pg_result_free(res);
+	do {
+		struct pg_args args;
+
+		more = false;
+		pg_args_init(&args);
+		pg_arg_int8(&args, OLD_MS);
+		rc = store_run(pg, &sql_fold_old, &args, TAG_FOLD, on_fold_old, &more, err);
+	} while (rc == 0 && more && clock_ns() < end);
 	return rc;
 }
 

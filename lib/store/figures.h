@@ -40,7 +40,7 @@ struct store_folded {
  * deferred_worker. Source: fold.sql. */
 int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct deferred_error *err);
 
-/* The same where there was no folding for 5 minutes, by a run that ends. Source: fold_old.sql. */
+/* The same where there was no folding for 5 minutes, by a worker that ends. Source: fold_old.sql. */
 int store_fold_old(struct pg *pg, int limit_ms, struct deferred_error *err);
 
 /* Throw all sums away and begin at the oldest row of the log. Only the owner may. Source: fold_anew.sql. */

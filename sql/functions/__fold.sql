@@ -7,11 +7,14 @@
 -- sums stay. A clock that was set back has these minutes counted again, too. Arrivals are counted by id, up to those of ten seconds ago; a job of a
 -- transaction that stayed open longer is missing there, and there alone.
 --
+-- What is small in one slice is large in the next, and no statistics tell: so joins are made by hash, whatever a worker has set for statements of its own;
+-- the look-ups by id, which can be done one way only, stay what they are.
+--
 -- Runs with the rights of the owner: who may look may have the sums brought up to date, and nobody can write them.
 create or replace function deferred.__fold(out attempts bigint, out arrived bigint, out behind_ms bigint, out done boolean, out busy boolean)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms' set work_mem = '16MB'
-set enable_mergejoin = off set enable_nestloop = off set plan_cache_mode = force_generic_plan
+set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms' set work_mem = '16MB' set plan_cache_mode = force_generic_plan
+set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = off
 as $$
 declare
     v_rows   constant bigint := 10000;  -- of a slice, about
