@@ -94,6 +94,7 @@ static int take_row(struct store_figure *f, const struct pg_result *res, size_t 
 	int64_t *const rest[] = { &f->dead, &f->arrived, &f->wait_us, &f->run_us, &f->cpu_us, &f->max_rss_kb };
 	int col = AFTER_OUTCOMES;
 
+	f->series = (int)pg_int(res, row, AFTER_OUTCOMES + 8);
 	f->at_s = pg_int(res, row, 0);
 	f->queue = name(res, row, 1);
 	f->fn = name(res, row, 2);
@@ -186,4 +187,20 @@ void store_depths_clear(struct store_depths *depths)
 	free(depths->row);
 	pg_result_free(depths->res);
 	memset(depths, 0, sizeof(*depths));
+}
+
+int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = pg_exec(pg, &sql_figures_state, NULL, PG_TEXT, &res, err);
+
+	if (rc == 0)
+		*state = (struct store_state){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_int(res, 0, 2), (int)pg_int(res, 0, 3) };
+	pg_result_free(res);
+	return rc;
+}
+
+int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_figures_limits, NULL, PG_TEXT, res, err);
 }

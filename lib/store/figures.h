@@ -59,6 +59,7 @@ struct store_figures_query {
 };
 
 struct store_figure {
+	int series;           /* number: smaller of what came first; never changes but by store_fold_anew() */
 	int64_t at_s;         /* begin of the minute or hour, seconds since 1970 */
 	const char *queue, *fn, *plugin; /* NULL: summed over all. fn "": messages. plugin "": nobody ran it, or not known */
 	int64_t outcome[STORE_OUTCOMES]; /* attempts by enum job_outcome */
@@ -102,5 +103,17 @@ struct store_depths {
 /* queue NULL: all. back_s 0: the newest sample of each queue. Given: store_depths_clear(). Source: figures_depth.sql. */
 int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_depths *depths, struct deferred_error *err);
 void store_depths_clear(struct store_depths *depths);
+
+/* What is of no queue and no function. Source: figures_state.sql. */
+struct store_state {
+	int64_t workers;      /* live ones */
+	int64_t seen_s;       /* a worker was seen last then, since 1970; 0: never */
+	int64_t snapshot_s;   /* for so long the oldest snapshot has been held */
+	int schema_version;
+};
+int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err);
+
+/* What is used of limits on attempts at once. Given: pg_result_free(). Source: figures_limits.sql, which says what the columns are. */
+int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 #endif
