@@ -123,24 +123,29 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	const struct job *job = a->job;
 	const char *error = a->error ? a->error : "";
 	int len = (int)strcspn(error, "\n");
+	const struct log_attempt fields = {
+		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .job = job->id, .attempt = job->attempt, .final = a->final,
+		.wait_ms = (job->wait_us + (int64_t)((a->started_ns - job->claimed_ns) / 1000)) / 1000,
+		.run_ms = (int64_t)((a->finished_ns - a->started_ns) / NS_PER_MS), .retry_ms = a->final ? -1 : a->delay_ms,
+	};
 
 	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
 	if (a->outcome == JOB_FAILED)
 		error = gist(error, &len);
 
 	if (a->outcome == JOB_OK) {
-		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
-			 (double)(a->finished_ns - a->started_ns) / 1e6);
+		log_attempt(LOG_L_DEBUG, &fields, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
+			    (double)(a->finished_ns - a->started_ns) / 1e6);
 		return;
 	}
 	if (a->unready && a->outcome == JOB_FAILED && !a->final)
 		log_unready(w, a);
 	else if (a->final)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error);
 	else
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 	if (a->outcome == JOB_SUPERSEDED)
 		log_cut_off(w, job);
 }
