@@ -170,8 +170,7 @@ struct cause_queue {
 	int64_t max_running;
 	double rate;
 	bool limit_used_up;
-	const char *limit_of;          /* "queue NAME" or "function NAME" */
-	int64_t limit_running;
+	const char *limit_fn;          /* whose max_running or rate that is; NULL: of the queue */
 	bool messages_only;
 	struct cause_serving serving;
 };
