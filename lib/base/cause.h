@@ -165,7 +165,7 @@ struct cause_job {
 struct cause_queue {
 	const char *name;
 	bool paused;
-	int64_t ready, running, oldest_s;
+	int64_t ready, running, delayed, oldest_s;
 	bool more;                     /* than were counted */
 	int64_t max_running;
 	double rate;

@@ -348,7 +348,7 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 
 		if (b->queue && strcmp(b->queue, pg_text(res, i, 0, NULL)) != 0)
 			continue;
-		*q = (struct cause_queue){ .name = text(res, i, 0), .paused = pg_bool(res, i, 1), .ready = pg_int(res, i, 2), .running = pg_int(res, i, 3),
+		*q = (struct cause_queue){ .name = text(res, i, 0), .paused = pg_bool(res, i, 1), .ready = pg_int(res, i, 2), .running = pg_int(res, i, 3), .delayed = pg_int(res, i, 4),
 			.more = pg_bool(res, i, 5), .oldest_s = pg_int(res, i, 7),
 			.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN } };
 		names[n++] = q->name;
