@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR_PAGES 500  /* of the log, for the last minutes: 4 MB */
-#define FAR_PAGES 4000  /* and for what was before */
+#define NEAR_PAGES 100  /* of the log, for the last minutes: 800 kB, some 8,000 attempts */
+#define FAR_PAGES 2000  /* and for what was before */
 
 static int begin(struct pg *pg, struct deferred_error *err)
 {
