@@ -384,8 +384,8 @@ static void ready(struct list *list, const struct cause_job *j)
 	if (!j->fn) {
 		c = add(list, CAUSE_MESSAGE);
 		SAY(why, "message %" PRId64 " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone", j->id);
-		if (j->taken_ever)
-			SAY(figure, "ready for %s; the last one of queue %s was taken %s ago", AGE(j->ready_s), j->queue, AGE(j->taken_s));
+		if (j->taken_s != CAUSE_UNKNOWN)
+			SAY(figure, "ready for %s; one of queue %s that is there still was taken %s ago", AGE(j->ready_s), j->queue, AGE(j->taken_s));
 		else
 			SAY(figure, "ready for %s; none that lies in queue %s was ever taken", AGE(j->ready_s), j->queue);
 		SAY(mend, "start a consumer of queue %s", j->queue);

@@ -196,6 +196,7 @@ static void read_job(const struct pg_result *res, struct cause_job *j)
 	j->key_max = pg_int(res, 0, 38);
 	j->queue_ready = pg_int(res, 0, 40);
 	j->queue_counted = STORE_WHY_COUNT;
+	j->taken_s = number(res, 0, 41);
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */
