@@ -711,5 +711,11 @@ comment on column deferred.__deferred_folded.sampled_at is 'when the depth of th
 insert into deferred.__deferred_folded values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
 
 grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__deferred_depth, deferred.__deferred_folded to deferred_worker, deferred_viewer;
+-- ---------------------------------------------------------------- `deferred why` and `deferred top`, by a viewer: no params, results, errors, receipts
+
+grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
+grant select on deferred.__deferred_id_seq to deferred_worker;
+grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
+grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
 
 reset role;
