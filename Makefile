@@ -87,7 +87,8 @@ OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
-# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py).
+# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py). http is a floor of those programs
+# that serve it, and goes into no library.
 FLOORS := base port store run engine api program
 objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
 LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
@@ -99,7 +100,7 @@ endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
-HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/server bin/deferred_http/front) $(HTTP_PURE_OBJ)
+HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
@@ -149,6 +150,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 $(B)/obj/internal.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+$(B)/obj/http.a: $(call objects,lib/http)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
 # What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
@@ -167,7 +171,7 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
-$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
 # It holds no database connection, and nothing of libpq.
@@ -234,7 +238,7 @@ $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
 $(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
-$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/lib
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
@@ -242,7 +246,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
@@ -292,7 +296,7 @@ MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h
 	$(PYTHON) tests/harness/floors.py
-	@for file in $(LIB_SRC) $(wildcard bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
 		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
@@ -326,7 +330,8 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h)
+FUZZ_HTTP := arena crypto fault reply request text wire
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)

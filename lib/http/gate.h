@@ -7,7 +7,7 @@
 #ifndef GATE_H
 #define GATE_H
 
-#include "protocol/wire.h"
+#include "http/wire.h"
 
 /* What is read from fd from now on passes the wire, which is borrowed until gate_close(). False: too many descriptors. */
 bool gate_open(int fd, struct wire *w);

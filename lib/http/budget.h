@@ -7,7 +7,7 @@
 #ifndef BUDGET_H
 #define BUDGET_H
 
-#include "protocol/request.h"
+#include "http/request.h"
 
 enum budget_kind { BUDGET_HEADS, BUDGET_BODIES, BUDGET_ANSWERS, BUDGET_KINDS };
 

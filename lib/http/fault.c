@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/fault.h"
+#include "http/fault.h"
 
 const struct fault_info *fault_info(enum fault fault)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/arena.h"
+#include "http/arena.h"
 
 #include "base/log.h"
 

@@ -3,7 +3,7 @@
 #ifndef CRYPTO_H
 #define CRYPTO_H
 
-#include "protocol/arena.h"
+#include "http/arena.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
 #ifndef REQUEST_H
 #define REQUEST_H
 
-#include "protocol/arena.h"
-#include "protocol/fault.h"
+#include "http/arena.h"
+#include "http/fault.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -57,6 +57,7 @@ struct request {
 	struct request_param *params;
 	size_t params_len;
 
+	/* What protocol/address.c of deferred_http reads; to other programs they say nothing. */
 	const char *account; /* addressed; "" where none is */
 	bool secondary;      /* by its name with "-secondary" */
 	bool path_style;
@@ -82,16 +83,15 @@ struct request {
 void request_line(struct request *r, struct arena *arena, const char *method, const char *target, size_t target_len);
 void request_header(struct request *r, const char *name, size_t name_len, const char *value, size_t value_len);
 
-/* Sorts the headers, takes the target apart, and tells the first thing that is wrong, which is also kept in the request. */
+/* Sorts the headers, takes query and host apart, and tells the first thing that is wrong, which is also kept in the request. */
 enum fault request_end(struct request *r);
+
+/* Unless something was wrong before: this is what is. Returns what was first. */
+enum fault request_wrong(struct request *r, enum fault fault, const char *name);
 
 /* NULL: not there. The name in lower case. */
 const char *request_value(const struct request *r, const char *name);
 const char *request_param(const struct request *r, const char *name);
 size_t request_param_times(const struct request *r, const char *name);
-
-/* The rules for names, section 10. */
-enum fault request_check_queue(const char *name);
-bool request_is_account(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/tls.h"
+#include "http/tls.h"
 
 #include "base/clock.h"
 #include "port/secret_file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "front/budget.h"
+#include "http/budget.h"
 
 #include <malloc.h>
 #include <pthread.h>

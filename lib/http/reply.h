@@ -3,10 +3,11 @@
 #ifndef REPLY_H
 #define REPLY_H
 
-#include "protocol/arena.h"
-#include "protocol/fault.h"
+#include "http/arena.h"
+#include "http/fault.h"
 
-#include <stdint.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #define REPLY_DETAILS_MAX 4
 
@@ -19,7 +20,7 @@ struct reply {
 	int status;
 	enum fault fault;
 	const char *message;      /* of an error, instead of the one of the table; NULL: that one */
-	const char *content_type; /* of the body; NULL: application/xml */
+	const char *content_type; /* of the body; NULL: that of the program */
 	struct buf body;
 	bool close;               /* the connection is closed after it */
 	struct reply_pair *headers;
@@ -35,8 +36,6 @@ void reply_header(struct reply *reply, const char *name, const char *value);
 void reply_fault(struct reply *reply, enum fault fault);
 void reply_detail(struct reply *reply, const char *name, const char *value);
 
-/* Write the body of an error, once its id and time are settled. */
-void reply_write_fault(struct reply *reply, const char *request_id, int64_t now_us);
 void reply_clear(struct reply *reply);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/wire.h"
+#include "http/wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>

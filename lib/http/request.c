@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/request.h"
+#include "http/request.h"
 
-#include "protocol/text.h"
+#include "http/text.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define SECONDARY "-secondary"
 #define TOKEN "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-static enum fault wrong(struct request *r, enum fault fault, const char *name)
+enum fault request_wrong(struct request *r, enum fault fault, const char *name)
 {
 	if (r->fault == FAULT_NONE) {
 		r->fault = fault;
@@ -50,18 +48,18 @@ void request_line(struct request *r, struct arena *arena, const char *method, co
 	*r = (struct request){ .arena = arena, .method = arena_copy(arena, method, strlen(method)), .verb = verb_of(method), .raw_path = "/",
 			       .host = "", .account = "", .queue = "", .id = "" };
 	if (memchr(target, '\0', target_len)) {
-		wrong(r, FAULT_InvalidUri, NULL);
+		request_wrong(r, FAULT_InvalidUri, NULL);
 		return;
 	}
 	target = arena_copy(arena, target, target_len);
 	for (const char *p = target; *p; p++)
 		if ((unsigned char)*p <= ' ' || *p == 0x7f || *p == '#')
-			wrong(r, FAULT_InvalidUri, NULL);
+			request_wrong(r, FAULT_InvalidUri, NULL);
 	path = skip_authority(r, target);
 	rest = strchr(path, '?');
 	r->raw_path = rest == path || !*path ? "/" : arena_copy(arena, path, rest ? (size_t)(rest - path) : strlen(path));
 	if (r->raw_path[0] != '/')
-		wrong(r, FAULT_InvalidUri, NULL); /* "*" and "host:port" too */
+		request_wrong(r, FAULT_InvalidUri, NULL); /* "*" and "host:port" too */
 	if (rest && rest[1]) {
 		/* Kept as it is until request_end(): a parameter that is wrong counts less than a header that breaks the framing. */
 		r->params = arena_alloc(arena, sizeof(*r->params));
@@ -99,14 +97,14 @@ void request_header(struct request *r, const char *name, size_t name_len, const 
 	/* "Content-Length : 5" and the like are read in two ways by two servers: nothing behind them can be trusted. */
 	if (name_len == 0 || strspn(h->name, TOKEN) != name_len) {
 		r->broken = true;
-		wrong(r, FAULT_InvalidHeaderValue, h->spelt);
+		request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
 	}
 	for (size_t i = 0; i < value_len; i++) {
 		unsigned char c = (unsigned char)value[i];
 
 		if ((c < 0x20 && c != '\t') || c == 0x7f) {
 			r->broken = true;
-			wrong(r, FAULT_InvalidHeaderValue, h->spelt);
+			request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
 			break;
 		}
 	}
@@ -191,16 +189,16 @@ static void check_framing(struct request *r)
 
 		if (h && h->times > 1) {
 			r->broken = true;
-			wrong(r, FAULT_InvalidHeaderValue, h->spelt);
+			request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
 		}
 	}
 	if (encoding && (length || strcasecmp(encoding, "chunked") != 0)) {
 		r->broken = true;
-		wrong(r, FAULT_InvalidHeaderValue, "Transfer-Encoding");
+		request_wrong(r, FAULT_InvalidHeaderValue, "Transfer-Encoding");
 	}
 	if (length && (!*length || length[strspn(length, "0123456789")])) {
 		r->broken = true;
-		wrong(r, FAULT_InvalidHeaderValue, "Content-Length");
+		request_wrong(r, FAULT_InvalidHeaderValue, "Content-Length");
 	}
 }
 
@@ -223,7 +221,7 @@ static void read_params(struct request *r)
 		if (len == 0)
 			continue;
 		if (n_len < 0 || v_len < 0) {
-			wrong(r, FAULT_InvalidQueryParameterValue, n_len < 0 ? NULL : name);
+			request_wrong(r, FAULT_InvalidQueryParameterValue, n_len < 0 ? NULL : name);
 			continue;
 		}
 		name[n_len] = '\0';
@@ -232,17 +230,9 @@ static void read_params(struct request *r)
 	}
 }
 
-static bool is_address(const char *host)
-{
-	struct in_addr v4;
-
-	return host[0] == '[' || inet_pton(AF_INET, host, &v4) == 1;
-}
-
-/* Host style is what the clients' libraries take it for: the second label is "queue". All else has the account in the path. */
 static void read_host(struct request *r)
 {
-	const char *authority = r->authority ? r->authority : request_value(r, "host"), *dot;
+	const char *authority = r->authority ? r->authority : request_value(r, "host");
 	size_t len;
 	char *host;
 
@@ -254,104 +244,13 @@ static void read_host(struct request *r)
 	for (char *p = host; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	r->host = host;
-	dot = strchr(host, '.');
-	r->path_style = is_address(host) || !dot || strncmp(dot, ".queue.", 7) != 0;
-}
-
-static void name_account(struct request *r, const char *name)
-{
-	size_t len = strlen(name), suffix = strlen(SECONDARY);
-
-	r->secondary = len > suffix && strcmp(name + len - suffix, SECONDARY) == 0;
-	r->account = arena_copy(r->arena, name, r->secondary ? len - suffix : len);
-}
-
-/* Splits the raw path before it is decoded: %2F is no separator. */
-static void read_path(struct request *r)
-{
-	char *segment[5] = { NULL };
-	const char *p = r->raw_path;
-	size_t n = 0, at;
-
-	while (*p == '/' && p[1]) {
-		size_t len = strcspn(++p, "/");
-		long decoded;
-
-		if (n == 5) {
-			wrong(r, FAULT_InvalidUri, NULL);
-			break;
-		}
-		segment[n] = arena_copy(r->arena, p, len);
-		decoded = text_percent_decode(segment[n], len);
-		if (len == 0 || decoded < 0) {
-			wrong(r, FAULT_InvalidUri, NULL);
-			return;
-		}
-		segment[n++][decoded] = '\0';
-		p += len;
-	}
-	if (r->path_style)
-		name_account(r, n > 0 ? segment[0] : "");
-	else
-		name_account(r, arena_copy(r->arena, r->host, strcspn(r->host, ".")));
-	at = r->path_style;
-	if (n <= at)
-		return;
-	r->queue = segment[at];
-	r->level = LEVEL_QUEUE;
-	if (n > at + 1) {
-		if (strcmp(segment[at + 1], "messages") != 0 || n > at + 3) {
-			wrong(r, FAULT_InvalidUri, NULL);
-			return;
-		}
-		r->level = LEVEL_MESSAGES;
-	}
-	if (n == at + 3) {
-		r->id = segment[at + 2];
-		r->level = LEVEL_MESSAGE;
-	}
-}
-
-static void read_version(struct request *r)
-{
-	const char *header = request_value(r, "x-ms-version"), *sv = request_param(r, "sv"), *authorization = request_value(r, "authorization");
-
-	if (header && !text_is_version(header))
-		wrong(r, FAULT_InvalidHeaderValue, "x-ms-version");
-	r->version = header ? header : sv;
-	r->form_2008 = !header && !sv && !(authorization && strncasecmp(authorization, "bearer", 6) == 0);
 }
 
 enum fault request_end(struct request *r)
 {
-	const char *id;
-
 	sort_headers(r);
 	check_framing(r);
 	read_params(r);
 	read_host(r);
-	read_version(r);
-	read_path(r);
-	id = request_value(r, "x-ms-client-request-id");
-	if (id && strlen(id) > 1024)
-		wrong(r, FAULT_InvalidHeaderValue, "x-ms-client-request-id");
 	return r->fault;
-}
-
-enum fault request_check_queue(const char *name)
-{
-	size_t len = strlen(name);
-
-	if (len < 3 || len > REQUEST_QUEUE_MAX)
-		return FAULT_OutOfRangeInput;
-	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || name[0] == '-' || name[len - 1] == '-' || strstr(name, "--"))
-		return FAULT_InvalidResourceName;
-	return FAULT_NONE;
-}
-
-bool request_is_account(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len >= 3 && len <= REQUEST_ACCOUNT_MAX && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789")];
 }

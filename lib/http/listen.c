@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/listen.h"
+#include "http/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/server.h"
+#include "http/server.h"
 
-#include "server/access_log.h"
 #include "base/clock.h"
-#include "server/gate.h"
 #include "base/log.h"
-#include "server/tls.h"
+#include "http/gate.h"
+#include "http/tls.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,7 @@ enum stage { STAGE_LINE, STAGE_HEADERS, STAGE_BODY, STAGE_REFUSED, STAGE_WHOLE }
 
 /* One request and its answer on a connection. */
 struct transfer {
-	struct exchange x;
+	struct served x;
 	struct server *server;
 	struct MHD_Connection *connection;
 	const struct wire *wire;
@@ -60,6 +61,7 @@ struct transfer {
 	size_t body_len, body_cap, received, sent;
 	enum stage stage;
 	bool no_room, answered;
+	_Alignas(max_align_t) char exchange[]; /* of the program */
 };
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -131,7 +133,7 @@ static void *on_request_line(void *data, const char *target, struct MHD_Connecti
 {
 	struct connection *connection = connection_of(c);
 	struct server *s = data;
-	struct transfer *t = connection ? calloc(1, sizeof(*t)) : NULL;
+	struct transfer *t = connection ? calloc(1, sizeof(*t) + s->setup.app->exchange_bytes) : NULL;
 
 	if (!t)
 		return NULL;
@@ -145,7 +147,7 @@ static void *on_request_line(void *data, const char *target, struct MHD_Connecti
 	t->target_len = strlen(target);
 	t->server = s;
 	t->connection = c;
-	exchange_init(&t->x, s->setup.front);
+	s->setup.app->begin(t->exchange, s->setup.data, &t->x);
 	atomic_fetch_add(&s->busy, 1);
 	set_deadline(c, s->setup.header_ms);
 	return t;
@@ -156,7 +158,7 @@ static enum MHD_Result on_header(void *data, enum MHD_ValueKind kind, const char
 	struct transfer *t = data;
 
 	(void)kind;
-	request_header(&t->x.request, name, name_len, value ? value : "", value ? value_len : 0);
+	request_header(t->x.request, name, name_len, value ? value : "", value ? value_len : 0);
 	return MHD_YES;
 }
 
@@ -166,33 +168,33 @@ static void read_peer(struct transfer *t)
 	const struct sockaddr *from = info ? info->client_addr : NULL;
 
 	if (from && from->sa_family == AF_INET)
-		memcpy(&t->x.request.peer, from, sizeof(struct sockaddr_in));
+		memcpy(&t->x.request->peer, from, sizeof(struct sockaddr_in));
 	else if (from && from->sa_family == AF_INET6)
-		memcpy(&t->x.request.peer, from, sizeof(struct sockaddr_in6));
-	t->x.request.tls = t->server->tls;
+		memcpy(&t->x.request->peer, from, sizeof(struct sockaddr_in6));
+	t->x.request->tls = t->server->tls;
 }
 
 /* 0: none was given. */
 static int64_t content_length(const struct transfer *t)
 {
-	const char *length = request_value(&t->x.request, "content-length");
+	const char *length = request_value(t->x.request, "content-length");
 
 	return !length ? 0 : strlen(length) > 18 ? INT64_MAX : strtoll(length, NULL, 10);
 }
 
 static bool has_body(const struct transfer *t)
 {
-	return content_length(t) > 0 || request_value(&t->x.request, "transfer-encoding");
+	return content_length(t) > 0 || request_value(t->x.request, "transfer-encoding");
 }
 
 static void read_headers(struct transfer *t, const char *method)
 {
-	request_line(&t->x.request, &t->x.arena, method, t->target, t->target_len);
+	request_line(t->x.request, t->x.arena, method, t->target, t->target_len);
 	MHD_get_connection_values_n(t->connection, MHD_HEADER_KIND, on_header, t);
 	read_peer(t);
-	budget_address(&t->x.hold, &t->x.request.peer);
-	request_end(&t->x.request);
-	t->x.awaits_body = has_body(t);
+	budget_address(t->x.hold, &t->x.request->peer);
+	t->server->setup.app->headers(t->exchange);
+	*t->x.awaits_body = has_body(t);
 	t->stage = STAGE_HEADERS;
 }
 
@@ -208,7 +210,7 @@ static bool make_room(struct transfer *t, size_t len)
 		cap *= 2;
 	if (len <= length && cap > length)
 		cap = length;
-	if (!budget_hold(&t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap)))
+	if (!budget_hold(t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap)))
 		return false;
 	t->body = more;
 	t->body_cap = cap;
@@ -220,15 +222,15 @@ static void drop_body(struct transfer *t)
 	free(t->body);
 	t->body = NULL;
 	t->body_len = t->body_cap = 0;
-	budget_hold(&t->x.hold, BUDGET_BODIES, 0);
+	budget_hold(t->x.hold, BUDGET_BODIES, 0);
 }
 
 /* What is refused already is passed over. */
 static void keep_body(struct transfer *t, const char *data, size_t len)
 {
-	struct request *r = &t->x.request;
+	struct request *r = t->x.request;
 
-	if (t->stage != STAGE_BODY || !t->x.op->takes_body || r->body_too_large || t->no_room)
+	if (t->stage != STAGE_BODY || !t->server->setup.app->takes_body(t->exchange) || r->body_too_large || t->no_room)
 		return;
 	r->body_too_large = t->body_len + len > REQUEST_BODY_MAX;
 	t->no_room = !r->body_too_large && !make_room(t, t->body_len + len);
@@ -244,7 +246,7 @@ static void keep_body(struct transfer *t, const char *data, size_t len)
 
 static enum MHD_Result answer(struct transfer *t)
 {
-	struct reply *reply = &t->x.reply;
+	struct reply *reply = t->x.reply;
 	struct MHD_Response *response;
 	enum MHD_Result rc = MHD_NO;
 	char *body;
@@ -275,26 +277,26 @@ static void wake(void *data)
 	MHD_resume_connection(t->connection);
 }
 
-static enum MHD_Result wait_for(struct transfer *t, enum step step)
+static enum MHD_Result wait_for(struct transfer *t)
 {
 	/* In this order: once it is submitted the connection may be woken before we return. */
 	set_deadline(t->connection, -1);
 	MHD_suspend_connection(t->connection);
-	exchange_wait(&t->x, step, wake, t);
+	t->server->setup.app->wait(t->exchange, wake, t);
 	return MHD_YES;
 }
 
 /* What ends here has been looked at no further than that. */
 static enum MHD_Result refuse(struct transfer *t, enum fault fault)
 {
-	exchange_refuse(&t->x, fault);
+	t->server->setup.app->refuse(t->exchange, fault);
 	return answer(t);
 }
 
 /* What stock clients send is far below that, and not counted. */
 static bool hold_head(struct transfer *t)
 {
-	return t->x.arena.bytes <= HEAD_LARGE || budget_hold(&t->x.hold, BUDGET_HEADS, t->x.arena.bytes);
+	return t->x.arena->bytes <= HEAD_LARGE || budget_hold(t->x.hold, BUDGET_HEADS, t->x.arena->bytes);
 }
 
 /*
@@ -312,19 +314,19 @@ static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result
 	} else if (t->wire->broken && t->number == t->wire->requests) {
 		fault = t->wire->fault;
 		status = t->wire->status;
-	} else if (t->stage == STAGE_HEADERS && strcmp(version, "HTTP/1.0") != 0 && !request_value(&t->x.request, "host")) {
+	} else if (t->stage == STAGE_HEADERS && strcmp(version, "HTTP/1.0") != 0 && !request_value(t->x.request, "host")) {
 		fault = FAULT_MissingRequiredHeader;
-	} else if (t->stage == STAGE_HEADERS && !t->x.request.broken && content_length(t) > DRAIN_MAX) {
+	} else if (t->stage == STAGE_HEADERS && !t->x.request->broken && content_length(t) > DRAIN_MAX) {
 		fault = FAULT_RequestBodyTooLarge; /* nobody would read it to its end */
 	} else if (t->stage == STAGE_HEADERS && (arena_is_short() || !hold_head(t))) {
 		fault = FAULT_ServerBusy;
 	} else {
 		return false;
 	}
-	t->x.reply.close = true;
-	exchange_refuse(&t->x, fault);
+	t->x.reply->close = true;
+	t->server->setup.app->refuse(t->exchange, fault);
 	if (status != 0)
-		t->x.reply.status = status;
+		t->x.reply->status = status;
 	*rc = answer(t);
 	return true;
 }
@@ -335,25 +337,25 @@ static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result
  */
 static enum MHD_Result judge(struct transfer *t)
 {
-	enum step step;
+	enum served_step step;
 
-	t->x.reply.close = request_value(&t->x.request, "expect") != NULL;
-	step = exchange_step(&t->x);
-	if (step == STEP_FOLD || step == STEP_ACCOUNTS)
-		return wait_for(t, step);
-	t->stage = step == STEP_DONE ? STAGE_REFUSED : STAGE_BODY;
+	t->x.reply->close = request_value(t->x.request, "expect") != NULL;
+	step = t->server->setup.app->step(t->exchange);
+	if (step == SERVED_WAIT)
+		return wait_for(t);
+	t->stage = step == SERVED_ANSWER ? STAGE_REFUSED : STAGE_BODY;
 	set_deadline(t->connection, t->server->setup.body_ms);
-	if (step == STEP_DONE && t->x.reply.close)
+	if (step == SERVED_ANSWER && t->x.reply->close)
 		return answer(t);
-	t->x.reply.close = false;
+	t->x.reply->close = false;
 	return MHD_YES;
 }
 
 static enum MHD_Result carry_out(struct transfer *t)
 {
-	enum step step = exchange_step(&t->x);
+	enum served_step step = t->server->setup.app->step(t->exchange);
 
-	return step == STEP_DONE ? answer(t) : wait_for(t, step);
+	return step == SERVED_ANSWER ? answer(t) : wait_for(t);
 }
 
 /* The request is whole. */
@@ -364,8 +366,8 @@ static enum MHD_Result finish(struct transfer *t)
 	if (t->no_room)
 		return refuse(t, FAULT_ServerBusy);
 	t->stage = STAGE_WHOLE;
-	t->x.request.body = t->body;
-	t->x.request.body_len = t->body_len;
+	t->x.request->body = t->body;
+	t->x.request->body_len = t->body_len;
 	return carry_out(t);
 }
 
@@ -387,7 +389,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		if (refuse_form(t, version, &rc))
 			return rc;
 		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
-		if (!t->x.awaits_body && !t->x.request.broken) {
+		if (!*t->x.awaits_body && !t->x.request->broken) {
 			t->stage = STAGE_BODY;
 			return MHD_YES;
 		}
@@ -416,10 +418,10 @@ static void on_completed(void *data, struct MHD_Connection *c, void **context, e
 		return;
 	set_deadline(c, s->setup.idle_ms + 1000);
 	if (!t->answered && t->stage != STAGE_REFUSED)
-		t->x.reply.status = 0;
-	if (s->setup.log && t->stage != STAGE_LINE)
-		access_log_write(s->setup.log, &t->x, t->sent, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
-	exchange_clear(&t->x);
+		t->x.reply->status = 0;
+	if (t->stage != STAGE_LINE)
+		s->setup.app->log(t->exchange, t->sent, code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
+	s->setup.app->end(t->exchange);
 	free(t->body);
 	free(t->target);
 	free(t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/access_log.h"
+#include "http/access_log.h"
 
 #include "base/clock.h"
-#include "protocol/refusal.h"
-#include "protocol/text.h"
+#include "http/arena.h"
+#include "http/text.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -96,29 +96,27 @@ static void add_peer(struct buf *line, const struct sockaddr_storage *peer)
 	add_string(line, "peer", text);
 }
 
-void access_log_write(struct access_log *log, const struct exchange *x, size_t bytes_out, bool cut)
+void access_log_write(struct access_log *log, const struct access_entry *entry)
 {
-	const struct request *r = &x->request;
+	const struct request *r = entry->request;
 	struct buf line = { 0 };
 	char now[TEXT_ISO_SIZE];
 
-	text_iso8601(x->began_us, now);
-	buf_printf(&line, "{\"time\":\"%s\",\"id\":\"%s\"", now, x->id);
+	text_iso8601(entry->began_us, now);
+	buf_printf(&line, "{\"time\":\"%s\",\"id\":\"%s\"", now, entry->id);
 	add_peer(&line, &r->peer);
 	add_string(&line, "method", r->method);
 	add_string(&line, "path", r->raw_path);
-	add_string(&line, "op", x->op ? x->op->name : NULL);
-	add_string(&line, "account", x->account ? x->account->name : NULL);
-	add_string(&line, "auth", x->authorized ? x->auth.scheme : NULL);
-	buf_printf(&line, ",\"status\":%d", x->reply.status);
-	if (x->reply.fault != FAULT_NONE)
-		add_string(&line, "code", fault_info(x->reply.fault)->code);
-	if (x->reply.fault == FAULT_AuthenticationFailed)
-		add_string(&line, "reason", refusal_word(x->auth.why));
-	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, bytes_out, (unsigned long long)(clock_ns() - x->began_ns) / 1000);
+	add_string(&line, "op", entry->op);
+	add_string(&line, "account", entry->account);
+	add_string(&line, "auth", entry->auth);
+	buf_printf(&line, ",\"status\":%d", entry->status);
+	add_string(&line, "code", entry->code);
+	add_string(&line, "reason", entry->reason);
+	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, entry->bytes_out, (unsigned long long)(clock_ns() - entry->began_ns) / 1000);
 	if (r->tls)
 		buf_text(&line, ",\"tls\":true");
-	if (cut)
+	if (entry->cut)
 		buf_text(&line, ",\"cut\":true");
 	add_string(&line, "client_id", request_value(r, "x-ms-client-request-id"));
 	add_string(&line, "agent", request_value(r, "user-agent"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/crypto.h"
+#include "http/crypto.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -11,7 +11,7 @@
 #ifndef WIRE_H
 #define WIRE_H
 
-#include "protocol/fault.h"
+#include "http/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

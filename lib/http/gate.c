@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "server/gate.h"
+#include "http/gate.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
