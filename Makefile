@@ -102,6 +102,9 @@ DEFERRED_OBJ := $(call objects,bin/deferred)
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
 HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+WEB_OBJ := $(call objects,bin/deferred_web)
+$(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
+$(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
@@ -109,7 +112,7 @@ PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -174,6 +177,17 @@ $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+$(B)/bin/deferred_web: $(WEB_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+# What the page needs, inside the program: compressed, each with a name that changes with it.
+WEB_ASSETS := $(wildcard bin/deferred_web/assets/*)
+$(B)/gen/web_assets.h: $(WEB_ASSETS)
+	@mkdir -p $(B)/gen/web
+	$(call say,GZ)for file in $(WEB_ASSETS); do \
+		name=$${file##*/}; id=$$(echo $$name | tr . _); gzip -9n < $$file > $(B)/gen/web/$$id.gz || exit; \
+		echo "#define ASSET_$$id \"/$${name%.*}-$$(sha256sum < $$file | cut -c1-12).$${name##*.}\""; \
+	done > $@.tmp && mv $@.tmp $@
 # It holds no database connection, and nothing of libpq.
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
@@ -294,15 +308,15 @@ check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
-lint: $(B)/gen/sql.h
+lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
 	$(PYTHON) tests/harness/floors.py
 	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
+		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred_http -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
@@ -396,7 +410,7 @@ SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -405,7 +419,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 .PHONY: install uninstall
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
-	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
+	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(DESTDIR)$(bindir)
 	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)

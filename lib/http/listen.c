@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define FIRST_INHERITED 3
@@ -85,6 +87,36 @@ static bool split(char *text, const char **host, const char **port)
 	return **port && !(*port)[strspn(*port, "0123456789")] && strtol(*port, NULL, 10) <= 65535;
 }
 
+/* A socket in the file system, for its owner and group. One that was left behind by who listens no more is taken over. */
+static int open_local(struct listen_sockets *sockets, const char *path, struct deferred_error *err)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct stat st;
+	int fd = -1, rc;
+
+	if (strlen(path) >= sizeof(at.sun_path))
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": the path is too long", path);
+	memcpy(at.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0 && errno == ECONNREFUSED)
+		unlink(path);
+	if (fd >= 0) {
+		close(fd);
+		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	}
+	/* Nobody gets in before listen(), and by then the mode is right. */
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0) {
+		rc = error_errno(err, errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM : DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\"", path);
+	} else {
+		rc = add(sockets, fd, false, path, err);
+		if (rc == 0)
+			return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
 static int open_one(struct listen_sockets *sockets, const char *address, bool tls, struct deferred_error *err)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
@@ -92,6 +124,8 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	char text[256];
 	int fd, on = 1, rc;
 
+	if (address[0] == '/' && !tls)
+		return open_local(sockets, address, err);
 	snprintf(text, sizeof(text), "%s", address);
 	if (!split(text, &host, &port))
 		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": not HOST:PORT, [HOST]:PORT or PORT", address);

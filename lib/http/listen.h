@@ -24,7 +24,8 @@ struct listen_sockets {
  * of the environment. */
 int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err);
 
-/* Open those of a list "127.0.0.1:10001, [::1]:10001, 10001": a port alone means loopback. addresses NULL or "": none. */
+/* Open those of a list "127.0.0.1:10001, [::1]:10001, 10001": a port alone means loopback. Without tls also "/run/x.sock":
+ * a Unix socket. addresses NULL or "": none. */
 int listen_open(struct listen_sockets *sockets, const char *addresses, bool tls, struct deferred_error *err);
 
 /* Close those that nobody took over: whose fd is not -1. */
