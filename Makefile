@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   check-metrics what is told to Prometheus, alerts and dashboard, by Prometheus itself, which it installs; its server is then on the machine
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
@@ -72,7 +73,7 @@ OBJCOPY ?= objcopy
 PKGS := libpq jansson
 CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
@@ -284,7 +285,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-metrics check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -299,6 +300,10 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+check-metrics: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
 # MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
 .PHONY: mutants
 mutants: deps-check

@@ -5,6 +5,7 @@
 #include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "store/figures.h"
 #include "store/migrate.h"
 #include "engine/state.h"
 
@@ -573,7 +574,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
+				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	if (rc == 1)
 		rc = 0;

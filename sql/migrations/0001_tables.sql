@@ -322,6 +322,8 @@ comment on column deferred.__deferred_log.result is 'text handed back by the fun
 create index __deferred_log_job on deferred.__deferred_log (job_id);
 -- Jobs that ended without success, newest first, for people; the many that end well never touch it.
 create index __deferred_log_ended on deferred.__deferred_log (finished_at) where final and outcome <> 'ok';
+-- By time, for folding: it costs a row nothing that could be measured. Freed pages are filled again, so the newest rows do not lie at the end.
+create index __deferred_log_finished on deferred.__deferred_log using brin (finished_at) with (pages_per_range = 32);
 create table deferred.__deferred_log_default partition of deferred.__deferred_log default;
 
 create table deferred.__deferred_worker (
@@ -615,6 +617,107 @@ comment on column deferred.__deferred_account.key1_since is 'when the first key 
 comment on column deferred.__deferred_account.key2_since is 'when the second key was made';
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
+
+-- ---------------------------------------------------------------- figures: sums of the log, kept by deferred.__fold()
+
+create table deferred.__deferred_series (
+    id     integer generated always as identity primary key,
+    queue  text collate "C" not null,
+    fn     text collate "C" not null,
+    plugin text collate "C" not null,
+    unique (queue, fn, plugin)
+);
+comment on table  deferred.__deferred_series is 'of what there are sums: of all, each queue, each function, and each queue, function and build; made by deferred.__fold()';
+comment on column deferred.__deferred_series.id is 'number of the series; from 20,000 on what is new is put into that of function + and no plugin';
+comment on column deferred.__deferred_series.queue is 'queue; *: summed over all';
+comment on column deferred.__deferred_series.fn is 'function; *: summed over all; empty: messages; +: those for which there was no room';
+comment on column deferred.__deferred_series.plugin is 'plugin, version and build; *: summed over all; empty: nobody ran it';
+
+create table deferred.__deferred_sum (
+    span        smallint not null,
+    at          timestamptz not null,
+    series      integer not null,
+    ok          bigint not null,
+    failed      bigint not null,
+    crashed     bigint not null,
+    timeout     bigint not null,
+    interrupted bigint not null,
+    superseded  bigint not null,
+    lost        bigint not null,
+    cancelled   bigint not null,
+    expired     bigint not null,
+    dead        bigint not null,
+    arrived     bigint not null,
+    wait_us     bigint not null,
+    run_us      bigint not null,
+    cpu_us      bigint not null,
+    max_rss_kb  bigint not null,
+    wait        bigint[] not null,
+    run         bigint[] not null,
+    primary key (span, series, at)
+) partition by list (span);
+create table deferred.__deferred_total partition of deferred.__deferred_sum for values in (0) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+create table deferred.__deferred_minute partition of deferred.__deferred_sum for values in (1) with (autovacuum_vacuum_cost_delay = 0);
+create table deferred.__deferred_hour partition of deferred.__deferred_sum for values in (60) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_sum is 'sums of the log and of what was deferred, which deferred.__fold() keeps and could make again: by minute for 8 days, by hour for 400 days, and since ever';
+comment on column deferred.__deferred_sum.span is '1: of a minute; 60: of an hour; 0: since ever';
+comment on column deferred.__deferred_sum.at is 'begin of the minute or hour in which attempts ended and jobs were deferred; -infinity: since ever';
+comment on column deferred.__deferred_sum.series is 'of what: __deferred_series.id';
+comment on column deferred.__deferred_sum.ok is 'attempts that ended so';
+comment on column deferred.__deferred_sum.failed is 'attempts that ended so';
+comment on column deferred.__deferred_sum.crashed is 'attempts that ended so';
+comment on column deferred.__deferred_sum.timeout is 'attempts that ended so';
+comment on column deferred.__deferred_sum.interrupted is 'attempts that ended so';
+comment on column deferred.__deferred_sum.superseded is 'attempts that ended so';
+comment on column deferred.__deferred_sum.lost is 'attempts that ended so';
+comment on column deferred.__deferred_sum.cancelled is 'attempts that ended so';
+comment on column deferred.__deferred_sum.expired is 'attempts that ended so';
+comment on column deferred.__deferred_sum.dead is 'attempts with which a job died';
+comment on column deferred.__deferred_sum.arrived is 'jobs deferred; in the series without a plugin';
+comment on column deferred.__deferred_sum.wait_us is 'sum of wait_us of the log';
+comment on column deferred.__deferred_sum.run_us is 'sum of run_us of the log';
+comment on column deferred.__deferred_sum.cpu_us is 'sum of user_us and sys_us of the log';
+comment on column deferred.__deferred_sum.max_rss_kb is 'largest max_rss_kb of the log';
+comment on column deferred.__deferred_sum.wait is 'how long they waited: {bucket, attempts} for each bucket in use, deferred.__bucket()';
+comment on column deferred.__deferred_sum.run is 'how long they ran, as wait';
+
+create table deferred.__deferred_depth (
+    at       timestamptz not null,
+    queue    text collate "C" not null,
+    ready    bigint not null,
+    delayed  bigint not null,
+    claimed  bigint not null,
+    more     boolean not null,
+    oldest_s bigint,
+    paused   boolean not null,
+    primary key (queue, at)
+);
+comment on table  deferred.__deferred_depth is 'how much lay in the queues, a sample a minute, kept for 8 days';
+comment on column deferred.__deferred_depth.at is 'when it was taken (database clock)';
+comment on column deferred.__deferred_depth.queue is 'queue';
+comment on column deferred.__deferred_depth.ready is 'jobs ready, of 1,000 looked at';
+comment on column deferred.__deferred_depth.delayed is 'jobs delayed, the same';
+comment on column deferred.__deferred_depth.claimed is 'jobs claimed, the same';
+comment on column deferred.__deferred_depth.more is 'there were more';
+comment on column deferred.__deferred_depth.oldest_s is 'seconds the longest waiting of them had been ready; NULL: none was';
+comment on column deferred.__deferred_depth.paused is 'the queue was paused';
+
+create table deferred.__deferred_folded (
+    folded_to  timestamptz not null,
+    exact_to   timestamptz not null,
+    id_to      bigint not null,
+    slice      interval not null,
+    sampled_at timestamptz not null
+) with (fillfactor = 10, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_folded is 'one row: how far the log has been folded; locked by who folds';
+comment on column deferred.__deferred_folded.folded_to is 'attempts that ended before that have been summed, but for those recorded later';
+comment on column deferred.__deferred_folded.exact_to is 'those that ended before that have been compared with the log again';
+comment on column deferred.__deferred_folded.id_to is 'jobs up to this id have been counted as deferred';
+comment on column deferred.__deferred_folded.slice is 'so much of the log is folded in one transaction: shorter where there is much';
+comment on column deferred.__deferred_folded.sampled_at is 'when the depth of the queues was looked at last';
+insert into deferred.__deferred_folded values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
+
+grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__deferred_depth, deferred.__deferred_folded to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- operators: deferred_web
 
