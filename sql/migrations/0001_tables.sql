@@ -8,7 +8,8 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http',
+                            'deferred_reader', 'deferred_operator'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;
@@ -19,6 +20,12 @@ begin
     end if;
     if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
         grant deferred_producer to deferred_worker;  -- functions may defer further jobs
+    end if;
+    if not pg_catalog.pg_has_role('deferred_reader', 'deferred_viewer', 'member') then
+        grant deferred_viewer to deferred_reader;
+    end if;
+    if not pg_catalog.pg_has_role('deferred_operator', 'deferred_reader', 'member') then
+        grant deferred_reader to deferred_operator;
     end if;
 end
 $roles$;
@@ -611,6 +618,13 @@ comment on column deferred.__deferred_account.key2_since is 'when the second key
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
 
+-- ---------------------------------------------------------------- `deferred why` and `deferred top`, by a viewer: no params, results, errors, receipts
+
+grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
+grant select on deferred.__deferred_id_seq to deferred_worker;
+grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
+grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
+
 -- ---------------------------------------------------------------- figures: sums of the log, kept by deferred.__fold()
 
 create table deferred.__deferred_series (
@@ -711,11 +725,38 @@ comment on column deferred.__deferred_folded.sampled_at is 'when the depth of th
 insert into deferred.__deferred_folded values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
 
 grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__deferred_depth, deferred.__deferred_folded to deferred_worker, deferred_viewer;
--- ---------------------------------------------------------------- `deferred why` and `deferred top`, by a viewer: no params, results, errors, receipts
 
-grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
-grant select on deferred.__deferred_id_seq to deferred_worker;
-grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
-grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
+-- ---------------------------------------------------------------- operators: deferred_web
+
+create table deferred.__deferred_action (
+    id      bigint generated always as identity primary key,
+    at      timestamptz not null default clock_timestamp(),
+    who     text not null,
+    role    text collate "C" not null,
+    address text,
+    verb    text not null,
+    job_id  bigint,
+    queue   text collate "C",
+    refused text
+);
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
+comment on column deferred.__deferred_action.id is 'number of the action';
+comment on column deferred.__deferred_action.at is 'when (database clock)';
+comment on column deferred.__deferred_action.who is 'who did it, as the page knew them';
+comment on column deferred.__deferred_action.role is 'role of the database that acted';
+comment on column deferred.__deferred_action.address is 'address they came from; NULL: a socket of this machine';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
+comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';
+comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
+create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
+create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
+
+grant usage on schema deferred to deferred_reader, deferred_operator;
+-- A reader also sees what functions are given, what they answer, and why they failed.
+grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
+grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule)
+    on deferred.__deferred to deferred_viewer;
+grant select on deferred.__deferred_action to deferred_viewer;
 
 reset role;
