@@ -828,12 +828,16 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 	} else if (said->result == DEFERRED_OK) {
 		a->outcome = JOB_OK;
 	} else {
+		if (said->result == DEFERRED_CANCEL)
+			a->outcome = JOB_CANCELLED;
+		else if (said->result == DEFERRED_SNOOZE)
+			a->outcome = JOB_SNOOZED;
 		a->dead = said->result == DEFERRED_DEAD;
 		a->unready = said->result == DEFERRED_UNREADY;
 		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
-		if (said->result == DEFERRED_LATER && said->retry_after_ms >= 0)
+		if ((said->result == DEFERRED_LATER || said->result == DEFERRED_SNOOZE) && said->retry_after_ms >= 0)
 			a->retry_after_ms = said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
-		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_UNREADY)
+		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_SNOOZE)
 			attempt_error(a, "without saying why");
 		else if (a->error_len == 0)
 			attempt_error(a, "returned %d", said->result);

@@ -282,7 +282,7 @@ create table deferred.__deferred_log (
     job_id      bigint not null,
     attempt     integer not null,
     outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     final       boolean not null,
     error       text,
     exit_code   integer,
