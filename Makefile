@@ -52,7 +52,7 @@ sysconfdir ?= /etc
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
-DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	pgbouncer openssl patch nginx
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
@@ -76,6 +76,8 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+# Lines in backtraces, where it is there: nothing else needs it.
+DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
@@ -107,13 +109,15 @@ WEB_OBJ := $(call objects,bin/deferred_web)
 $(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
 $(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
+BACKTRACE_OBJ := $(call objects,bin/deferred_backtrace)
+$(BACKTRACE_OBJ): OUR_CFLAGS += $(if $(DW_LIBS),-DHAVE_LIBDW)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_config
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -193,6 +197,10 @@ $(B)/gen/web_assets.h: $(WEB_ASSETS)
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# Reads files that may be anything, and has nothing of ours in it.
+$(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
 # It may run out of memory with libconfuse, and so is no part of those that must not.
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
@@ -415,7 +423,7 @@ SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_backtrace $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -425,7 +433,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
 	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0

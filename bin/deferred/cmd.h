@@ -86,6 +86,10 @@ const char *cli_conninfo(const struct cli *cli);
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
 
+/* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
+#define CLI_TAGS_MAX 32
+bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);
+
 /*
  * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were
  * read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.

@@ -192,6 +192,7 @@ create table deferred.__deferred (
     concurrency_key     text collate "C",
     concurrency         integer,
     rule                text collate "C",
+    tags                text[] collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -214,6 +215,12 @@ comment on column deferred.__deferred.created_by is 'login role, or role taken b
 comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
+comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
+
+-- Of a job without tags an insert looks at this index and leaves it. What is added goes to its place at once: a list of what is pending
+-- would be read by each search, and be put in order at the cost of whoever defers when it is full.
+create index __deferred_tags on deferred.__deferred using gin (tags) with (fastupdate = off) where tags is not null;
+grant select (id, tags) on deferred.__deferred to deferred_viewer;
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
@@ -282,7 +289,7 @@ create table deferred.__deferred_log (
     job_id      bigint not null,
     attempt     integer not null,
     outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     final       boolean not null,
     error       text,
     exit_code   integer,
