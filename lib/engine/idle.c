@@ -110,6 +110,7 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 
 	w->idle.keeping = false;
 	learn_next_due(w);
+	worker_tick_learn(w);
 	if (rc == 0 && !kept.registered) {
 		store_cycle_clear(&w->cycle);
 		rc = worker_register_again(w, err);
