@@ -14,7 +14,7 @@ begin
     for e in select x from json_array_elements($2) as x loop
         v_names := v_names || (e->>'name');
         begin
-            return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule', e->>'fn', coalesce(e->'params', '{}'), e->'opts', $1);
+            return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule', e->>'fn', coalesce(e->>'params', '{}')::json, e->'opts', $1);
         exception when invalid_text_representation or datetime_field_overflow then
             raise exception using errcode = '22023', message = format('schedule %L: %s', e->>'name', sqlerrm);
         end;
