@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
@@ -53,6 +54,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	pgbouncer openssl patch nginx
+DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -258,7 +260,7 @@ test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 # pkg-config says is then read anew.
 .PHONY: deps deps-build deps-demo deps-check deps-lint
 deps: deps-lint
-deps-build deps-demo deps-check deps-lint: deps-%:
+deps-build deps-demo deps-check deps-schedules deps-lint: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 # Where nothing was said about jobs at a time, as many as there are processors.
@@ -266,7 +268,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-schedules check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -281,6 +283,9 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+check-schedules: deps-schedules
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))
 # MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
 .PHONY: mutants
 mutants: deps-check

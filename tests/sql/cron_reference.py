@@ -5,6 +5,7 @@ A rule is read here too, by its own few lines. zoneinfo knows the zones, which a
 
 import calendar
 import datetime
+import functools
 import random
 import zoneinfo
 
@@ -112,6 +113,7 @@ class Case:
         self.zone, self.start, self.end, self.rules = name, start, start + datetime.timedelta(days=days), rules
         self.days = days
 
+    @functools.cached_property
     def expected(self):
         shown = watch(zoneinfo.ZoneInfo(self.zone), self.start - Case.LEAD * MINUTE, Case.LEAD + 1440 * self.days)
         return [ticks(Rule(text), shown, Case.LEAD + 1) for text in self.rules]
@@ -129,7 +131,7 @@ class Case:
         return [[t for n, t in rows if n == i + 1] for i in range(len(self.rules))]
 
     def differs(self, db):
-        for text, expected, answered in zip(self.rules, self.expected(), self.answered(db)):
+        for text, expected, answered in zip(self.rules, self.expected, self.answered(db)):
             if expected != answered:
                 odd = sorted(set(expected) ^ set(answered))[:3]
                 yield f"{text!r} in {self.zone}, first difference at {[str(t) for t in odd]}, {'wanted' if odd[0] in expected else 'not wanted'}"
