@@ -19,7 +19,7 @@
 #                that follows the queue
 #   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
-#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
+#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir, bashdir, zshdir; uninstall takes it back
 #   deps         install what is missing (as root, through apt), or say what to install
 #   clean        stop the private server, remove build/
 #
@@ -45,6 +45,8 @@ includedir ?= $(prefix)/include
 mandir ?= $(prefix)/share/man
 datadir ?= $(prefix)/share/deferred
 docdir ?= $(prefix)/share/doc/deferred
+bashdir ?= $(prefix)/share/bash-completion/completions
+zshdir ?= $(prefix)/share/zsh/site-functions
 sysconfdir ?= /etc
 
 # What is needed, as Debian calls it.
@@ -52,7 +54,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl patch nginx
+	pgbouncer openssl patch nginx zsh
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -76,7 +78,8 @@ PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
+# What the end of a table's row leaves out is zero.
+WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
@@ -108,7 +111,13 @@ PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
+# What people start, and what those start. Each of the first has its completion for shells; "COMPLETED=" for a build whose programs
+# cannot run here.
+COMMANDS := check_deferred deferred deferred_http
+HELPERS := deferred_runner deferred_config
+PROGRAMS := $(addprefix $(B)/bin/,$(COMMANDS) $(HELPERS))
+COMPLETED := $(COMMANDS)
+COMPLETIONS := $(COMPLETED:%=$(B)/completion/bash/%) $(COMPLETED:%=$(B)/completion/zsh/_%)
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -121,7 +130,7 @@ say = @printf '  %-4s %s\n' $1 $@;
 endif
 
 .PHONY: all
-all: $(LIBS) $(PROGRAMS) $(PLUGINS)
+all: $(LIBS) $(PROGRAMS) $(PLUGINS) $(COMPLETIONS)
 
 # Changes when the compiler or its flags do (another prefix, say), and has everything built anew then.
 FLAGS_NOW = $(COMPILE) $(LINK) $(PKG_LIBS)
@@ -178,6 +187,13 @@ $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
+
+$(B)/completion/bash/%: $(B)/bin/% bin/completion.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)$< --describe > $@.tmp && awk -v shell=bash -f bin/completion.awk $@.tmp > $@ && rm $@.tmp
+$(B)/completion/zsh/_%: $(B)/bin/% bin/completion.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)$< --describe > $@.tmp && awk -v shell=zsh -f bin/completion.awk $@.tmp > $@ && rm $@.tmp
 
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
@@ -391,7 +407,7 @@ SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
+INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) $(COMPLETED:%=$(bashdir)/%) $(COMPLETED:%=$(zshdir)/_%) \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -400,8 +416,10 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 .PHONY: install uninstall
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
-	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(COMMANDS:%=$(B)/bin/%) $(DESTDIR)$(bindir)
+	$(INSTALL) $(HELPERS:%=$(B)/bin/%) $(DESTDIR)$(libexecdir)
+	$(foreach name,$(COMPLETED),$(INSTALL_DATA) $(B)/completion/bash/$(name) $(DESTDIR)$(bashdir) && \
+		$(INSTALL_DATA) $(B)/completion/zsh/_$(name) $(DESTDIR)$(zshdir) &&) :
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
@@ -420,4 +438,4 @@ install: all
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
-		$(docdir)/examples) 2>/dev/null || :
+		$(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :

@@ -35,7 +35,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
                      "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",
                      "share/doc/deferred/examples/check_deferred.timer",
-                     "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate"):
+                     "share/bash-completion/completions/deferred", "share/zsh/site-functions/_deferred_http", "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate"):
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
         assert os.listdir(os.path.join(root, "lib/deferred/plugins")) == ["send_mail.so"]
