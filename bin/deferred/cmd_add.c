@@ -20,10 +20,12 @@ static const struct option options[] = {
 	{ 0 }
 };
 
+static const char *const duplicate[] = { "skip", "error", "replace", NULL };
+static const struct cli_value values[] = { { "on-duplicate", duplicate }, { 0 } };
+
 /* One option of a job. False: it was wrong, and reported. */
 static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts)
 {
-	static const char *const duplicate[] = { "skip", "error", "replace" };
 	int64_t n = 0;
 	bool ok = true;
 
@@ -139,5 +141,5 @@ const struct cmd cmd_add = {
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N] [--tag T]...\n"
 	"       deferred add --stdin",
-	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer",
+	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values,
 };

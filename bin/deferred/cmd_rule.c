@@ -327,7 +327,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], "add, ls, test, run and rm");
+	return cli_none_of(cli, argv[1], cli->cmd->words);
 }
 
 const struct cmd cmd_rule = {
@@ -339,4 +339,5 @@ const struct cmd cmd_rule = {
 	"       deferred rule run [NAME...]\n"
 	"       deferred rule rm NAME...",
 	"stored queries whose rows become jobs", run, "deferred_producer",
+	"add, ls, test, run and rm", NULL,
 };

@@ -416,7 +416,7 @@ static bool nothing_in_hand(const struct worker *w)
 
 static bool finished(struct worker *w)
 {
-	bool no_more = w->stopping || (w->plan.exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool no_more = w->stopping || (w->plan.exhausted && !w->loop && !w->tick.more) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
 
 	/* A service with nothing in hand needs no server to stop. */
 	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
@@ -472,6 +472,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	collect_refused(w); /* now, or the run might end without giving them back */
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_offer(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_tick(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -583,10 +585,11 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
 	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
-	if (rc == 0 && probe.any && !probe.work && !probe.unclean && !w.loop)
+	if (rc == 0 && probe.any && !probe.work && !probe.tick && !probe.unclean && !w.loop)
 		worker_tell_missing_queues(&w);
-	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
+	if (rc < 0 || (!probe.work && !probe.tick && !probe.unclean && !w.loop))
 		goto done;
+	worker_tick_set_up(&w, probe.tick);
 
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
 	rc = begin(&w, err);

@@ -25,7 +25,7 @@ def installed(tmp_path):
 if not harness.SAN:  # one build of them is enough, and make may not build while another test runs
     def test_installed_files_are_where_they_belong_and_go_again(installed, tmp_path):
         root = os.path.join(installed, "usr/local")
-        for name in ("bin/check_deferred", "bin/deferred", "bin/deferred_http", "bin/deferred_web", "libexec/deferred/deferred_runner", "libexec/deferred/deferred_backtrace", "libexec/deferred/deferred_config", "lib/libdeferred.so", "lib/libdeferred.so.0",
+        for name in ("bin/check_deferred", "bin/deferred", "bin/deferred_http", "bin/deferred_web", "libexec/deferred/deferred_runner", "libexec/deferred/deferred_backtrace", "libexec/deferred/deferred_config", "lib/libdeferred.so", "lib/libdeferred.so.1",
                      "lib/libdeferred.a", "lib/pkgconfig/libdeferred.pc", "lib/deferred/plugins/send_mail.so",
                      "include/deferred.h", "include/deferred_plugin.h", "include/deferred_coordinator.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
                      "share/man/man8/deferred_http.8", "share/man/man8/deferred_web.8", "share/doc/deferred/examples/deferred_http.service",
@@ -35,7 +35,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
                      "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",
                      "share/doc/deferred/examples/check_deferred.timer",
-                     "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate"):
+                     "share/bash-completion/completions/deferred", "share/zsh/site-functions/_deferred_http", "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate", "share/doc/deferred/examples/deferred_http.logrotate"):
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
         assert os.listdir(os.path.join(root, "lib/deferred/plugins")) == ["send_mail.so"]

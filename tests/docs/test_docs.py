@@ -128,7 +128,7 @@ def test_crontab_samples_are_taken_by_cron():
 
 
 def test_the_access_log_of_the_unit_is_turned_over_as_its_user():
-    unit, rotated = read("cron/deferred_http.service"), read("cron/deferred.logrotate")
+    unit, rotated = read("cron/deferred_http.service"), read("cron/deferred_http.logrotate")
     user = re.search(r"(?m)^User=(\w+)$", unit)[1]
     path = re.search(r"--access-log %L(\S+)", unit)[1]
     block = re.search(rf"(?ms)^/var/log{path} {{\n(.*?)^}}", rotated)[1]
