@@ -56,6 +56,7 @@ static const struct program_option options[] = {
 	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+	{ "log-format", "log_format", "FORMAT", "text, or json: each line of the log is an object (text)" },
 };
 
 static const struct program check_deferred = {

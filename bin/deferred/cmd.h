@@ -42,8 +42,8 @@ struct cmd {
 	const char *role;    /* as in struct cli */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_function, cmd_functions, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_show, cmd_status;
+extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+	cmd_show, cmd_status, cmd_top, cmd_why, cmd_schedule;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };

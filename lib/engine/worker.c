@@ -5,6 +5,7 @@
 #include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "store/figures.h"
 #include "store/migrate.h"
 #include "engine/state.h"
 
@@ -133,14 +134,19 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	const struct job *job = a->job;
 	const char *error = a->error ? a->error : "";
 	int len = (int)strcspn(error, "\n");
+	const struct log_attempt fields = {
+		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .job = job->id, .attempt = job->attempt, .final = a->final,
+		.wait_ms = (job->wait_us + (int64_t)((a->started_ns - job->claimed_ns) / 1000)) / 1000,
+		.run_ms = (int64_t)((a->finished_ns - a->started_ns) / NS_PER_MS), .retry_ms = a->final ? -1 : a->delay_ms,
+	};
 
 	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
 	if (a->outcome == JOB_FAILED || a->outcome == JOB_CANCELLED || a->outcome == JOB_SNOOZED)
 		error = gist(error, &len);
 
 	if (a->outcome == JOB_OK) {
-		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
-			 (double)(a->finished_ns - a->started_ns) / 1e6);
+		log_attempt(LOG_L_DEBUG, &fields, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
+			    (double)(a->finished_ns - a->started_ns) / 1e6);
 		return;
 	}
 	if (a->unready && a->outcome == JOB_FAILED && !a->final)
@@ -151,11 +157,11 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
 			 error, (double)a->delay_ms / 1000);
 	else if (a->final)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error);
 	else
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 	if (a->outcome == JOB_SUPERSEDED)
 		log_cut_off(w, job);
 }
@@ -410,7 +416,7 @@ static bool nothing_in_hand(const struct worker *w)
 
 static bool finished(struct worker *w)
 {
-	bool no_more = w->stopping || (w->plan.exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool no_more = w->stopping || (w->plan.exhausted && !w->loop && !w->tick.more) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
 
 	/* A service with nothing in hand needs no server to stop. */
 	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
@@ -466,6 +472,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	collect_refused(w); /* now, or the run might end without giving them back */
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_offer(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_tick(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -577,10 +585,11 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
 	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
-	if (rc == 0 && probe.any && !probe.work && !probe.unclean && !w.loop)
+	if (rc == 0 && probe.any && !probe.work && !probe.tick && !probe.unclean && !w.loop)
 		worker_tell_missing_queues(&w);
-	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
+	if (rc < 0 || (!probe.work && !probe.tick && !probe.unclean && !w.loop))
 		goto done;
+	worker_tick_set_up(&w, probe.tick);
 
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
 	rc = begin(&w, err);
@@ -591,7 +600,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
+				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	if (rc == 1)
 		rc = 0;

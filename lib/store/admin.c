@@ -152,7 +152,7 @@ int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct de
 	struct pg_args args;
 
 	pg_args_init(&args);
-	pg_arg_int8(&args, 2000); /* 16 MB, some 100,000 attempts */
+	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
 	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
 }
 
