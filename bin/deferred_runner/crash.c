@@ -248,7 +248,6 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 	int n = backtrace(frames, FRAMES_MAX), first = first_frame(frames, n, context);
 
 	(void)info;
-
 	say(STDERR_FILENO, mark, sizeof(mark));
 	if (state.plugin) {
 		say(STDERR_FILENO, "in plugin ", 10);
