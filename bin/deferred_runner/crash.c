@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define FRAMES_MAX 32
@@ -222,22 +223,39 @@ static bool tell_by_helper(void *const *frames, int n)
 	return pid > 0 && status == 0;
 }
 
+/* Ahead of it are this handler, what the kernel calls it by, and what a sanitizer puts in between. */
+static int first_frame(void *const *frames, int n, const ucontext_t *context)
+{
+	uintptr_t pc = 0;
+
+#if defined(__x86_64__)
+	pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+	pc = (uintptr_t)context->uc_mcontext.pc;
+#endif
+	(void)context;
+	for (int i = 0; i < n; i++)
+		if (pc && (uintptr_t)frames[i] == pc)
+			return i;
+	return n < 2 ? n : 2;
+}
+
 /* Standard error goes to the parent, which puts it into the log row. */
-static void on_crash(int sig)
+static void on_crash(int sig, siginfo_t *info, void *context)
 {
 	static const char mark[] = { FRAME_CRASH_MARK };
 	void *frames[FRAMES_MAX];
-	int n = backtrace(frames, FRAMES_MAX);
+	int n = backtrace(frames, FRAMES_MAX), first = first_frame(frames, n, context);
 
+	(void)info;
 	say(STDERR_FILENO, mark, sizeof(mark));
 	if (state.plugin) {
 		say(STDERR_FILENO, "in plugin ", 10);
 		say(STDERR_FILENO, state.plugin, strlen(state.plugin));
 		say(STDERR_FILENO, ":\n", 2);
 	}
-	/* The first two frames are this handler and the signal trampoline. */
-	if (n > 2 && !tell_by_helper(frames + 2, n - 2))
-		tell_plainly(frames + 2, n - 2);
+	if (n > first && !tell_by_helper(frames + first, n - first))
+		tell_plainly(frames + first, n - first);
 	raise(sig); /* the default action, taken when we return */
 }
 
@@ -253,8 +271,8 @@ void crash_init(void)
 	crash_note_modules();
 	sigaltstack(&stack, NULL);
 	memset(&action, 0, sizeof(action));
-	action.sa_handler = on_crash;
-	action.sa_flags = SA_ONSTACK | SA_RESETHAND;
+	action.sa_sigaction = on_crash;
+	action.sa_flags = SA_ONSTACK | SA_RESETHAND | SA_SIGINFO;
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		sigaction(signals[i], &action, NULL);
 }
