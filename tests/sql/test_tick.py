@@ -2,10 +2,13 @@
 
 import datetime
 import json
+import os
 import random
 
 import psycopg2
 import pytest
+
+import pg
 
 from test_quota import role  # noqa: F401
 
@@ -246,3 +249,15 @@ def test_the_version_a_start_reads_is_that_of_the_migrations(db):
     assert db.one("select version from deferred.__deferred_state") == 999
     db.sql("delete from deferred.__deferred_migration")
     assert db.one("select version from deferred.__deferred_state") == 0
+
+
+def test_the_first_look_of_a_start_is_not_compiled(db):
+    """What seems dear is, for a hundred times what the look takes. Ten thousand schedules beside it cost nothing, for none is read."""
+    def text(name):
+        with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql"), encoding="utf-8") as f:
+            return f.read()
+    with db.connect() as c, c.cursor() as cursor:
+        cursor.execute(text("run_glance_setup"))
+        cursor.execute("explain (analyze, format json) " + text("run_glance"))
+        plan = cursor.fetchone()[0][0]
+        assert "JIT" not in plan and "__deferred_schedule" not in json.dumps(plan) and "__deferred_migration" not in json.dumps(plan)
