@@ -193,15 +193,18 @@ def test_clocks_that_jump_lose_no_tick_and_make_none_twice(db):
 def test_one_who_sets_a_schedule_and_stays_open_holds_up_no_tick(db):
     schedule(db, "a", overlap="allow")
     schedule(db, "b", overlap="allow")
+    db.sql("set lock_timeout to '1s'")
     with db.connect() as c, c.cursor() as cursor:
-        cursor.execute("select deferred.schedule_pause('a'), deferred.schedule('new', '* * * * *', 'f')")
-        db.sql("set lock_timeout to '1s'")
-        assert tick(db, T + HOUR) == 1 and ticks(db, "b") == [(1, "queued")]
+        cursor.execute("select deferred.schedule('new', '* * * * *', 'f')")
+        assert tick(db, T + HOUR) == 2 and ticks(db, "b") == [(1, "queued")]
         assert next_tick(db) == T + HOUR  # not raised: that one's may be earlier
         c.commit()
         assert next_tick(db) < T
-        tick(db, T + HOUR)
-        assert ticks(db, "a") == [] and next_tick(db) > T
+        cursor.execute("select deferred.schedule_pause('a')")
+        assert tick(db, T + 2 * HOUR) == 2 and ticks(db, "b") == [(1, "queued"), (2, "queued")]
+        c.commit()
+    tick(db, T + 2 * HOUR)
+    assert ticks(db, "a") == [(1, "queued")] and next_tick(db) > T + 2 * HOUR
 
 
 def test_pause_resume_run_and_backfill(db):
