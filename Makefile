@@ -8,6 +8,7 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   check-metrics what is told to Prometheus, alerts and dashboard, by Prometheus itself, which it installs; its server is then on the machine
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -20,7 +21,11 @@
 #                that follows the queue
 #   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
-#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir; uninstall takes it back
+#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir, bashdir, zshdir; uninstall takes it back
+#   dist         build/deferred-VERSION.tar.xz: what git lists, or, without git, all files; it builds without git
+#   deb          Debian packages into build/deb (cron/debian): deferred, deferred-http, libdeferred1, libdeferred-dev
+#   check-packages  makes them and has them installed, used, upgraded, removed and purged in a small Debian of their own (minutes, as root)
+#   check-unit   the unit tests that need no server: what a build of the packages runs
 #   deps         install what is missing (as root, through apt), or say what to install
 #   clean        stop the private server, remove build/
 #
@@ -33,6 +38,8 @@ MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 
 VERSION := 0.1.0
+# Changes when programs that were linked with the library have to be linked anew; lib/libdeferred.map names it too.
+SONAME := libdeferred.so.1
 ifeq ($(origin PREFIX),command line)
 $(error PREFIX counts for nothing here: say prefix=$(PREFIX))
 endif
@@ -46,16 +53,20 @@ includedir ?= $(prefix)/include
 mandir ?= $(prefix)/share/man
 datadir ?= $(prefix)/share/deferred
 docdir ?= $(prefix)/share/doc/deferred
+bashdir ?= $(prefix)/share/bash-completion/completions
+zshdir ?= $(prefix)/share/zsh/site-functions
 sysconfdir ?= /etc
 
 # What is needed, as Debian calls it.
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
-DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl patch nginx
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+	python3-psycopg libdbd-pg-perl pgbouncer openssl patch nginx zsh
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
+DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libcmocka-dev perl xz-utils
+DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
 
 ifdef SANITIZE
@@ -74,11 +85,14 @@ OBJCOPY ?= objcopy
 PKGS := libpq jansson
 CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+# Lines in backtraces, where it is there: nothing else needs it.
+DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
-WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
+# What the end of a table's row leaves out is zero.
+WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
@@ -89,7 +103,8 @@ OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
-# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py).
+# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py). http is a floor of those programs
+# that serve it, and goes into no library.
 FLOORS := base port store run engine api program
 objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
 LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
@@ -101,16 +116,27 @@ endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
-HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/server bin/deferred_http/front) $(HTTP_PURE_OBJ)
+HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+WEB_OBJ := $(call objects,bin/deferred_web)
+$(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
+$(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
+BACKTRACE_OBJ := $(call objects,bin/deferred_backtrace)
+$(BACKTRACE_OBJ): OUR_CFLAGS += $(if $(DW_LIBS),-DHAVE_LIBDW)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
+# What people start, and what those start. Each of the first has its completion for shells; "COMPLETED=" for a build whose programs
+# cannot run here.
+COMMANDS := check_deferred deferred deferred_http deferred_web
+HELPERS := deferred_runner deferred_backtrace deferred_config
+PROGRAMS := $(addprefix $(B)/bin/,$(COMMANDS) $(HELPERS))
+COMPLETED := $(COMMANDS)
+COMPLETIONS := $(COMPLETED:%=$(B)/completion/bash/%) $(COMPLETED:%=$(B)/completion/zsh/_%)
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -123,7 +149,7 @@ say = @printf '  %-4s %s\n' $1 $@;
 endif
 
 .PHONY: all
-all: $(LIBS) $(PROGRAMS) $(PLUGINS)
+all: $(LIBS) $(PROGRAMS) $(PLUGINS) $(COMPLETIONS)
 
 # Changes when the compiler or its flags do (another prefix, say), and has everything built anew then.
 FLAGS_NOW = $(COMPILE) $(LINK) $(PKG_LIBS)
@@ -151,6 +177,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 $(B)/obj/internal.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+$(B)/obj/http.a: $(call objects,lib/http)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
 # What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
@@ -159,9 +188,9 @@ $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
 $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -shared -Wl,-soname,libdeferred.so.0 -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
+	$(call say,LD)$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
 		-o $@ $(API_OBJ) $(B)/obj/internal.a $(PKG_LIBS) -ldl -lpthread
-	@ln -sf libdeferred.so $@.0
+	@ln -sf libdeferred.so $(@D)/$(SONAME)
 
 $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
@@ -169,17 +198,39 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
-$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+$(B)/bin/deferred_web: $(WEB_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+# What the page needs, inside the program: compressed, each with a name that changes with it.
+WEB_ASSETS := $(wildcard bin/deferred_web/assets/*)
+$(B)/gen/web_assets.h: $(WEB_ASSETS)
+	@mkdir -p $(B)/gen/web
+	$(call say,GZ)for file in $(WEB_ASSETS); do \
+		name=$${file##*/}; id=$$(echo $$name | tr . _); gzip -9n < $$file > $(B)/gen/web/$$id.gz || exit; \
+		echo "#define ASSET_$$id \"/$${name%.*}-$$(sha256sum < $$file | cut -c1-12).$${name##*.}\""; \
+	done > $@.tmp && mv $@.tmp $@
 # It holds no database connection, and nothing of libpq.
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# Reads files that may be anything, and has nothing of ours in it.
+$(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
 # It may run out of memory with libconfuse, and so is no part of those that must not.
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
+
+$(B)/completion/bash/%: $(B)/bin/% bin/completion.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)$< --describe > $@.tmp && awk -v shell=bash -f bin/completion.awk $@.tmp > $@ && rm $@.tmp
+$(B)/completion/zsh/_%: $(B)/bin/% bin/completion.awk
+	@mkdir -p $(@D)
+	$(call say,AWK)$< --describe > $@.tmp && awk -v shell=zsh -f bin/completion.awk $@.tmp > $@ && rm $@.tmp
 
 # A plugin is the file lib/plugins/NAME.c or all those of the folder lib/plugins/NAME, linked with what it names here.
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
@@ -236,7 +287,7 @@ $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
 $(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
-$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/lib
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
@@ -244,7 +295,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
@@ -258,9 +309,9 @@ test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 
 # The first step of each target below installs what is missing, so the rest is a second make: what
 # pkg-config says is then read anew.
-.PHONY: deps deps-build deps-demo deps-check deps-lint
+.PHONY: deps deps-build deps-demo deps-check deps-lint deps-deb deps-packages
 deps: deps-lint
-deps-build deps-demo deps-check deps-schedules deps-lint: deps-%:
+deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 # Where nothing was said about jobs at a time, as many as there are processors.
@@ -268,7 +319,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-schedules check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-metrics check-schedules check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -283,6 +334,10 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+check-metrics: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
 check-schedules: deps-schedules
 	+@$(MAKE) --no-print-directory $(PARALLEL) all
 	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))
@@ -295,15 +350,15 @@ check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
-lint: $(B)/gen/sql.h
+lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
 	$(PYTHON) tests/harness/floors.py
-	@for file in $(LIB_SRC) $(wildcard bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
+	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred_http -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
@@ -331,7 +386,8 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h)
+FUZZ_HTTP := arena crypto fault reply request text wire
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
@@ -381,6 +437,41 @@ pg: deps-demo
 pg-stop:
 	@test ! -e build/pg/place || $(PYTHON) tests/harness/pg.py stop-kept
 
+# ---- packages
+
+NAME_VERSION := deferred-$(VERSION)
+# The same bytes from the same files, whoever makes it, and when: of the time of the last commit.
+DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
+.PHONY: dist deb check-packages check-unit
+dist:
+	@mkdir -p build
+	@if [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]; then git ls-files; \
+		else find . -type f ! -path './build/*' ! -path './build-*' ! -path './.git/*' ! -name '*.pyc' -printf '%P\n'; fi | LC_ALL=C sort > build/dist.files
+	@tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 --mode=u=rwX,go=rX --mtime=@$(DIST_TIME) \
+		--files-from=build/dist.files | xz -T1 > build/$(NAME_VERSION).tar.xz.tmp
+	@mv build/$(NAME_VERSION).tar.xz.tmp build/$(NAME_VERSION).tar.xz
+	@echo build/$(NAME_VERSION).tar.xz
+
+# Debian's maintainers want no debian/ in what they get: it is put beside the sources here. What is built is the tarball, unpacked.
+# DEB_PLACE is another folder than build/deb, DEB_ARGS goes to dpkg-buildpackage.
+DEB_PLACE ?= build/deb
+deb: deps-deb dist
+	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
+	@cp build/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(VERSION).orig.tar.xz
+	@tar -C $(DEB_PLACE) -xf build/$(NAME_VERSION).tar.xz
+	@cp -r cron/debian $(DEB_PLACE)/$(NAME_VERSION)/debian
+	@cd $(DEB_PLACE)/$(NAME_VERSION) && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEB_ARGS) > ../build.log 2>&1 || \
+		{ tail -40 ../build.log; exit 1; }
+	@ls $(DEB_PLACE)/*.deb
+check-packages: deps-packages
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(PYTHON) -m pytest -v --durations=0 tests/package/packages.py
+
+# No server: those that need one are told apart by the variable that names it.
+UNIT_ALONE := $(patsubst %.c,$(B)/%,$(shell grep -L DEFERRED_TEST_DB tests/lib/*_test.c))
+check-unit: all $(UNIT_ALONE) $(TEST_PLUGINS)
+	@prove --merge $(UNIT_ALONE)
+
 .PHONY: clean
 clean: pg-stop
 	rm -rf build
@@ -392,12 +483,12 @@ INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 # sample is for trying things in the tree, and for the tests: a producer who may name append is not wanted on a machine that serves.
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
-SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
+SAMPLES := $(filter-out %.1 %.5 %.8 %/debian,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
-	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
+INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) $(COMPLETED:%=$(bashdir)/%) $(COMPLETED:%=$(zshdir)/_%) \
+	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/$(SONAME) $(libdir)/$(SONAME).$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(addprefix $(docdir)/,README.md CHANGELOG.md LICENSE)
@@ -405,12 +496,14 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 .PHONY: install uninstall
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
-	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(COMMANDS:%=$(B)/bin/%) $(DESTDIR)$(bindir)
+	$(INSTALL) $(HELPERS:%=$(B)/bin/%) $(DESTDIR)$(libexecdir)
+	$(foreach name,$(COMPLETED),$(INSTALL_DATA) $(B)/completion/bash/$(name) $(DESTDIR)$(bashdir) && \
+		$(INSTALL_DATA) $(B)/completion/zsh/_$(name) $(DESTDIR)$(zshdir) &&) :
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
-	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
-	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
-	ln -sf libdeferred.so.0 $(DESTDIR)$(libdir)/libdeferred.so
+	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/$(SONAME).$(VERSION)
+	ln -sf $(SONAME).$(VERSION) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libdeferred.so
 	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
 		-e 's|@includedir@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' -e 's|@plugindir@|$(plugindir)|' \
 		-e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in > $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
@@ -418,11 +511,11 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
+	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) $(DESTDIR)$(datadir)/$(folder) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
-		$(docdir)/examples) 2>/dev/null || :
+		$(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :

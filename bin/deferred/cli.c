@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "port/config_reader.h"
+#include "program/completion.h"
 #include "store/migrate.h"
 #include "port/secret_file.h"
 #include "store/admin.h"
@@ -13,6 +14,81 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *const cli_file[] = { "FILE", NULL }, *const cli_folder[] = { "DIR", NULL };
+
+bool cli_is_one_of(const char *word, const char *const *words)
+{
+	while (*words && strcmp(word, *words) != 0)
+		words++;
+	return *words;
+}
+
+/* What an option of the command takes; cmd NULL: of the program. */
+static void describe_option(const struct cmd *cmd, const char *place, const struct option *option)
+{
+	static const struct cli_value none = { 0 };
+	const struct cli_value *v = cmd && cmd->values ? cmd->values : &none;
+	char words[256] = "";
+
+	while (v->option && strcmp(v->option, option->name) != 0)
+		v++;
+	for (size_t i = 0; v->option && v->words[i]; i++)
+		snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s%s", i ? "|" : "", v->words[i]);
+	if (option->has_arg == no_argument)
+		completion_option(place, option->name, COMPLETION_NOTHING, "");
+	else if (strcmp(option->name, "config") == 0 || (v->option && v->words == cli_file))
+		completion_option(place, option->name, COMPLETION_FILE, "");
+	else if (v->option && v->words == cli_folder)
+		completion_option(place, option->name, COMPLETION_FOLDER, "");
+	else
+		completion_option(place, option->name, words[0] ? words : COMPLETION_TEXT, "");
+}
+
+static void describe_options(const struct cmd *cmd, const char *place, const struct option *options)
+{
+	for (; options->name; options++)
+		describe_option(cmd, place, options);
+}
+
+/* A command tells the options it would read, by its own cli_getopt(). word: its first argument, NULL: none. */
+static void describe_command(const struct cmd *cmd, const char *word)
+{
+	char place[96], *argv[] = { (char *)cmd->name, (char *)word, NULL };
+	struct cli cli = { .cmd = cmd, .describe = place };
+
+	snprintf(place, sizeof(place), "deferred %s%s%s", cmd->name, word ? " " : "", word ? word : "");
+	cmd->run(&cli, word ? 2 : 1, argv);
+}
+
+/* Of "ls, set and rm" each. */
+static void describe_words(const struct cmd *cmd)
+{
+	char place[64], *list = strdup(cmd->words), *save = NULL;
+
+	snprintf(place, sizeof(place), "deferred %s", cmd->name);
+	for (char *w = list ? strtok_r(list, ", ", &save) : NULL; w; w = strtok_r(NULL, ", ", &save)) {
+		if (strcmp(w, "and") == 0)
+			continue;
+		completion_word(place, w, "");
+		describe_command(cmd, w);
+	}
+	free(list);
+}
+
+void cli_describe(const struct cmd *const *commands, size_t n, const struct option *options)
+{
+	describe_options(NULL, "deferred", options);
+	completion_word("deferred", "help", "show how a command is used");
+	for (size_t i = 0; i < n; i++) {
+		completion_word("deferred", commands[i]->name, commands[i]->summary);
+		completion_word("deferred help", commands[i]->name, "");
+		if (commands[i]->words)
+			describe_words(commands[i]);
+		else
+			describe_command(commands[i], NULL);
+	}
+}
 
 int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 {
@@ -29,6 +105,10 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	while (own && own->name && n < 20)
 		all[n++] = *own++;
 	memcpy(all + n, global, sizeof(global));
+	if (cli->describe) {
+		describe_options(cli->cmd, cli->describe, all);
+		return CLI_OPT_HELP;
+	}
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1) {
 		switch (c) {
@@ -207,6 +287,16 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 		cli_usage(cli, "%s \"%.64s\" is no whole number from %" PRId64 " to %" PRId64, what, text, min, max);
 		return false;
 	}
+	return true;
+}
+
+bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len)
+{
+	if (*len == CLI_TAGS_MAX) {
+		cli_usage(cli, "more than %d tags: --tag \"%.64s\"", CLI_TAGS_MAX, tag);
+		return false;
+	}
+	tags[(*len)++] = tag;
 	return true;
 }
 

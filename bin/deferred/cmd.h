@@ -23,6 +23,13 @@
 
 struct cmd;
 
+/* An option whose value is one of few words, or the name of a file or a folder. */
+struct cli_value {
+	const char *option;
+	const char *const *words; /* ends with NULL; cli_file, cli_folder */
+};
+extern const char *const cli_file[], *const cli_folder[];
+
 struct cli {
 	const struct cmd *cmd;
 	const char *role;     /* whose rights it takes; NULL: none */
@@ -32,6 +39,7 @@ struct cli {
 	struct config *config;
 	struct pg *pg;
 	char stored[96]; /* what was done though the answer may not arrive */
+	const char *describe; /* where the options stand that are to be told instead of read; NULL: read them */
 };
 
 struct cmd {
@@ -40,10 +48,12 @@ struct cmd {
 	const char *summary; /* one line */
 	int (*run)(struct cli *cli, int argc, char **argv);
 	const char *role;    /* as in struct cli */
+	const char *words;   /* its first argument is one of these, for people: "ls, set and rm"; NULL: it is anything */
+	const struct cli_value *values; /* ends with a zero element; NULL: none */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_function, cmd_functions, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_schedule, cmd_show, cmd_status;
+extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+	cmd_show, cmd_status, cmd_top, cmd_why, cmd_schedule;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };
@@ -54,6 +64,12 @@ enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_O
  * CLI_OPT_HELP: it was printed, return EX_OK.
  */
 int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own);
+
+/* Print all that completions are made of. options: those of the program, ends with a zero element. */
+void cli_describe(const struct cmd *const *commands, size_t n, const struct option *options);
+
+/* words ends with NULL. */
+bool cli_is_one_of(const char *word, const char *const *words);
 
 /* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -85,6 +101,10 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+
+/* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
+#define CLI_TAGS_MAX 32
+bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);
 
 /*
  * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were

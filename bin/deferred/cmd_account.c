@@ -300,6 +300,9 @@ static bool is_endpoint(const char *s)
 	       strstr(s, "://")[3] != '\0';
 }
 
+static const char *const key_numbers[] = { "1", "2", NULL };
+static const struct cli_value values[] = { { "key", key_numbers }, { "keys", cli_file }, { 0 } };
+
 enum { OPT_KEY = 1, OPT_KEYS, OPT_ENDPOINT };
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -327,7 +330,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	name = optind < argc ? argv[optind++] : NULL;
 	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 && strcmp(verb, "enable") != 0 &&
 	    strcmp(verb, "disable") != 0 && strcmp(verb, "allow") != 0 && strcmp(verb, "disallow") != 0 && strcmp(verb, "rm") != 0)
-		return cli_none_of(cli, verb, "add, ls, rotate, enable, disable, allow, disallow and rm");
+		return cli_none_of(cli, verb, cli->cmd->words);
 	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
 	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
 		return cli_usage(cli, "unexpected argument \"%.64s\"", optind < argc ? argv[optind] : name);
@@ -361,4 +364,5 @@ const struct cmd cmd_account = {
 	"       deferred account allow|disallow NAME FN...\n"
 	"       deferred account rm NAME",
 	"accounts of the HTTP front and their keys", run, "deferred_owner",
+	"add, ls, rotate, enable, disable, allow, disallow and rm", values,
 };

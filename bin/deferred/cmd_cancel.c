@@ -22,14 +22,15 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc;
 }
 
+static const char *const states[] = { "ready", "delayed", "claimed", NULL };
+static const struct cli_value values[] = { { "state", states }, { 0 } };
+
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const char *const states[] = { "ready", "delayed", "claimed", NULL };
-
 	return filter_run(cli, argc, argv, "cancelled", STORE_ADMIN_CANCEL, states, cancel);
 }
 
 const struct cmd cmd_cancel = {
 	"cancel", "ID... | [--dry-run] [--state STATE] " FILTER_USAGE,
-	"take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer",
+	"take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer", NULL, values,
 };

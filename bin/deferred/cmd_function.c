@@ -91,7 +91,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	verb = optind < argc ? argv[optind++] : "";
 	n = argc - optind;
 	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0)
-		return cli_none_of(cli, verb, "ls, set and rm");
+		return cli_none_of(cli, verb, cli->cmd->words);
 	if (n == 0 && verb[0] != 'l')
 		return cli_usage(cli, "no function given");
 	if (n > 1)
@@ -112,5 +112,5 @@ const struct cmd cmd_function = {
 	"ls [FN]\n"
 	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--unset SETTING]\n"
 	"       deferred function rm FN",
-	"list and change the limits of functions", run, "deferred_worker",
+	"list and change the limits of functions", run, "deferred_worker", "ls, set and rm", NULL,
 };

@@ -18,6 +18,8 @@ static const char *const states[] = {
 	NULL
 };
 
+static const struct cli_value values[] = { { "state", states }, { 0 } };
+
 static void print_table(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = {
@@ -153,5 +155,5 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_ls = {
 	"ls", "[--state STATE | --running] " FILTER_USAGE " [--limit N] [--after ID]",
-	"list jobs: those still to be run, or those of one state", run, "deferred_viewer",
+	"list jobs: those still to be run, or those of one state", run, "deferred_viewer", NULL, values,
 };

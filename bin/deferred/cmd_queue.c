@@ -250,6 +250,8 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 	return 0;
 }
 
+static const struct cli_value values[] = { { "on-full", settings_on_full }, { 0 } };
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	struct option options[26] = {
@@ -269,7 +271,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (optind == argc || (verb = find_verb(argv[optind])) == VERBS)
-		return cli_none_of(cli, argv[optind], "ls, set, pause, resume, clear and rm");
+		return cli_none_of(cli, argv[optind], cli->cmd->words);
 	optind++;
 	if (verb == LS)
 		cli->role = "deferred_viewer";
@@ -300,4 +302,5 @@ const struct cmd cmd_queue = {
 	"       deferred queue clear QUEUE [--yes]\n"
 	"       deferred queue rm QUEUE [--force]",
 	"list queues, change their settings, pause, empty and remove them", run, "deferred_worker",
+	"ls, set, pause, resume, clear and rm", values,
 };

@@ -19,6 +19,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+static const struct cli_value values[] = { { "plugin-dir", cli_folder }, { 0 } };
+
 static void print_json(const struct attempt *a)
 {
 	struct params_text t = { 0 };
@@ -189,5 +191,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_run = {
-	"run", "FN [JSON|-] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL,
+	"run", "FN [JSON|-] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL, NULL, values,
 };

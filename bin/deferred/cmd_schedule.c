@@ -254,8 +254,11 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], "set, ls, show, next, pause, resume, run, rm, backfill and sync");
+	return cli_none_of(cli, argv[1], cmd_schedule.words);
 }
+
+static const char *const missed[] = { "one", "all", "skip", NULL }, *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
+static const struct cli_value values[] = { { "missed", missed }, { "overlap", overlap }, { 0 } };
 
 const struct cmd cmd_schedule = {
 	"schedule",
@@ -270,4 +273,5 @@ const struct cmd cmd_schedule = {
 	"       deferred schedule backfill NAME --from TIME --to TIME [--dry-run] [--yes]\n"
 	"       deferred schedule sync FILE... [--prune] [--dry-run]",
 	"recurring jobs", run, "deferred_producer",
+	"set, ls, show, next, pause, resume, run, rm, backfill and sync", values,
 };

@@ -14,18 +14,11 @@ void filter_init(struct filter *filter)
 	*filter = (struct filter){ .ago_ms = { -1, -1 } };
 }
 
-static bool is_one_of(const char *word, const char *const *words)
-{
-	while (*words && strcmp(word, *words) != 0)
-		words++;
-	return *words;
-}
-
 static bool take_state(const struct cli *cli, const char *value, const char *const *states)
 {
 	char list[128] = "";
 
-	if (is_one_of(value, states))
+	if (cli_is_one_of(value, states))
 		return true;
 	for (const char *const *s = states; *s; s++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", s == states ? "" : s[1] ? ", " : " and ", *s);
@@ -71,6 +64,9 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 	case FILTER_BY:
 		filter->jobs.by = value;
 		return true;
+	case FILTER_TAG:
+		filter->jobs.tags = filter->tags;
+		return cli_tag(cli, value, filter->tags, &filter->jobs.tags_len);
 	default:
 		take_moment(filter, code == FILTER_UNTIL, value);
 		return true;

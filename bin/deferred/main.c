@@ -2,14 +2,16 @@
 /* deferred - the command of administrators: main finds the command, cmd_NAME.c does it. */
 #include "cmd.h"
 
+#include "program/completion.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct cmd *const commands[] = {
-	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_schedule, &cmd_purge, &cmd_status,
-	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account,
+	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_purge, &cmd_status, &cmd_top, &cmd_why,
+	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold, &cmd_metrics, &cmd_schedule,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -66,6 +68,10 @@ int main(int argc, char **argv)
 	struct cli cli = { 0 };
 	int c, exit_code;
 
+	if (completion_asked(argc, argv)) {
+		cli_describe(commands, COMMANDS, options);
+		return close_output(&cli, EX_OK);
+	}
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
 		switch (c) {

@@ -14,6 +14,8 @@
 #define OPT_UNSET 1999
 #define DAY_MS 86400e3
 
+const char *const settings_on_full[] = { "error", "drop", NULL };
+
 enum kind { SPAN, WHOLE, REAL, RATE, CHOICE, TEXT, JSON };
 
 static const struct setting {
@@ -21,7 +23,7 @@ static const struct setting {
 	enum settings_of of;
 	enum kind kind;
 	double min, max;
-	const char *words; /* of CHOICE */
+	const char *const *words; /* of CHOICE */
 } table[] = {
 	{ "visibility-timeout", "visibility_timeout_ms", SETTINGS_QUEUE, SPAN, 1e3, DAY_MS, NULL },
 	{ "ttl", "ttl_ms", SETTINGS_QUEUE, SPAN, 1, 36500 * DAY_MS, NULL },
@@ -33,7 +35,7 @@ static const struct setting {
 	{ "rate", "rate", SETTINGS_QUEUE | SETTINGS_FUNCTION, RATE, 1e-7, 1e6, NULL },
 	{ "burst", "burst", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6, NULL },
 	{ "max-length", "max_length", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
-	{ "on-full", "on_full", SETTINGS_QUEUE, CHOICE, 0, 0, "error|drop" },
+	{ "on-full", "on_full", SETTINGS_QUEUE, CHOICE, 0, 0, settings_on_full },
 	{ "function", "fn", SETTINGS_QUEUE, TEXT, 0, 0, NULL },
 	{ "metadata", "metadata", SETTINGS_QUEUE, JSON, 0, 0, NULL },
 	{ "weight", "weight", SETTINGS_QUEUE, REAL, 0.001, 1000, NULL },
@@ -101,16 +103,6 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 	return *number >= t->min && *number <= t->max ? true : wrong(cli, t, text, bounds);
 }
 
-static bool is_word(const char *text, const char *words)
-{
-	size_t len = strlen(text);
-
-	for (const char *w = strstr(words, text); w; w = strstr(w + 1, text))
-		if ((w == words || w[-1] == '|') && (w[len] == '|' || !w[len]))
-			return true;
-	return false;
-}
-
 static bool unset(struct settings *s, const struct cli *cli, enum settings_of of, const char *name)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
@@ -139,7 +131,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 		return unset(s, cli, of, t->option);
 	switch (t->kind) {
 	case CHOICE:
-		if (!is_word(text, t->words))
+		if (!cli_is_one_of(text, t->words))
 			return wrong(cli, t, text, "is neither error nor drop");
 		s->value[s->n] = text;
 		break;

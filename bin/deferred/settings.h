@@ -19,6 +19,9 @@ struct settings {
 	const char *metadata;           /* JSON; NULL: not given */
 };
 
+/* What a full queue does with one more job; ends with NULL. */
+extern const char *const settings_on_full[];
+
 /* Which of the settings a command takes. */
 enum settings_of { SETTINGS_QUEUE = 1, SETTINGS_FUNCTION = 2 };
 

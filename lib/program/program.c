@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "program/program.h"
 
+#include "program/completion.h"
 #include "port/config_reader.h"
 #include "base/log.h"
 #include "store/migrate.h"
@@ -28,6 +29,35 @@ static void usage(const struct program *p)
 	printf("  --help, --version\nSee %s.\n", p->manual);
 }
 
+static const struct config_setting *find_setting(const char *name)
+{
+	const struct config_setting *s = config_settings;
+
+	while (s->name && strcmp(s->name, name) != 0)
+		s++;
+	return s;
+}
+
+static const char *takes(const struct program_option *o)
+{
+	const struct config_setting *s = find_setting(o->setting);
+
+	if (!o->arg)
+		return COMPLETION_NOTHING;
+	if (s->name && s->type == CONFIG_CHOICE)
+		return s->choices;
+	return strcmp(o->arg, "FILE") == 0 ? COMPLETION_FILE : strcmp(o->arg, "DIR") == 0 ? COMPLETION_FOLDER : COMPLETION_TEXT;
+}
+
+static void describe(const struct program *p)
+{
+	for (size_t i = 0; i < p->options_len; i++)
+		completion_option(p->name, p->options[i].option, takes(&p->options[i]), p->options[i].what);
+	completion_option(p->name, "config", COMPLETION_FILE, "config file");
+	completion_option(p->name, "help", COMPLETION_NOTHING, "show how it is used");
+	completion_option(p->name, "version", COMPLETION_NOTHING, "show the version");
+}
+
 /* --queue a --queue b is one setting: a,b. */
 static int give(struct program_line *line, int i, const char *value)
 {
@@ -49,6 +79,10 @@ int program_read_line(struct program_line *line, const struct program *program, 
 	int opt;
 
 	*line = (struct program_line){ .program = program };
+	if (completion_asked(argc, argv)) {
+		describe(program);
+		return 0;
+	}
 	for (size_t i = 0; i < n; i++)
 		longs[i] = (struct option){ program->options[i].option, program->options[i].arg ? required_argument : no_argument, NULL, (int)i };
 	longs[n++] = (struct option){ "config", required_argument, NULL, OPT_CONFIG };
@@ -122,6 +156,7 @@ int program_complain(const struct deferred_error *err, int exit_code)
 void program_set_log_level(const struct config *config)
 {
 	log_set_level((enum log_level)(LOG_L_ERROR + config_int(config, "log_level")));
+	log_set_json(config_int(config, "log_format") == 1);
 }
 
 void program_open_descriptors(void)

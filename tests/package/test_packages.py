@@ -1,0 +1,72 @@
+"""What the packages and the tarball are made of, without making packages: packages.py does that."""
+
+import glob
+import hashlib
+import os
+import re
+import subprocess
+import tarfile
+
+import pytest
+
+import harness
+import pg
+
+pytestmark = pytest.mark.skipif(harness.SAN, reason="says nothing of a build")
+DEBIAN = os.path.join(pg.TOP, "cron/debian")
+
+
+def make(*args, cwd=pg.TOP, **env):
+    done = subprocess.run(["make", "-s", "--no-print-directory", *args], cwd=cwd, capture_output=True, text=True,
+                          env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "XZ_OPT": "-0", **env}, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(*path):
+    with open(os.path.join(*path)) as f:
+        return f.read()
+
+
+def test_the_tarball_has_what_git_lists_is_the_same_each_time_and_needs_no_git(tmp_path):
+    # A build of all may go on in build/: the tarball is made in it, but of no file of it.
+    path = os.path.join(pg.TOP, make("dist", "DIST_TIME=1700000000").split()[-1])
+    with open(path, "rb") as f:
+        first = hashlib.sha256(f.read()).hexdigest()
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+        tar.extractall(tmp_path, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(tmp_path)
+    top = os.path.basename(path)[:-len(".tar.xz")]
+    assert {(m.uid, m.gid, m.mtime, m.mode & 0o022, m.isfile()) for m in members} == {(0, 0, 1700000000, 0, True)}
+    names = {m.name[len(top) + 1:] for m in members}
+    assert {"Makefile", "README.md", "LICENSE", "sql/embed.awk", "cron/debian/rules"} <= names and not any(n.startswith(("build", ".git/")) for n in names)
+    git = subprocess.run(["git", "ls-files"], cwd=pg.TOP, capture_output=True, text=True)
+    assert git.returncode != 0 or names == set(git.stdout.splitlines())
+    # Unpacked there is no git: make knows what to build, and how to make the same tarball of it.
+    where = {"cwd": tmp_path / top}
+    assert "libdeferred.so.1" in make("-n", "all", **where)
+    again = make("dist", "DIST_TIME=1700000000", **where).split()[-1]
+    with open(tmp_path / top / again, "rb") as f:
+        assert hashlib.sha256(f.read()).hexdigest() == first
+
+
+def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs():
+    value = {name: make("--eval", f"say: ; @echo $({name})", "say").split() for name in ("COMMANDS", "HELPERS", "MAN_PAGES", "DEPS_BUILD", "VERSION", "SONAME")}
+    taken = "".join(read(path) for path in glob.glob(f"{DEBIAN}/*.install"))
+    for name in value["COMMANDS"]:
+        assert f"usr/bin/{name}\n" in taken and f"completions/{name}\n" in taken and f"vendor-completions/_{name}\n" in taken, name
+    for name in value["HELPERS"]:
+        assert f"usr/lib/*/libdeferred1/{name}\n" in taken, name
+    for unit in glob.glob(os.path.join(pg.TOP, "cron/*.service")) + glob.glob(os.path.join(pg.TOP, "cron/*.socket")) + glob.glob(os.path.join(pg.TOP, "cron/*.timer")):
+        assert f"examples/{os.path.basename(unit)} lib/systemd/system\n" in taken, unit
+    for page in value["MAN_PAGES"]:
+        assert re.search(rf"usr/share/man/man{page[-1]}(/{re.escape(os.path.basename(page))})?\n", taken), page
+    control = read(DEBIAN, "control")
+    asked = set(re.findall(r"[a-z0-9-]+", re.sub(r"\(.*?\)|<.*?>", "", re.search(r"(?ms)^Build-Depends: (.*?)^\S", control)[1])))
+    # Those of every build on Debian need not be asked for.
+    assert asked == set(value["DEPS_BUILD"]) - {"gcc", "make", "libc6-dev"} | {"debhelper-compat", "libcmocka-dev"}
+    assert read(DEBIAN, "changelog").startswith(f"deferred ({value['VERSION'][0]}-1) ")
+    symbols = read(DEBIAN, "libdeferred1.symbols")
+    exported = subprocess.run(["nm", "-D", "--defined-only", os.path.join(harness.BUILD, "lib/libdeferred.so")], capture_output=True, text=True, check=True).stdout
+    assert symbols.startswith(value["SONAME"][0] + " libdeferred1 ")
+    assert set(re.findall(r"(?m)^ (\w+)@DEFERRED_1 ", symbols)) == set(re.findall(r" [A-Z] (\w+)(?:@|$)", exported, re.M)), "dpkg-gensymbols wants each"
