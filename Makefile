@@ -52,7 +52,7 @@ sysconfdir ?= /etc
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
-DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	pgbouncer openssl patch nginx
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
@@ -76,6 +76,8 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+# Lines in backtraces, where it is there: nothing else needs it.
+DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
@@ -88,7 +90,8 @@ OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
-# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py).
+# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py). http is a floor of those programs
+# that serve it, and goes into no library.
 FLOORS := base port store run engine api program
 objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
 LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
@@ -100,16 +103,21 @@ endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
-HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/server bin/deferred_http/front) $(HTTP_PURE_OBJ)
+HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+WEB_OBJ := $(call objects,bin/deferred_web)
+$(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
+$(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
+BACKTRACE_OBJ := $(call objects,bin/deferred_backtrace)
+$(BACKTRACE_OBJ): OUR_CFLAGS += $(if $(DW_LIBS),-DHAVE_LIBDW)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_runner $(B)/bin/deferred_config
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -150,6 +158,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 $(B)/obj/internal.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+$(B)/obj/http.a: $(call objects,lib/http)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
 # What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
@@ -168,13 +179,28 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
-$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+$(B)/bin/deferred_web: $(WEB_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+# What the page needs, inside the program: compressed, each with a name that changes with it.
+WEB_ASSETS := $(wildcard bin/deferred_web/assets/*)
+$(B)/gen/web_assets.h: $(WEB_ASSETS)
+	@mkdir -p $(B)/gen/web
+	$(call say,GZ)for file in $(WEB_ASSETS); do \
+		name=$${file##*/}; id=$$(echo $$name | tr . _); gzip -9n < $$file > $(B)/gen/web/$$id.gz || exit; \
+		echo "#define ASSET_$$id \"/$${name%.*}-$$(sha256sum < $$file | cut -c1-12).$${name##*.}\""; \
+	done > $@.tmp && mv $@.tmp $@
 # It holds no database connection, and nothing of libpq.
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# Reads files that may be anything, and has nothing of ours in it.
+$(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
 # It may run out of memory with libconfuse, and so is no part of those that must not.
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
@@ -235,7 +261,7 @@ $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
 $(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
-$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/lib
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
@@ -243,7 +269,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
@@ -295,15 +321,15 @@ check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
-lint: $(B)/gen/sql.h
+lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
 	$(PYTHON) tests/harness/floors.py
-	@for file in $(LIB_SRC) $(wildcard bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
+	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred_http -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
@@ -331,7 +357,8 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h)
+FUZZ_HTTP := arena crypto fault reply request text wire
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
@@ -396,7 +423,7 @@ SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_backtrace $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -405,8 +432,8 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 .PHONY: install uninstall
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
-	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(DESTDIR)$(bindir)
+	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0

@@ -417,10 +417,14 @@ static void name_instance(const char *pidfile)
 
 static void summarize(const struct worker_summary *s)
 {
+	char others[80] = "";
+
 	if (s->attempts + s->refused == 0)
 		return;
-	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead), %.1f s%s", s->attempts, s->ok,
-		 s->failed, s->retried, s->dead, s->seconds, run.who);
+	if (s->cancelled + s->snoozed > 0)
+		snprintf(others, sizeof(others), ", %lld cancelled, %lld snoozed", s->cancelled, s->snoozed);
+	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s", s->attempts, s->ok,
+		 s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
 }
 
 static int run_with_pidfile(void)

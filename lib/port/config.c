@@ -788,7 +788,8 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
-		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0)
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0 &&
+		    strncmp(config_settings[i].name, "web.", 4) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
 		rc = f(data, config->pairs[i].name, config->pairs[i].value);

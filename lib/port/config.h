@@ -77,7 +77,7 @@ bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.* and http.*, and the free-form ones. */
+/* Call f with every setting a runner may know: all of the table but database.*, http.* and web.*, and the free-form ones. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);

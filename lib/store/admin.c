@@ -58,6 +58,7 @@ static void arg_rest(struct pg_args *args, const struct store_admin_filter *filt
 	pg_arg_text(args, filter->by);
 	pg_arg_text(args, filter->since);
 	pg_arg_text(args, filter->until);
+	pg_arg_text_array(args, filter->tags, NULL, filter->tags_len);
 }
 
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)

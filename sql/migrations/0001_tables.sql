@@ -8,7 +8,8 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http',
+                            'deferred_reader', 'deferred_operator'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;
@@ -19,6 +20,12 @@ begin
     end if;
     if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
         grant deferred_producer to deferred_worker;  -- functions may defer further jobs
+    end if;
+    if not pg_catalog.pg_has_role('deferred_reader', 'deferred_viewer', 'member') then
+        grant deferred_viewer to deferred_reader;
+    end if;
+    if not pg_catalog.pg_has_role('deferred_operator', 'deferred_reader', 'member') then
+        grant deferred_reader to deferred_operator;
     end if;
 end
 $roles$;
@@ -185,6 +192,7 @@ create table deferred.__deferred (
     concurrency_key     text collate "C",
     concurrency         integer,
     rule                text collate "C",
+    tags                text[] collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -207,6 +215,12 @@ comment on column deferred.__deferred.created_by is 'login role, or role taken b
 comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
+comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
+
+-- Of a job without tags an insert looks at this index and leaves it. What is added goes to its place at once: a list of what is pending
+-- would be read by each search, and be put in order at the cost of whoever defers when it is full.
+create index __deferred_tags on deferred.__deferred using gin (tags) with (fastupdate = off) where tags is not null;
+grant select (id, tags) on deferred.__deferred to deferred_viewer;
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
@@ -275,7 +289,7 @@ create table deferred.__deferred_log (
     job_id      bigint not null,
     attempt     integer not null,
     outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     final       boolean not null,
     error       text,
     exit_code   integer,
@@ -611,6 +625,13 @@ comment on column deferred.__deferred_account.key2_since is 'when the second key
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
 
+-- ---------------------------------------------------------------- `deferred why` and `deferred top`, by a viewer: no params, results, errors, receipts
+
+grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
+grant select on deferred.__deferred_id_seq to deferred_worker;
+grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
+grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
+
 -- ---------------------------------------------------------------- figures: sums of the log, kept by deferred.__fold()
 
 create table deferred.__deferred_series (
@@ -711,5 +732,38 @@ comment on column deferred.__deferred_folded.sampled_at is 'when the depth of th
 insert into deferred.__deferred_folded values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
 
 grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__deferred_depth, deferred.__deferred_folded to deferred_worker, deferred_viewer;
+
+-- ---------------------------------------------------------------- operators: deferred_web
+
+create table deferred.__deferred_action (
+    id      bigint generated always as identity primary key,
+    at      timestamptz not null default clock_timestamp(),
+    who     text not null,
+    role    text collate "C" not null,
+    address text,
+    verb    text not null,
+    job_id  bigint,
+    queue   text collate "C",
+    refused text
+);
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
+comment on column deferred.__deferred_action.id is 'number of the action';
+comment on column deferred.__deferred_action.at is 'when (database clock)';
+comment on column deferred.__deferred_action.who is 'who did it, as the page knew them';
+comment on column deferred.__deferred_action.role is 'role of the database that acted';
+comment on column deferred.__deferred_action.address is 'address they came from; NULL: a socket of this machine';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
+comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';
+comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
+create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
+create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
+
+grant usage on schema deferred to deferred_reader, deferred_operator;
+-- A reader also sees what functions are given, what they answer, and why they failed.
+grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
+grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule)
+    on deferred.__deferred to deferred_viewer;
+grant select on deferred.__deferred_action to deferred_viewer;
 
 reset role;

@@ -25,10 +25,10 @@ def installed(tmp_path):
 if not harness.SAN:  # one build of them is enough, and make may not build while another test runs
     def test_installed_files_are_where_they_belong_and_go_again(installed, tmp_path):
         root = os.path.join(installed, "usr/local")
-        for name in ("bin/check_deferred", "bin/deferred", "bin/deferred_http", "libexec/deferred/deferred_runner", "libexec/deferred/deferred_config", "lib/libdeferred.so", "lib/libdeferred.so.0",
+        for name in ("bin/check_deferred", "bin/deferred", "bin/deferred_http", "bin/deferred_web", "libexec/deferred/deferred_runner", "libexec/deferred/deferred_backtrace", "libexec/deferred/deferred_config", "lib/libdeferred.so", "lib/libdeferred.so.0",
                      "lib/libdeferred.a", "lib/pkgconfig/libdeferred.pc", "lib/deferred/plugins/send_mail.so",
                      "include/deferred.h", "include/deferred_plugin.h", "include/deferred_coordinator.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
-                     "share/man/man8/deferred_http.8", "share/doc/deferred/examples/deferred_http.service",
+                     "share/man/man8/deferred_http.8", "share/man/man8/deferred_web.8", "share/doc/deferred/examples/deferred_http.service",
                      "share/doc/deferred/examples/deferred_http.socket",
                      "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/man/man7/deferred_functions.7",
                      "share/deferred/sql/migrations/0001_tables.sql", "share/deferred/sql/queries/job_claim.sql", "share/deferred/sql/functions/defer.sql",

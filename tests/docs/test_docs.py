@@ -24,7 +24,7 @@ def man_options():
 
 
 def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
-    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred.3", "deferred.conf.5", "deferred_functions.7"}
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred_web.8", "deferred.3", "deferred.conf.5", "deferred_functions.7"}
 
 
 @pytest.mark.parametrize("page", MAN_PAGES)
@@ -47,12 +47,13 @@ def test_each_option_of_check_deferred_is_a_setting():
         assert name in settings or option in ("config", "help", "version"), option
 
 
-def test_each_option_of_deferred_http_is_in_its_man_page_and_help_and_a_setting():
-    offered = set(re.findall(r"--([a-z-]+)", run(["deferred_http", "--help"]).stdout))
-    assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", "deferred_http", "deferred_http.8"), re.M)) | {"version"}
+@pytest.mark.parametrize("program, section", [("deferred_http", "http"), ("deferred_web", "web")])
+def test_each_option_of_what_serves_http_is_in_its_man_page_and_help_and_a_setting(program, section):
+    offered = set(re.findall(r"--([a-z-]+)", run([program, "--help"]).stdout))
+    assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", program, program + ".8"), re.M)) | {"version"}
     table = read("lib", "port", "config_table.c")
     for option in offered - {"config", "help", "version", "db", "log-level"}:
-        assert f'("http.{option.replace("-", "_")}"' in table, option
+        assert f'("{section}.{option.replace("-", "_")}"' in table, option
 
 
 def test_exit_codes_of_readme_and_man_page_agree():
@@ -131,9 +132,9 @@ def test_the_changelog_begins_with_the_version_of_the_programs():
 
 def test_one_door_per_dependency():
     """Of the library, and of each program that has one of its own."""
-    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "microhttpd.h": {"bin/deferred_http/server/server.c"},
-             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"bin/deferred_http/server/tls.c", "bin/deferred_http/server/gate.c"},
-             "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "bin/deferred_http/protocol/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
+    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "elfutils/": {"bin/deferred_backtrace/source.c"}, "microhttpd.h": {"lib/http/server.c"},
+             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"lib/http/tls.c", "lib/http/gate.c"},
+             "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "lib/http/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
     for d in ("lib", "bin"):
         for path in glob.glob(os.path.join(pg.TOP, d, "**", "*.[ch]"), recursive=True):
             name = os.path.relpath(path, pg.TOP)

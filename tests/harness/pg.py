@@ -109,7 +109,7 @@ def give_to_server(path):
 def template():
     """Folder with a cluster as initdb leaves it; made at the first call."""
     version = re.search(r"\d+", call([os.path.join(bindir(), "postgres"), "--version"])).group()
-    path = os.path.join(BUILD, "pgtemplate-" + version)
+    path = os.path.join(BUILD, "pgtemplate-2-" + version)
     os.makedirs(BUILD, exist_ok=True)
     with open(os.path.join(BUILD, "pgtemplate.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -120,6 +120,10 @@ def template():
                 data = os.path.join(work, "data")
                 call(as_server([os.path.join(bindir(), "initdb"), "-D", data, "-A", "trust", "-U", USER, "-E", "UTF8",
                                 "--locale=C.UTF-8", "--no-sync", "--no-instructions"]))
+                with open(os.path.join(data, "pg_hba.conf"), "r+") as f:
+                    rules = f.read()
+                    f.seek(0)
+                    f.write("local all +password_people scram-sha-256\n" + rules)  # a role that a test may make: who is in it has to show a password
                 copy(data, path + ".new")
             os.rename(path + ".new", path)
     return path

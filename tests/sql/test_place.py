@@ -808,10 +808,10 @@ def restore_as_the_readme_says(server, target):
     assert "nothing to do" in shell(server.cluster, restore, migrate)
 
     shell(target, restore.replace("-1 -v ON_ERROR_STOP=1", "-q"))
-    says(78, "roles: no role deferred_http, deferred_owner, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+    says(78, "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
          "tables, views and functions are not deferred_owner's", "hint: make the roles")
     shell(target, roles)
-    says(78, "roles: nothing is granted to deferred_http, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+    says(78, "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
          "are not deferred_owner's")
     shell(target, "dropdb restored", restore.replace("psql", "sed -i '/FUNCTION deferred.maintain() FROM PUBLIC/d' app.sql; psql"))
     says(78, "roles: 1 functions may be called by everybody\n")
