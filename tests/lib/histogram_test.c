@@ -74,5 +74,6 @@ int main(void)
 		cmocka_unit_test(quantiles_lie_between_the_bounds),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("histogram", tests, NULL, NULL);
 }
