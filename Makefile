@@ -9,6 +9,7 @@
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
 #   check-metrics what is told to Prometheus, alerts and dashboard, by Prometheus itself, which it installs; its server is then on the machine
+#   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
@@ -52,8 +53,9 @@ sysconfdir ?= /etc
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
-DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl patch nginx
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+	python3-psycopg libdbd-pg-perl pgbouncer openssl patch nginx
+DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 PYTHON := /usr/bin/python3
 
@@ -76,6 +78,8 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+# Lines in backtraces, where it is there: nothing else needs it.
+DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
@@ -107,13 +111,15 @@ WEB_OBJ := $(call objects,bin/deferred_web)
 $(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
 $(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
+BACKTRACE_OBJ := $(call objects,bin/deferred_backtrace)
+$(BACKTRACE_OBJ): OUR_CFLAGS += $(if $(DW_LIBS),-DHAVE_LIBDW)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
 SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
 
-PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_config
+PROGRAMS := $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
 # What a rule says: V=1 for the whole command, nothing with -s.
@@ -193,6 +199,10 @@ $(B)/gen/web_assets.h: $(WEB_ASSETS)
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# Reads files that may be anything, and has nothing of ours in it.
+$(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
 # It may run out of memory with libconfuse, and so is no part of those that must not.
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
@@ -277,7 +287,7 @@ test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 # pkg-config says is then read anew.
 .PHONY: deps deps-build deps-demo deps-check deps-lint
 deps: deps-lint
-deps-build deps-demo deps-check deps-lint: deps-%:
+deps-build deps-demo deps-check deps-schedules deps-lint: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 # Where nothing was said about jobs at a time, as many as there are processors.
@@ -285,7 +295,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-metrics check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-metrics check-schedules check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -304,6 +314,9 @@ check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+check-schedules: deps-schedules
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))
 # MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
 .PHONY: mutants
 mutants: deps-check
@@ -415,7 +428,7 @@ SAMPLES := $(filter-out %.1 %.5 %.8,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
 man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
-INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_config \
+INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http $(bindir)/deferred_web $(libexecdir)/deferred_runner $(libexecdir)/deferred_backtrace $(libexecdir)/deferred_config \
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/libdeferred.so.0 $(libdir)/libdeferred.so.$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
@@ -425,7 +438,7 @@ INSTALLED = $(bindir)/check_deferred $(bindir)/deferred $(bindir)/deferred_http 
 install: all
 	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
 	$(INSTALL) $(B)/bin/check_deferred $(B)/bin/deferred $(B)/bin/deferred_http $(B)/bin/deferred_web $(DESTDIR)$(bindir)
-	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
+	$(INSTALL) $(B)/bin/deferred_runner $(B)/bin/deferred_backtrace $(B)/bin/deferred_config $(DESTDIR)$(libexecdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
 	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/libdeferred.so.$(VERSION)
 	ln -sf libdeferred.so.$(VERSION) $(DESTDIR)$(libdir)/libdeferred.so.0
@@ -437,7 +450,7 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
+	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) $(DESTDIR)$(datadir)/$(folder) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)

@@ -100,9 +100,9 @@ static void print_head(struct frame *f, const struct top *top)
 	failed = figure(top, all, 5);
 	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64, pg_text(top->arrivals, 0, 4, NULL), top->queue ? "  queue " : "",
 	     top->queue ? top->queue : "", pg_int(top->arrivals, 0, 5), ready, more ? "+" : "", table_age(age, late), running);
-	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f  failed %.1f %%", (double)pg_int(top->arrivals, 0, 0),
+	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%", (double)pg_int(top->arrivals, 0, 0),
 	     (double)pg_int(top->arrivals, 0, 1) / 5, (double)pg_int(top->arrivals, 0, 2) / 15, pg_bool(top->arrivals, 0, 3) ? "+" : "", (double)figure(top, all, 2),
-	     (double)figure(top, all, 3) / 5, (double)ended / 15, ended ? 100.0 * (double)failed / (double)ended : 0);
+	     (double)figure(top, all, 3) / 5, (double)ended / 15, all < ROWS(top->recent) && pg_bool(top->recent, all, 9) ? "+" : "", ended ? 100.0 * (double)failed / (double)ended : 0);
 }
 
 /* ---- queues, the latest first --------------------------------------------------------------------- */

@@ -384,8 +384,8 @@ static void ready(struct list *list, const struct cause_job *j)
 	if (!j->fn) {
 		c = add(list, CAUSE_MESSAGE);
 		SAY(why, "message %" PRId64 " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone", j->id);
-		if (j->taken_ever)
-			SAY(figure, "ready for %s; the last one of queue %s was taken %s ago", AGE(j->ready_s), j->queue, AGE(j->taken_s));
+		if (j->taken_s != CAUSE_UNKNOWN)
+			SAY(figure, "ready for %s; one of queue %s that is there still was taken %s ago", AGE(j->ready_s), j->queue, AGE(j->taken_s));
 		else
 			SAY(figure, "ready for %s; none that lies in queue %s was ever taken", AGE(j->ready_s), j->queue);
 		SAY(mend, "start a consumer of queue %s", j->queue);
@@ -616,7 +616,7 @@ static void under_way(struct list *list, const struct cause_backlog *b, const st
 	jobs(many, sizeof(many), s->ready, s->more);
 	SAY(why, "%s wait%s, and nothing holds %s back", many, s->ready == 1 ? "s" : "", s->ready == 1 ? "it" : "them");
 	if (a_minute > 0)
-		SAY(figure, "%.1f a minute ended in the last %.0f min: that takes about %s", a_minute, r->minutes, AGE((int64_t)((double)s->ready / a_minute * 60)));
+		SAY(figure, "%.1f a minute ended in the last %.0f min: that takes about %s%s", a_minute, r->minutes, AGE((int64_t)((double)s->ready / a_minute * 60)), s->more ? " or more" : "");
 	else if (s->oldest && s->oldest->serving.gap_s != CAUSE_UNKNOWN)
 		SAY(figure, "the first for %s; %s starts about every %s", AGE(s->oldest_s), or_none(s->oldest->serving.instance), AGE(s->oldest->serving.gap_s));
 	else

@@ -141,8 +141,7 @@ struct cause_job {
 	bool stranded;
 
 	struct cause_serving serving;
-	bool taken_ever;               /* a consumer has taken a message of its queue */
-	int64_t taken_s;
+	int64_t taken_s;               /* since a consumer took a message of its queue that is still there */
 
 	/* limits that are about it */
 	int64_t max_running, running;  /* of queue, or where fn_limit of function */

@@ -113,6 +113,7 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 	learn_next_due(w);
 	if (kept.fold_more)
 		w->idle.keep_ns = clock_ns() + FOLD_NS;
+	worker_tick_learn(w);
 	if (rc == 0 && !kept.registered) {
 		store_cycle_clear(&w->cycle);
 		rc = worker_register_again(w, err);

@@ -82,6 +82,17 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
 
+/* A recurring job: section `schedule "NAME" { rule = "..." function = "..." ... }`. What the members say is checked by the database, once
+ * `deferred schedule sync` brings it there. */
+struct config_schedule {
+	char *name;
+	struct config_member {
+		char *name, *value;
+	} *members;
+	size_t len;
+};
+const struct config_schedule *config_schedules(const struct config *config, size_t *len);
+
 /* Setting plugin_dir, else the folder of the stock plugins. */
 const char *config_plugin_dir(const struct config *config);
 

@@ -744,7 +744,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
-		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
+		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3),
+						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);

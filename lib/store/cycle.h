@@ -65,6 +65,7 @@ struct store_cycle {
 		int64_t next_ms;          /* until the next delayed job is due; 0: it is, or there is none */
 		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
 		int64_t took_us;          /* to find it */
+		int64_t tick_ms;          /* until the next tick of a schedule; -1: there is none */
 	} due;
 	bool armed;              /* arms: all locks were taken */
 	int rank;                /* arms */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/top.h"
 
-#define LOG_PAGES 500 /* 4 MB */
+#define LOG_PAGES 100 /* 800 kB, some 8,000 attempts */
 
 static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
 {

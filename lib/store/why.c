@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR_PAGES 500  /* of the log, for the last minutes: 4 MB */
-#define FAR_PAGES 4000  /* and for what was before */
+#define NEAR_PAGES 100  /* of the log, for the last minutes: 800 kB, some 8,000 attempts */
+#define FAR_PAGES 2000  /* and for what was before */
 
 static int begin(struct pg *pg, struct deferred_error *err)
 {
@@ -196,6 +196,7 @@ static void read_job(const struct pg_result *res, struct cause_job *j)
 	j->key_max = pg_int(res, 0, 38);
 	j->queue_ready = pg_int(res, 0, 40);
 	j->queue_counted = STORE_WHY_COUNT;
+	j->taken_s = number(res, 0, 41);
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */

@@ -60,6 +60,29 @@ declare
     v_receipt  bigint;
     v_got      integer;
     v_goal     integer;
+    -- The candidates, and what of them: found, of which the first v_again had been passed over before, with room for v_room others.
+    v_ids      bigint[];
+    v_xids     xid8[];
+    v_tids     tid[];
+    v_touched  boolean[];      -- perhaps locked by somebody
+    v_attempts integer[];
+    v_attempt_bases integer[];
+    v_ready_since timestamptz[];
+    v_suspects boolean[];
+    v_fns      text[];
+    v_whys     text[];         -- not handed out, for this
+    v_odd      boolean;        -- some are touched, or not handed out
+    v_found    integer;
+    v_again    integer;
+    v_room     integer;
+    v_used_up  boolean;        -- there are no others in `cur`
+    v_free     bigint[];       -- touched, and not locked
+    v_picks    integer[];      -- taken: their positions
+    v_kept_xids xid8[];        -- left
+    v_kept_ids bigint[];
+    v_apart    tid[];
+    v_expired  tid[];
+    v_aside    integer;        -- these, and those of others than v_again that are locked
 begin
     -- In the second round lanes that have more share what others could not give. The third is for who has nothing, and holds no lock: it
     -- waits for a lane that another claim is at.
@@ -128,18 +151,25 @@ begin
         v_want := v_left;
         v_all := v_want >= p_window;
         v_most := greatest(v_want, p_window) << greatest(0, v_step - 4);
-        v_receipt := deferred.__random();
-        perform set_config('deferred.claim_aside', '0', true), set_config('deferred.claim_apart', '', true), set_config('deferred.claim_expired', '', true);
-        return query
+
+        -- The candidates, in order. All columns of them that are needed, as arrays: a row that went through the steps below would cost as
+        -- much as reading it.
         with rest as materialized (
             select h.* from unnest(v.rest_xid, v.rest_id) r(xid, id)
             cross join lateral (
                 select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
                 from deferred.__deferred_hot h
                 where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited and h.fn is not null
-                offset 0) h),
-        next as materialized (
-            select o.* from (
+                offset 0) h)
+        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.touched), array_agg(f.attempt), array_agg(f.attempt_base),
+               array_agg(f.visible_at), array_agg(f.suspect), array_agg(f.fn), array_agg(a.why), bool_or(f.touched),
+               count(*), count(*) filter (where f.again), greatest(0, v_most - (select count(*) from rest r where not r.touched))
+        into v_ids, v_xids, v_tids, v_touched, v_attempts, v_attempt_bases, v_ready_since, v_suspects, v_fns, v_whys, v_odd,
+             v_found, v_again, v_room
+        from (
+            select r.*, true as again from rest r
+            union all
+            (select o.*, false from (
                 select l.* from pg_snapshot_xip(v_done) s(xid)
                 cross join lateral (
                     select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
@@ -156,45 +186,65 @@ begin
                    and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)), case when v_xid >= pg_snapshot_xmax(v_done) then v_id else 0 end)
                    and h.xid < pg_snapshot_xmax(v_cur) and pg_visible_in_snapshot(h.xid, v_cur)
                  order by h.queue, h.priority, h.xid, h.id limit v_most)) o
-            order by o.xid, o.id
-            limit greatest(0, v_most - (select count(*) from rest r where not r.touched))),
-        found as (
-            select r.* from rest r union all select n.* from next n),
-        free as materialized (
-            select h.id from found f join deferred.__deferred_hot h on h.ctid = f.tid where f.touched for update of h skip locked),
+             order by o.xid, o.id
+             limit greatest(0, v_most - (select count(*) from rest r where not r.touched)))) f
         -- All candidates that have expired, or are to be put apart, whether drawn or not: or a claim of few would find nothing among many.
-        aside as materialized (
-            select f.tid, coalesce(f.expires_at <= now(), false) as expired from found f
-            where (v_limited or f.expires_at <= now() or f.fn = any (v_limits) or (p_known is not null and f.fn <> all (p_known)))
-              and (not f.touched or f.id = any (array(select x.id from free x)))),
-        good as (
-            select f.* from found f
-            where (not f.touched or f.id = any (array(select x.id from free x))) and f.tid <> all (array(select a.tid from aside a))),
-        ready as materialized (
-            select g.*, row_number() over () as n from good g where v_all
-            union all
-            select g.*, row_number() over (order by hashint8extended(g.id, p_seed)) from good g where not v_all),
+        cross join lateral (select case
+            when f.expires_at <= now() then 'expired'
+            when v_limited or f.fn = any (v_limits) or (p_known is not null and f.fn <> all (p_known)) then 'apart' end as why) a;
+        v_used_up := v_found - v_again < v_room;
+        exit when v_found = 0 and cardinality(v.rest_id) = 0 and not (v_used_up and v.xid is not null);
+
+        -- Which of them are taken, and which are left for the next claim.
+        v_kept_xids := '{}';
+        v_kept_ids := '{}';
+        v_aside := 0;
+        v_odd := v_odd or array_remove(v_whys, null) <> '{}';
+        if v_all and v_found <= v_want and v_odd is not true then
+            v_picks := array(select generate_series(1, v_found));
+        else
+            v_free := array(select h.id from deferred.__deferred_hot h
+                            where v_odd and h.ctid = any (array(select u.tid from unnest(v_tids, v_touched) u(tid, touched) where u.touched))
+                            for update skip locked);
+            select array_agg(c.i order by c.n) filter (where c.n <= v_want),
+                   (array_agg(c.xid) filter (where not c.free))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want),
+                   (array_agg(c.id) filter (where not c.free))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want),
+                   array_agg(c.tid) filter (where c.free and c.why = 'apart'), array_agg(c.tid) filter (where c.free and c.why = 'expired'),
+                   count(*) filter (where case when c.free then c.why is not null else c.i > v_again end)
+            into v_picks, v_kept_xids, v_kept_ids, v_apart, v_expired, v_aside
+            from (select b.*, case when b.free and b.why is null then
+                                  row_number() over (partition by b.free and b.why is null
+                                                     order by case when v_all then b.i else hashint8extended(b.id, p_seed) end) end as n
+                  from (select u.*, not u.touched or u.id = any (v_free) as free
+                        from unnest(v_ids, v_xids, v_tids, v_touched, v_whys) with ordinality u(id, xid, tid, touched, why, i)) b) c;
+            if v_apart is not null or v_expired is not null then
+                perform deferred.__claim_aside(p_queue, v_apart, v_expired);
+            end if;
+        end if;
+
+        v_receipt := deferred.__random();
+        return query
         -- What params are compressed to says little of what they come to, and reading them would be the cost that is to be bounded.
-        row as materialized (
-            select r.*, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label, d.params,
-                   a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
+        with row as materialized (
+            select p.i, r.id, d.fn, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label,
+                   d.params, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
                    case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
                         else least(pg_column_size(d.params)::bigint * 256, greatest(v_queue.params_max_bytes, 1048576))::integer end as bytes
-            from ready r
+            from unnest(v_picks) p(i)
+            cross join lateral (select v_ids[p.i] as id) r
             left join lateral (select x.* from deferred.__deferred x where x.id = r.id limit 1) d on true
-            cross join lateral (select r.suspect or coalesce(d.max_attempts, v_queue.max_attempts, p_max_attempts) = 1 as alone) a
-            where r.n <= v_want),
+            cross join lateral (select v_suspects[p.i] or coalesce(d.max_attempts, v_queue.max_attempts, p_max_attempts) = 1 as alone) a),
         -- Those that are left for their params: mostly none, and then nobody adds them up one by one.
         -- So are those that would not begin at once, and must, or the end of their worker would count against them.
         beyond as materialized (
-            select x.id, x.xid
-            from (select r.id, r.xid, r.bytes, r.alone, sum(r.bytes) over upto as upto, count(*) filter (where r.alone) over upto as alone_upto
+            select x.i
+            from (select r.i, r.bytes, r.alone, sum(r.bytes) over upto as upto, count(*) filter (where r.alone) over upto as alone_upto
                   from row r
                   where (select v_used + sum(r.bytes) > p_max_bytes or count(*) filter (where r.alone) > v_alone from row r)
                   window upto as (rows unbounded preceding)) x
             where ((v_more or x.upto > x.bytes) and v_used + x.upto > p_max_bytes) or (x.alone and x.alone_upto > v_alone)),
         held as (
-            select r.* from row r where r.id <> all (array(select b.id from beyond b))),
+            select r.* from row r where r.i <> all (array(select b.i from beyond b))),
         lease as (
             insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
             select p_queue, p_worker, b.receipt, b.ids, int8range(b.low, b.high, '[]'), v_cur, b.alone, now() + v_lease_ms * interval '1 millisecond'
@@ -202,46 +252,29 @@ begin
                   from held h where not h.alone having count(*) > 0
                   union all
                   select h.receipt, array[h.id], h.id, h.id, true from held h where h.alone) b),
-        kept as materialized (
-            (select f.xid, f.id from found f where f.touched and f.id <> all (array(select x.id from free x)) limit v_locked_max)
-            union all
-            select r.xid, r.id from ready r where r.n > v_want
-            union all
-            select b.xid, b.id from beyond b),
         moved as (
             insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
-            select v.queue, v.priority, v.seq + 1, case when s.used then v_cur else v_done end, v_cur,
-                   case when not s.used then coalesce(l.xid, v_xid) end, coalesce(l.id, v_id),
-                   array(select x.xid from kept x), array(select x.id from kept x)
-            from (select (select count(*) from next) < greatest(0, v_most - (select count(*) from rest r where not r.touched)) as used) s
-            left join (select n.xid, n.id from next n order by n.xid desc, n.id desc limit 1) l on true
-            where exists (select from found) or cardinality(v.rest_id) > 0 or (s.used and v.xid is not null)
-            returning set_config('deferred.claim_aside', ((select count(*) from aside) + (
-                select count(*) from next n where n.touched and n.id <> all (array(select x.id from free x))))::text, true),
-                      set_config('deferred.claim_apart', (select array_agg(a.tid) from aside a where not a.expired)::text, true),
-                      set_config('deferred.claim_expired', (select array_agg(a.tid) from aside a where a.expired)::text, true)),
-        passed as (
-            delete from deferred.__deferred_place p
-            where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq and exists (select from moved))
-        select h.id, h.receipt, h.attempt + 1, h.attempt_base, coalesce(h.max_attempts, v_queue.max_attempts), h.timeout_ms,
+            select v.queue, v.priority, v.seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
+                   case when not v_used_up then case when v_found > v_again then v_xids[v_found] else v_xid end end,
+                   case when v_found > v_again then v_ids[v_found] else v_id end,
+                   v_kept_xids || array(select v_xids[b.i] from beyond b), v_kept_ids || array(select v_ids[b.i] from beyond b))
+        select h.id, h.receipt, v_attempts[h.i] + 1, v_attempt_bases[h.i], coalesce(h.max_attempts, v_queue.max_attempts), h.timeout_ms,
                coalesce(h.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(h.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
-               coalesce(h.backoff_exponent, v_queue.backoff_exponent), h.created_at, (date_part('epoch', now() - h.visible_at) * 1000000)::bigint,
-               h.fn::text, h.label, h.params, p_queue, p_priority, v_lease_ms,
+               coalesce(h.backoff_exponent, v_queue.backoff_exponent), h.created_at,
+               (date_part('epoch', now() - v_ready_since[h.i]) * 1000000)::bigint, coalesce(h.fn, v_fns[h.i])::text, h.label, h.params,
+               p_queue, p_priority, v_lease_ms,
                case when h.alone then set_config('synchronous_commit', 'on', true) end,
                (select case when set_config('deferred.claim_alone', (v_alone - count(*) filter (where x.alone))::text, true) is not null
                             then set_config('deferred.claim_bytes', (v_used + sum(x.bytes))::text, true)::bigint end from held x),
                (select true from beyond limit 1)
         from held h;
         get diagnostics v_got = row_count;
-        v_left := v_left - v_got;
-        v_more := v_more or v_got > 0;
         v_used := current_setting('deferred.claim_bytes');
         v_alone := current_setting('deferred.claim_alone');
-        if current_setting('deferred.claim_apart') <> '' or current_setting('deferred.claim_expired') <> '' then
-            perform deferred.__claim_aside(p_queue, nullif(current_setting('deferred.claim_apart'), '')::tid[],
-                                           nullif(current_setting('deferred.claim_expired'), '')::tid[]);
-        end if;
-        exit when v_left <= 0 or (v_fresh and current_setting('deferred.claim_aside') = '0');
+        delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq;
+        v_left := v_left - v_got;
+        v_more := v_more or v_got > 0;
+        exit when v_left <= 0 or (v_fresh and v_aside = 0);
     end loop;
     perform set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
     perform set_config('deferred.claim_waiting', (current_setting('deferred.claim_waiting')::bigint + (

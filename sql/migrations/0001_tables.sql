@@ -192,6 +192,7 @@ create table deferred.__deferred (
     concurrency_key     text collate "C",
     concurrency         integer,
     rule                text collate "C",
+    tags                text[] collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -214,6 +215,12 @@ comment on column deferred.__deferred.created_by is 'login role, or role taken b
 comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
+comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
+
+-- Of a job without tags an insert looks at this index and leaves it. What is added goes to its place at once: a list of what is pending
+-- would be read by each search, and be put in order at the cost of whoever defers when it is full.
+create index __deferred_tags on deferred.__deferred using gin (tags) with (fastupdate = off) where tags is not null;
+grant select (id, tags) on deferred.__deferred to deferred_viewer;
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
@@ -282,7 +289,7 @@ create table deferred.__deferred_log (
     job_id      bigint not null,
     attempt     integer not null,
     outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     final       boolean not null,
     error       text,
     exit_code   integer,
@@ -427,12 +434,14 @@ create index __deferred_lease_span on deferred.__deferred_lease using gist (span
 create table deferred.__deferred_upkeep (
     repaired_at  timestamptz not null,
     purged_at    timestamptz,
-    purged_older interval
+    purged_older interval,
+    schedules_at timestamptz not null default '-infinity'
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
 comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
+comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
@@ -758,5 +767,116 @@ grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
 grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule)
     on deferred.__deferred to deferred_viewer;
 grant select on deferred.__deferred_action to deferred_viewer;
+-- ---------------------------------------------------------------- recurring jobs
+
+create type deferred.__cron as (
+    every_us bigint,
+    minutes  bigint,
+    hours    integer,
+    days     bigint,
+    months   integer,
+    weekdays integer,
+    nth      bigint,
+    both_days boolean,
+    fixed    boolean
+);
+comment on type deferred.__cron is 'a time rule, read: deferred.__cron_parse()';
+comment on column deferred.__cron.every_us is 'microseconds from tick to tick, counted from 1970; NULL: the other columns say';
+comment on column deferred.__cron.minutes is 'bit n: minute n';
+comment on column deferred.__cron.hours is 'bit n: hour n';
+comment on column deferred.__cron.days is 'bit n: day n of the month, bit 32: the last one';
+comment on column deferred.__cron.months is 'bit n: month n';
+comment on column deferred.__cron.weekdays is 'bit n: weekday n, 0 is Sunday';
+comment on column deferred.__cron.nth is 'bit 8 * weekday + n: the nth such weekday of the month, n = 6: the last one';
+comment on column deferred.__cron.both_days is 'true: day and weekday must both match; false: one will do';
+comment on column deferred.__cron.fixed is 'true: neither minute nor hour begins with *, and changes of clocks neither skip nor repeat a tick';
+
+create table deferred.__deferred_schedule (
+    id         bigint generated always as identity primary key,
+    name       text collate "C" not null unique check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
+    rule       text not null,
+    cron       deferred.__cron not null,
+    zone       text not null,
+    fn         text collate "C" not null,
+    params     json not null default '{}',
+    queue      text collate "C" not null default 'default',
+    opts       json not null default '{}',
+    missed     text not null default 'one' check (missed in ('one', 'all', 'skip')),
+    late_ms    bigint not null default 300000 check (late_ms > 0),
+    overlap    text not null default 'skip' check (overlap in ('skip', 'queue', 'allow', 'replace')),
+    jitter_ms  bigint not null default 0 check (jitter_ms >= 0),
+    paused     boolean not null default false,
+    next_at    timestamptz,
+    last_at    timestamptz,
+    last_what  text,
+    queued_at  timestamptz,
+    last_job   bigint,
+    last_error text,
+    owner      regrole not null,
+    source     text,
+    created_at timestamptz not null default clock_timestamp(),
+    changed_at timestamptz not null default clock_timestamp(),
+    checked_at timestamptz not null default clock_timestamp(),
+    check (paused is false or next_at is null)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_schedule is 'recurring jobs: a call and the times at which it is deferred';
+comment on column deferred.__deferred_schedule.id is 'schedule id';
+comment on column deferred.__deferred_schedule.name is 'name of the schedule';
+comment on column deferred.__deferred_schedule.rule is 'when, as it was given: five fields as in crontab(5), a word such as @daily, or every SPAN';
+comment on column deferred.__deferred_schedule.cron is 'the rule, read';
+comment on column deferred.__deferred_schedule.zone is 'time zone by which the rule is read: a name of pg_timezone_names';
+comment on column deferred.__deferred_schedule.fn is 'function of the jobs';
+comment on column deferred.__deferred_schedule.params is 'argument of the calls';
+comment on column deferred.__deferred_schedule.queue is 'queue of the jobs';
+comment on column deferred.__deferred_schedule.opts is 'further options of the jobs, as deferred.defer() takes them';
+comment on column deferred.__deferred_schedule.missed is 'ticks that nobody looked at in time: one job for the latest, all, or skip';
+comment on column deferred.__deferred_schedule.late_ms is 'where missed ticks are skipped: one that is late by less is not missed, milliseconds';
+comment on column deferred.__deferred_schedule.overlap is 'while the job of the last tick is hot: skip the tick, queue one behind it, allow both, or replace it';
+comment on column deferred.__deferred_schedule.jitter_ms is 'the job is due up to so many milliseconds after its tick';
+comment on column deferred.__deferred_schedule.paused is 'true: no ticks';
+comment on column deferred.__deferred_schedule.next_at is 'next tick; NULL: paused, or there is none any more';
+comment on column deferred.__deferred_schedule.last_at is 'tick dealt with last';
+comment on column deferred.__deferred_schedule.last_what is 'what came of it: as __deferred_tick.what';
+comment on column deferred.__deferred_schedule.queued_at is 'last tick that became a job';
+comment on column deferred.__deferred_schedule.last_job is 'that job';
+comment on column deferred.__deferred_schedule.last_error is 'why the last tick did not become a job; NULL: it did';
+comment on column deferred.__deferred_schedule.owner is 'role that set it; the jobs are its jobs. By oid: a role made anew by that name is another one';
+comment on column deferred.__deferred_schedule.source is 'file it comes from; NULL: set by hand';
+comment on column deferred.__deferred_schedule.created_at is 'when it was set first (database clock)';
+comment on column deferred.__deferred_schedule.changed_at is 'when it was changed last';
+comment on column deferred.__deferred_schedule.checked_at is 'when next_at was computed anew last, for clocks that jumped and time zones that changed: deferred.__schedule_check()';
+create index __deferred_schedule_next on deferred.__deferred_schedule (next_at) where next_at is not null;
+
+create table deferred.__deferred_tick (
+    schedule bigint not null references deferred.__deferred_schedule on delete cascade,
+    tick     timestamptz not null,
+    what     text not null check (what in ('queued', 'overlap', 'missed', 'failed', 'by hand')),
+    job_id   bigint,
+    previous timestamptz,
+    at       timestamptz not null default clock_timestamp(),
+    primary key (schedule, tick)
+);
+comment on table  deferred.__deferred_tick is 'ticks that were dealt with: that there is one row at most for each is why none becomes two jobs';
+comment on column deferred.__deferred_tick.schedule is 'schedule: __deferred_schedule.id';
+comment on column deferred.__deferred_tick.tick is 'the moment that the rule names; of a run by hand when that was';
+comment on column deferred.__deferred_tick.what is 'what came of it: queued, no job for overlap, missed, failed, or run by hand';
+comment on column deferred.__deferred_tick.job_id is 'its job; NULL: none';
+comment on column deferred.__deferred_tick.previous is 'tick before it that became a job; NULL: none did';
+comment on column deferred.__deferred_tick.at is 'when it was dealt with (database clock)';
+create index __deferred_tick_job on deferred.__deferred_tick (job_id) where job_id is not null;
+create index __deferred_tick_at on deferred.__deferred_tick (at);
+
+-- What a start asks first, in one row, as each further table in that look costs it half a millisecond.
+create table deferred.__deferred_state (
+    version   integer not null,
+    next_tick timestamptz not null
+) with (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_state is 'one row: what a start asks first';
+comment on column deferred.__deferred_state.version is 'schema version, as __deferred_migration has it';
+comment on column deferred.__deferred_state.next_tick is 'no schedule has a tick before; infinity: none has one';
+insert into deferred.__deferred_state values (0, 'infinity');
+
+grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
+grant select on deferred.__deferred_schedule to deferred_worker;
 
 reset role;

@@ -6,7 +6,8 @@
 --   (text), seconds it was not seen though it says regularly that it lives (int8; NULL: it does not), seconds the lease still lasts, seconds since it was made (int8),
 --   progress (text); seconds until it is due, seconds it is ready (int8), it expires (bool), seconds until it does (int8), its queue is paused (bool), function is unknown to all workers (bool), host
 --   that refuses it, why (text), its row is locked by the transaction (text; NULL: it is not), that of its lane (text), it is stranded (bool), priority (int4), position in its lane (text), limits may be about it
---   (bool), concurrency key (text), how many of that at once (int8), errors may be read (bool), while the queue is paused jobs that are ready in it, $2 at most (int8)
+--   (bool), concurrency key (text), how many of that at once (int8), errors may be read (bool), while the queue is paused jobs that are ready in it, $2 at most (int8), seconds since a
+--   message of its queue was taken that is there still, of 1,000 of them (int8; NULL: none was)
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue, __deferred_worker, __deferred_progress and __deferred_place; __deferred_log_job, __deferred_lease_span;
 --   all of __deferred_offer. Of workers the newest 1,000
 with job as materialized (
@@ -69,7 +70,10 @@ select h.id is not null or j.id is not null,
                select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.concurrency_key is not null and x.fn is not null
                union all
                select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.fn is null
-               limit $2::int8) n) end
+               limit $2::int8) n) end,
+       case when h.fn is null then (
+           select extract(epoch from clock_timestamp() - max(x.started_at))::int8 from (
+               select y.started_at from deferred.__deferred_hot y where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x) end
 from (select) one
 left join job j on true
 left join hot h on true

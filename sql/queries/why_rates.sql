@@ -3,15 +3,14 @@
 -- returns one row: minutes looked at (float8; 0: nothing ended), attempts, those that failed, those that were superseded (int8), their run time in seconds (float8), function that took
 --   most of it (text), its share (float8), its median run time in seconds, the one before (float8; NULL: not known), the build it has since then (text; NULL: the same), a job
 --   that failed as most did (int8)
--- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt, 20,000 at most
+-- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages, and for 2,000 of the time before
 with tail as materialized (
     select greatest(s.pages - $2::int8, 0) as near, greatest(s.pages - $3::int8, 0) as far
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
                  / current_setting('block_size')::int8 as pages) s),
 near as materialized (
     select l.job_id, l.outcome, l.run_us, l.finished_at, l.plugin from deferred.__deferred_log l
-    where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)
-    limit 20000),
+    where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)),
 recent as materialized (
     select n.*, d.fn from near n
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id limit 1) d

@@ -7,8 +7,7 @@ with recent as materialized (
     select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at, w.ended_at, w.queues,
            -- A service that has not said so for a while does not live, though nobody has buried it; nor does a run whose host was booted since.
            w.ended_at is null and not (w.seen_at > w.started_at and w.seen_at < clock_timestamp() - interval '150 s')
-               and not exists (select from deferred.__deferred_worker n where n.id > w.id and n.instance <> w.instance and n.host = w.host
-                               and split_part(n.instance, '@', 2) <> split_part(w.instance, '@', 2)) as alive
+               and split_part(w.instance, '@', 2) = first_value(split_part(w.instance, '@', 2)) over (partition by w.host order by w.id desc) as alive
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w),
 -- Runs that had nothing to do do not register: of the gaps the small ones tell how often one starts.
 gaps as materialized (

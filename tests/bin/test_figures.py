@@ -44,7 +44,13 @@ def test_figures_are_folded_by_a_run_and_told(db):
     db.defer("fail", max_attempts=1)
     db.defer('echo', queue="images")
     db.sql("select deferred.__queue_set('images', '{\"paused\": true}')")
-    assert db.run([program("check_deferred"), "--cnt", "0"]).returncode == 0
+    done = db.run([program("check_deferred"), "--cnt", "0", "--log-format", "json", "--log-level", "debug"])
+    assert done.returncode == 0
+    said = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {frozenset(["ts", "level", "program", "pid", "event", "msg"]) <= set(line) for line in said} == {True}
+    about = {line["fn"]: line for line in said if line["event"] == "attempt"}
+    assert (about["fail"]["outcome"], about["fail"]["final"], about["fail"]["queue"], "retry_ms" in about["fail"]) == ("failed", True, "default", False)
+    assert about["fail"]["msg"].startswith(f"job {about['fail']['job']} fail attempt 1: failed: ") and about["echo"]["outcome"] == "ok"
     assert db.one("select count(*) from deferred.__deferred_sum") == 0
     old(db)
     db.defer("echo", queue="mail")

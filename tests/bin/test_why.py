@@ -10,6 +10,7 @@ import signal
 
 import pytest
 
+import pg
 from harness import wait_for
 from test_deferred import end, fails, login
 
@@ -207,9 +208,41 @@ def test_a_job_that_limits_hold_back(db, why):
 
 
 def test_a_message_waits_for_a_consumer(db, why):
-    job = db.defer(None, queue="orders")
-    assert why(job)[0] == ("message", f"message {job} waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
-                           "ready for Ns; none that lies in queue orders was ever taken", "start a consumer of queue orders")
+    first, second = db.defer(None, queue="orders"), db.defer(None, queue="orders")
+    told = ("message", f"message {first} waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
+            "ready for Ns; none that lies in queue orders was ever taken", "start a consumer of queue orders")
+    assert why(first)[0] == told
+    db.sql("update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(), due_at = now() + interval '30 s', visible_at = now() + interval '30 s' where id = %s", second)
+    assert why(first)[0] == (*told[:2], "ready for Ns; one of queue orders that is there still was taken Ns ago", told[3])
+    assert why(second)[0][:3] == ("running", f"message {second} was taken by a consumer, and is hidden from others until it deletes it", "taken for the 1st time; comes again in Ns")
+
+
+ARGUMENTS = {"why_job": (7, 100), "why_error": (7,), "why_session": (None,), "why_serving": (["default"],), "why_limits": ("default", "noop", 7), "why_ahead": ("default", 0, "9", 7, 100),
+             "why_steps": ("default",), "why_rates": ("default", 10, 10), "why_arrivals": (None,), "why_queues": (), "why_runs": (60, 10), "why_server": (), "top_recent": (None, 10),
+             "top_running": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,)}
+
+
+def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
+    """What an answer can do without is left out where it is refused, or takes too long: so nobody would notice."""
+    db.sql("select deferred.defer('noop', '{}', json_build_object('concurrency_key', 'k' || i % 9)) from generate_series(1, 20) i")
+    db.sql("select count(*) from deferred.__enqueue_many(array_fill('noop'::text, array[3000]), array_fill('{}'::json, array[3000]), " + ", ".join(["null"] * 14) + ")")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select i, 1, 'ok', false, now() from generate_series(1, 3000) i")
+    db.sql("analyze deferred.__deferred_hot; analyze deferred.__deferred; analyze deferred.__deferred_log")
+    connection = db.connect()
+    cursor = connection.cursor()
+    folder = os.path.join(pg.TOP, "sql", "queries")
+    assert {f[:-4] for f in os.listdir(folder) if f.startswith(("why_", "top_"))} <= set(ARGUMENTS)
+    for name, args in ARGUMENTS.items():
+        with open(os.path.join(folder, name + ".sql")) as f:
+            text = f.read()
+        cursor.execute(f"set local role deferred_{'worker' if name == 'why_error' else 'viewer'}; set local jit = off; set local enable_bitmapscan = {'on' if name.startswith('top') else 'off'}")
+        cursor.execute(f"prepare {name} as " + text)
+        cursor.execute(f"explain (analyze, format json) execute {name}" + (f" ({', '.join(['%s'] * len(args))})" if args else ""), args)
+        for node in nodes(cursor.fetchone()[0][0]["Plan"]):
+            if not name.startswith("admin") and re.fullmatch("__deferred(_0|_hot|_log_[0-9]+)", node.get("Relation Name", "")) and node["Actual Loops"] > 0 and node["Actual Rows"] > 0:
+                assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Tid Range Scan", "Tid Scan"), (name, node)
+        connection.rollback()
+    connection.close()
 
 
 def test_a_job_whose_turn_is_to_come(db, why):
@@ -221,6 +254,8 @@ def test_a_job_whose_turn_is_to_come(db, why):
     cause, sentence, figure, mend = why(last)[0]
     assert (cause, sentence, mend) == ("behind", f"job {last} waits for its turn: 10 jobs of queue default come before it", "deferred why --queue default")
     assert re.fullmatch(r"4.0 a minute ended in the last 1 min: its turn comes in about (Ns|2min)", figure), figure
+    name, env = login(db, "deferred_viewer")
+    assert why(last, "--all", env=env) == why(last, "--all")
     told = why(hasty)[0]
     assert told[0] == "expires_first" and told[2].startswith("it expires in Ns, and its turn comes in ")
     urgent = db.defer("noop", priority=5)
@@ -244,6 +279,12 @@ def test_workers_in_step(db, why):
     assert why(job)[0][:3] == ("in_step", "the workers that serve queue default are kept level, and wait for others of group mail", "waited for: worker 102 (h pid 102)")
     db.sql("update deferred.__deferred_track set made = 10")
     assert why(job)[0][0] == "next_start"
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
 
 
 def recorded(db, n, fn="noop", outcome="ok", run="100 ms", age="1 min", **columns):

@@ -347,6 +347,8 @@ def keep():
         cluster = Cluster(kept_folder(), durable=True).start()
         if not cluster.has_db("deferred"):
             cluster.create_db("deferred")
+            # Else tables made by hand go where the schema is: it is called as the user is.
+            call([os.path.join(bindir(), "psql"), "-Xq", "-d", cluster.conninfo("deferred"), "-c", "alter database deferred set search_path = public"])
         migrate(cluster.conninfo("deferred"))
     # Its folder must be ours alone, and pid files are kept.
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)

@@ -153,3 +153,17 @@ def test_who_may_look_may_fold_and_nothing_else(db):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 cursor.execute(refused)
             cursor.execute("rollback to s")
+
+
+def test_attempts_of_the_last_hour_are_found_by_time_and_counted_so_far(db):
+    jobs(db, 100)
+    attempts(db, 40, "3 hours", "2 hours")
+    assert db.sql("select * from deferred.__recent_outcomes(10)") == []
+    db.sql("vacuum deferred.__deferred_log")
+    db.sql("delete from deferred.__deferred_log where attempt <= 20")  # there is room on the first pages now
+    db.sql("vacuum deferred.__deferred_log")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select 1, n, 'failed', n = 3 from generate_series(1, 3) n")
+    assert db.sql("select * from deferred.__recent_outcomes(3)") == [("failed", 3, 1, False)]
+    assert [r[3] for r in db.sql("select * from deferred.__recent_outcomes(2)")] == [True]
+    assert db.sql("select queue in ('mail', 'images', 'default'), fn, outcome from deferred.attempt where final and finished_at > now() - interval '1 minute'") == [
+        (True, db.one("select fn from deferred.__deferred where id = 1"), "failed")]
