@@ -272,7 +272,7 @@ static void facts(struct visit *v, const struct pg_result *res)
 		int at;
 		const char *name;
 	} list[] = {
-		{ 4, "Label" }, { 3, "Function" }, { 2, "Queue" }, { 8, "Deferred" }, { 10, "By" }, { 11, "Not before" }, { 12, "Expires" }, { 5, "Key" },
+		{ 3, "Function" }, { 2, "Queue" }, { 8, "Deferred" }, { 10, "By" }, { 11, "Not before" }, { 12, "Expires" }, { 5, "Key" },
 		{ 20, "Concurrency key" }, { 21, "Rule" }, { 6, "Priority" }, { 7, "Attempts" }, { 18, "Most attempts" }, { 19, "Time limit, ms" }, { 15, "Worker" }, { 16, "Ended" },
 	};
 	struct buf *b = &v->reply.body;
@@ -456,8 +456,16 @@ int page_job(struct visit *v, struct deferred_error *err)
 	if (v->json) {
 		html_raw(&v->reply.body, ",\"job\":");
 		buf_text(&v->reply.body, pg_text(res, 0, 27, NULL));
+		why_told(v);
 	} else {
+		if (!pg_null(res, 0, 4)) {
+			html_raw(&v->reply.body, "<p class=\"label\">");
+			page_cell(v, CELL_TEXT, res, 0, 4);
+			html_raw(&v->reply.body, "</p>");
+		}
 		page_live(v, "state");
+		if (pg_null(res, 0, 16))
+			why_told(v);
 		facts(v, res);
 		page_live_end(v);
 		html_raw(&v->reply.body, "<div class=\"acts\">");

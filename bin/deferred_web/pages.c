@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pages.h"
 
+#include "chart.h"
+#include "program/metrics.h"
 #include "store/rule.h"
 
 #include <inttypes.h>
@@ -182,12 +184,14 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	if (pg_bool(settings, 0, 1) && !v->json)
 		html_raw(&v->reply.body, "<p class=\"trouble\">This queue is paused: nothing of it is begun.</p>");
 	page_live(v, "depth");
+	why_told(v);
 	queue_tiles(v, depth);
 	page_live_end(v);
 	if (pg_bool(settings, 0, 1))
 		page_button(v, path, "Resume", NULL);
 	else
 		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
+	rc = chart_figures(v, v->name, err);
 	queue_settings(v, settings);
 	page_part(v, &action_part, actions, NULL);
 	page_end(v);
@@ -269,10 +273,12 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Overview");
 		page_live(v, "now");
+		why_told(v);
 		overview_tiles(v, queues, dead, status);
 		if (!v->json)
 			html_raw(&v->reply.body, "<h2>Queues</h2>");
 		queue_table(v, queues);
+		rc = chart_figures(v, NULL, err);
 		page_live_end(v);
 		page_end(v);
 	}
@@ -399,23 +405,48 @@ static int page_audit(struct visit *v, struct deferred_error *err)
 	return rc;
 }
 
+/* Not a page: what Prometheus is told, made before the transaction of a page, by transactions of its own. */
+static void before_metrics(struct visit *v)
+{
+	const char *accept = request_value(&v->request, "accept");
+	bool open = accept && strstr(accept, "application/openmetrics-text");
+	struct deferred_error err = { 0 };
+	char *text = NULL;
+	size_t len;
+
+	if (metrics_text(v->pg, open, &text, &len, &err) == 0) {
+		buf_add(&v->reply.body, text, len);
+		v->reply.content_type = open ? METRICS_TYPE_OPEN : METRICS_TYPE;
+	}
+	free(text);
+}
+
+static int page_metrics(struct visit *v, struct deferred_error *err)
+{
+	(void)err;
+	if (v->reply.body.len == 0)
+		visit_refuse(v, 503, "There are no figures just now.");
+	return 0;
+}
+
 const struct route routes[] = {
-	{ "/", "overview", "Overview", page_overview, false },
-	{ "/queues", "queues", "Queues", page_queues, false },
-	{ "/queues/*", "queue", "Queue", page_queue, false },
-	{ "/queues/*/pause", "pause", NULL, action_pause, true },
-	{ "/queues/*/resume", "resume", NULL, action_resume, true },
-	{ "/jobs", "jobs", "Jobs", page_jobs, false },
-	{ "/jobs/#", "job", "Job", page_job, false },
-	{ "/jobs/#/retry", "retry", NULL, action_retry, true },
-	{ "/jobs/#/run", "run", NULL, action_run, true },
-	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true },
-	{ "/running", "running", "Running", page_running, false },
-	{ "/dead", "dead", "Dead", page_dead, false },
-	{ "/functions", "functions", "Functions", page_functions, false },
-	{ "/workers", "workers", "Workers", page_workers, false },
-	{ "/rules", "rules", "Rules", page_rules, false },
-	{ "/accounts", "accounts", "Accounts", page_accounts, false },
-	{ "/audit", "audit", "Audit", page_audit, false },
-	{ NULL, NULL, NULL, NULL, false },
+	{ "/", "overview", "Overview", page_overview, false, before_backlog },
+	{ "/queues", "queues", "Queues", page_queues, false, NULL },
+	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue },
+	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL },
+	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL },
+	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL },
+	{ "/jobs/#", "job", "Job", page_job, false, before_job },
+	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL },
+	{ "/jobs/#/run", "run", NULL, action_run, true, NULL },
+	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true, NULL },
+	{ "/running", "running", "Running", page_running, false, NULL },
+	{ "/dead", "dead", "Dead", page_dead, false, NULL },
+	{ "/functions", "functions", "Functions", page_functions, false, NULL },
+	{ "/workers", "workers", "Workers", page_workers, false, NULL },
+	{ "/rules", "rules", "Rules", page_rules, false, NULL },
+	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL },
+	{ "/audit", "audit", "Audit", page_audit, false, NULL },
+	{ "/metrics", "metrics", "Metrics", page_metrics, false, before_metrics },
+	{ NULL, NULL, NULL, NULL, false, NULL },
 };

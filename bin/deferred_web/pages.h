@@ -12,6 +12,11 @@ int64_t pages_number(struct visit *v, const char *name);
 /* A text of the query; NULL: none, or empty. */
 const char *pages_text(struct visit *v, const char *name);
 
+/* why_pages.c: read v->causes before a page, and tell them on it. */
+void before_backlog(struct visit *v);
+void before_queue(struct visit *v);
+void before_job(struct visit *v);
+void why_told(struct visit *v);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);

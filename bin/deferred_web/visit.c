@@ -50,6 +50,7 @@ void visit_refuse(struct visit *v, int status, const char *text)
 	char title[4];
 
 	snprintf(title, sizeof(title), "%d", status);
+	v->reply.content_type = NULL;
 	buf_clear(&v->reply.body);
 	v->reply.status = status;
 	page_begin(v, NULL, status == 401 ? "Log in" : status == 404 ? "Not found" : status == 403 ? "Not allowed" : "That did not work");
@@ -164,7 +165,15 @@ void visit_run(struct visit *v)
 			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
 		return;
 	}
-	rc = in_transaction(v, &err);
+	rc = v->role ? store_web_role(v->pg, v->role, &err) : 0;
+	if (rc == 0 && v->route->before) {
+		v->route->before(v);
+		/* Whatever stopped it, the page comes without what it would have brought. */
+		if (!pg_broken(v->pg) && pg_in_transaction(v->pg))
+			store_web_end(v->pg, false, &ignored);
+	}
+	if (rc == 0)
+		rc = in_transaction(v, &err);
 	if (rc == 0)
 		rc = store_web_end(v->pg, v->route->action && v->reply.status < 400, &err);
 	if (rc < 0) {

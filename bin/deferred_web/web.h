@@ -3,6 +3,7 @@
 #ifndef WEB_H
 #define WEB_H
 
+#include "base/cause.h"
 #include "guard.h"
 #include "http/access_log.h"
 #include "http/budget.h"
@@ -36,6 +37,7 @@ struct route {
 	/* Called inside a transaction. Writes the answer; a failure of the database is returned. */
 	int (*run)(struct visit *v, struct deferred_error *err);
 	bool action; /* by POST */
+	void (*before)(struct visit *v); /* what makes transactions of its own; NULL: nothing */
 };
 
 struct visit {
@@ -59,6 +61,8 @@ struct visit {
 	char address[64];    /* of who asks; "": by a socket of this machine */
 	struct pg *pg;
 	struct store_web_me me;
+	struct cause *causes; /* why jobs wait, or this one does; in the arena */
+	size_t causes_len;
 
 	void (*wake)(void *data);
 	void *wake_data;

@@ -41,7 +41,7 @@
 	X(SUPERSEDED, "superseded")         \
 	X(LOST, "lost")                     \
 	X(CANCELLED, "cancelled")           \
-	X(EXPIRED, "expired")             \
+	X(EXPIRED, "expired")                   \
 	X(SNOOZED, "snoozed")
 
 enum job_outcome {

@@ -41,6 +41,19 @@ int store_web_end(struct pg *pg, bool commit, struct deferred_error *err)
 	return pg_command(pg, commit ? "commit" : "rollback", err);
 }
 
+int store_web_role(struct pg *pg, const char *role, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, role);
+	rc = exec(pg, &sql_web_role, &args, &res, err);
+	pg_result_free(res);
+	return rc;
+}
+
 int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;

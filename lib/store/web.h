@@ -22,6 +22,9 @@
 int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err);
 int store_web_end(struct pg *pg, bool commit, struct deferred_error *err);
 
+/* From now on the session acts as that role. Source: web_role.sql. */
+int store_web_role(struct pg *pg, const char *role, struct deferred_error *err);
+
 struct store_web_me {
 	char role[64];
 	bool viewer, reader, operator;

@@ -55,6 +55,9 @@ def test_each_page_is_there_for_who_may_see_it_and_nothing_in_it_runs(web, job):
     for asset in re.findall(r'(?:href|src)="(/[\w-]+-[0-9a-f]{12}\.\w+)"', text):
         status, headers, _ = web.connection.request("GET", asset) or (lambda a: (a.status, a.headers, a.read()))(web.connection.getresponse())
         assert status == 200 and "immutable" in headers["Cache-Control"] and headers["Content-Encoding"] == "gzip"
+    told = web.json("/.json")
+    assert len(told["figures"]) == 60 and sum(f["otherwise"] for f in told["figures"]) == 1 and told["why"][0]["cause"] == "nothing_waits"
+    assert "deferred_attempts_total{" in web.page("/metrics", "vic") and web.ask("/metrics", "nob")[0] == 403
     assert [web.ask(path)[0] for path in ("/nothing", "/jobs/x", f"/jobs/{job + 999}", "/queues/none", "/jobs/1/retry", "/jobs/%00")] == [404, 404, 404, 404, 405, 404]
     assert web.ask("/", method="POST", form={})[0] == 405
 
@@ -163,8 +166,7 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
     assert looking.ask(f"/jobs/{job}/retry", None, "POST", {"token": "0" * 64})[0] == 403
     reading = start_web("read_only = 1")
     assert "<form class=\"act\"" not in reading.page(f"/jobs/{job}") and "12345678901234567890123" in reading.page(f"/jobs/{job}")
-    path = os.path.join(db.dir, "web.sock")
-    proxied = start_web(f'auth = proxy\nlisten = "{path}"\nproxies = "127.0.0.1"\nusers = "ann:deferred_operator, bob:deferred_viewer, eve:deferred_owner"\nhosts = "jobs.example.org"')
+    proxied = start_web(f'auth = proxy\nproxies = "127.0.0.1"\nusers = "ann:deferred_operator, bob:deferred_viewer, eve:deferred_owner"\nhosts = "jobs.example.org"')
     assert [proxied.ask("/", None, X_Forwarded_User=who)[0] for who in ("ann", "bob", "eve", "zoe", None)] == [200, 200, 403, 403, 403]
     assert ">Retry<" in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann", Host="jobs.example.org")[2]
     assert ">Retry<" not in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="bob")[2]

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "pages.h"
+
+#include "base/cause.h"
+#include "store/figures.h"
+#include "store/why.h"
+
+#include <string.h>
+
+#define TOLD 3 /* causes at most */
+
+static void decide(struct visit *v, struct store_why *why, int rc, bool job)
+{
+	if (rc == 0) {
+		v->causes = arena_alloc(&v->arena, CAUSES_MAX * sizeof(*v->causes));
+		v->causes_len = job ? cause_of_job(&why->job, v->causes) : cause_of_backlog(&why->backlog, v->causes);
+	}
+	store_why_clear(why);
+}
+
+void before_backlog(struct visit *v)
+{
+	struct deferred_error ignored = { 0 };
+	struct store_why why;
+
+	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+	decide(v, &why, store_why_backlog(v->pg, NULL, &why, &ignored), false);
+}
+
+void before_queue(struct visit *v)
+{
+	struct deferred_error ignored = { 0 };
+	struct store_why why;
+
+	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+	decide(v, &why, store_why_backlog(v->pg, v->name, &why, &ignored), false);
+}
+
+void before_job(struct visit *v)
+{
+	struct deferred_error ignored = { 0 };
+	struct store_why why;
+
+	decide(v, &why, store_why_job(v->pg, v->number, &why, &ignored), true);
+}
+
+/* Errors stand behind a colon. Of what function one is is not known here, so where some are hidden those who may not see them see none. */
+static const char *sentence(struct visit *v, const struct cause *c)
+{
+	const char *colon = strstr(c->why, ": ");
+	bool has_error = c->kind == CAUSE_FAILING || c->kind == CAUSE_DELAYED || c->kind == CAUSE_ENDED;
+
+	if (!colon || !has_error || v->me.operator || !v->web->hide_params || !*v->web->hide_params)
+		return c->why;
+	return arena_copy(&v->arena, c->why, (size_t)(colon - c->why));
+}
+
+static void json(struct visit *v)
+{
+	struct buf *b = &v->reply.body;
+
+	html_raw(b, ",\"why\":[");
+	for (size_t i = 0; i < v->causes_len; i++) {
+		html_text(b, i > 0 ? "," : "");
+		html_raw(b, "{\"cause\":");
+		html_json(b, cause_word(v->causes[i].kind));
+		html_raw(b, ",\"why\":");
+		html_json(b, sentence(v, &v->causes[i]));
+		html_raw(b, ",\"figure\":");
+		html_json(b, v->causes[i].figure);
+		html_raw(b, ",\"do\":");
+		html_json(b, v->causes[i].mend);
+		html_raw(b, "}");
+	}
+	html_raw(b, "]");
+}
+
+void why_told(struct visit *v)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json) {
+		json(v);
+		return;
+	}
+	for (size_t i = 0; i < v->causes_len && i < TOLD; i++) {
+		html_raw(b, "<p class=\"why\"><bdi>");
+		html_text(b, sentence(v, &v->causes[i]));
+		html_raw(b, "</bdi>");
+		if (v->causes[i].figure[0]) {
+			html_raw(b, " <span class=\"hint\"><bdi>");
+			html_text(b, v->causes[i].figure);
+			html_raw(b, "</bdi></span>");
+		}
+		if (v->causes[i].mend[0]) {
+			html_raw(b, "<br><span class=\"hint\">do: </span><code>");
+			html_text(b, v->causes[i].mend);
+			html_raw(b, "</code>");
+		}
+		html_raw(b, "</p>");
+	}
+}

@@ -1,0 +1,5 @@
+-- web_role: have the session act as a role.
+-- $1 role (text)
+-- returns one row, of no use
+-- locks: none
+select set_config('role', $1::text, false)
