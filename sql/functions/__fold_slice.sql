@@ -66,7 +66,7 @@ begin
                sum(p.n) filter (where p.outcome = 'failed') as failed,
                sum(p.n) filter (where p.outcome = 'crashed') as crashed,
                sum(p.n) filter (where p.outcome = 'timeout') as timeout,
-               sum(p.n) filter (where p.outcome in ('interrupted', 'snoozed')) as interrupted,
+               sum(p.n) filter (where p.outcome = 'interrupted') as interrupted,
                sum(p.n) filter (where p.outcome = 'superseded') as superseded,
                sum(p.n) filter (where p.outcome = 'lost') as lost,
                sum(p.n) filter (where p.outcome = 'cancelled') as cancelled,
