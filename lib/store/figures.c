@@ -13,7 +13,7 @@
 #define FIRST_OUTCOME 4 /* column */
 #define AFTER_OUTCOMES (FIRST_OUTCOME + STORE_OUTCOMES)
 
-_Static_assert(JOB_EXPIRED == STORE_OUTCOMES - 1, "an outcome has no column in the sums");
+_Static_assert(JOB_SNOOZED == STORE_OUTCOMES - 1, "an outcome has no column in the sums");
 
 /* ---- folding ---------------------------------------------------------------------------------- */
 

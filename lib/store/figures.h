@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_OUTCOMES 9 /* enum job_outcome */
+#define STORE_OUTCOMES 10 /* enum job_outcome */
 
 /* How long who reads, and a run at its end, folds. */
 #define STORE_FOLD_READ_MS 200

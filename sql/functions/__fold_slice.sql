@@ -71,6 +71,7 @@ begin
                sum(p.n) filter (where p.outcome = 'lost') as lost,
                sum(p.n) filter (where p.outcome = 'cancelled') as cancelled,
                sum(p.n) filter (where p.outcome = 'expired') as expired,
+               sum(p.n) filter (where p.outcome = 'snoozed') as snoozed,
                sum(p.n) filter (where p.dead) as dead, sum(p.arrived) as arrived, sum(p.wait_us) as wait_us, sum(p.run_us) as run_us,
                sum(p.cpu_us) as cpu_us, max(p.max_rss_kb) as max_rss_kb
         from part_of p where p.counts
@@ -79,12 +80,12 @@ begin
         select m.*, coalesce(w.wait, '{}') as wait, coalesce(r.run, '{}') as run
         from minute m left join wait w using (at, series) left join run r using (at, series)
         union all
-        select o.at, o.series, -o.ok, -o.failed, -o.crashed, -o.timeout, -o.interrupted, -o.superseded, -o.lost, -o.cancelled, -o.expired, -o.dead, 0, -o.wait_us, -o.run_us, -o.cpu_us, 0,
+        select o.at, o.series, -o.ok, -o.failed, -o.crashed, -o.timeout, -o.interrupted, -o.superseded, -o.lost, -o.cancelled, -o.expired, -o.snoozed, -o.dead, 0, -o.wait_us, -o.run_us, -o.cpu_us, 0,
                deferred.__histogram_minus(o.wait), deferred.__histogram_minus(o.run)
         from deferred.__deferred_sum o where p_again and o.span = 1 and o.at >= p_from and o.at < p_to),
     added as (
-        insert into deferred.__deferred_sum as s (span, at, series, ok, failed, crashed, timeout, interrupted, superseded, lost, cancelled, expired, dead, arrived, wait_us, run_us, cpu_us, max_rss_kb, wait, run)
-        select v.span, v.at, c.series, coalesce(sum(c.ok), 0), coalesce(sum(c.failed), 0), coalesce(sum(c.crashed), 0), coalesce(sum(c.timeout), 0), coalesce(sum(c.interrupted), 0), coalesce(sum(c.superseded), 0), coalesce(sum(c.lost), 0), coalesce(sum(c.cancelled), 0), coalesce(sum(c.expired), 0), coalesce(sum(c.dead), 0), coalesce(sum(c.arrived), 0), coalesce(sum(c.wait_us), 0), coalesce(sum(c.run_us), 0), coalesce(sum(c.cpu_us), 0), coalesce(max(c.max_rss_kb), 0),
+        insert into deferred.__deferred_sum as s (span, at, series, ok, failed, crashed, timeout, interrupted, superseded, lost, cancelled, expired, snoozed, dead, arrived, wait_us, run_us, cpu_us, max_rss_kb, wait, run)
+        select v.span, v.at, c.series, coalesce(sum(c.ok), 0), coalesce(sum(c.failed), 0), coalesce(sum(c.crashed), 0), coalesce(sum(c.timeout), 0), coalesce(sum(c.interrupted), 0), coalesce(sum(c.superseded), 0), coalesce(sum(c.lost), 0), coalesce(sum(c.cancelled), 0), coalesce(sum(c.expired), 0), coalesce(sum(c.snoozed), 0), coalesce(sum(c.dead), 0), coalesce(sum(c.arrived), 0), coalesce(sum(c.wait_us), 0), coalesce(sum(c.run_us), 0), coalesce(sum(c.cpu_us), 0), coalesce(max(c.max_rss_kb), 0),
                deferred.__histogram_sum(c.wait), deferred.__histogram_sum(c.run)
         from change c
         cross join lateral (values (1, c.at), (60, date_bin('1 hour', c.at, v_epoch)), (0, '-infinity')) v (span, at)
@@ -99,6 +100,7 @@ begin
             lost = s.lost + excluded.lost,
             cancelled = s.cancelled + excluded.cancelled,
             expired = s.expired + excluded.expired,
+            snoozed = s.snoozed + excluded.snoozed,
             dead = s.dead + excluded.dead,
             arrived = s.arrived + excluded.arrived,
             wait_us = s.wait_us + excluded.wait_us,

@@ -660,6 +660,7 @@ create table deferred.__deferred_sum (
     lost        bigint not null,
     cancelled   bigint not null,
     expired     bigint not null,
+    snoozed     bigint not null,
     dead        bigint not null,
     arrived     bigint not null,
     wait_us     bigint not null,
@@ -686,6 +687,7 @@ comment on column deferred.__deferred_sum.superseded is 'attempts that ended so'
 comment on column deferred.__deferred_sum.lost is 'attempts that ended so';
 comment on column deferred.__deferred_sum.cancelled is 'attempts that ended so';
 comment on column deferred.__deferred_sum.expired is 'attempts that ended so';
+comment on column deferred.__deferred_sum.snoozed is 'attempts that ended so';
 comment on column deferred.__deferred_sum.dead is 'attempts with which a job died';
 comment on column deferred.__deferred_sum.arrived is 'jobs deferred; in the series without a plugin';
 comment on column deferred.__deferred_sum.wait_us is 'sum of wait_us of the log';
