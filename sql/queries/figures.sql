@@ -14,8 +14,8 @@ series as materialized (
       and (case when $3::text is null then s.fn <> '*' else s.fn = $3 end)
       and (s.plugin <> '*')::int4 = $4::int4)
 select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn, null::text as plugin,
-       extract(epoch from f.folded_to)::int8, extract(epoch from f.exact_to)::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8,
-       0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, '{}'::text, '{}'::text, 0
+       extract(epoch from f.folded_to)::int8, extract(epoch from f.exact_to)::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8,
+       0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, 0::int8, '{}'::text, '{}'::text, 0
 from deferred.__deferred_folded f
 union all
 (select case when $1::int4 = 0 then 0 else extract(epoch from x.at) end::int8, s.queue, s.fn, s.plugin,

@@ -34,7 +34,7 @@ def test_labels_are_bounded_and_escaped(db):
     db.sql("""insert into deferred.__deferred_series (queue, fn, plugin)
               select 'q' || n, 'f' || m, 'p' from generate_series(1, 150) n, generate_series(1, 10) m order by n, m""")
     db.sql("""insert into deferred.__deferred_series (queue, fn, plugin) values ('q1', E'a"b\\\\c\\nd', 'p')""")
-    db.sql("""insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{{1,1}}', '{{1,1}}' from deferred.__deferred_series""")
+    db.sql("""insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{{1,1}}', '{{1,1}}' from deferred.__deferred_series""")
     text = deferred(db, "metrics").stdout
     told = metrics(text)
     assert checked(text) == ""
@@ -50,7 +50,7 @@ def test_labels_are_bounded_and_escaped(db):
 def test_alerts_and_dashboard_use_metrics_that_are_there(db):
     """Each of them by name; a command that an alert names is one of ours; and the alerts fire when they should."""
     db.sql("insert into deferred.__deferred_series (queue, fn, plugin) values ('q', '*', '*'), ('*', 'f', '*'), ('q', 'f', 'p')")
-    db.sql("insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{}', '{}' from deferred.__deferred_series")
+    db.sql("insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{}', '{}' from deferred.__deferred_series")
     given = set(re.findall(r"(?m)^(\w+)", re.sub(r"(?m)^#.*", "", deferred(db, "metrics").stdout))) | {"deferred_limit_used_ratio"}
     with open(os.path.join(CRON, "deferred.rules.yml")) as f:
         rules = f.read()

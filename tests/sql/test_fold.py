@@ -8,7 +8,7 @@ from harness import wait_for
 
 pytestmark = pytest.mark.by_hand
 
-OUTCOMES = ["ok", "failed", "crashed", "timeout", "interrupted", "superseded", "lost", "cancelled", "expired"]
+OUTCOMES = ["ok", "failed", "crashed", "timeout", "interrupted", "superseded", "lost", "cancelled", "expired", "snoozed"]
 QUEUES, FUNCTIONS, PLUGINS = ["mail", "images", "default"], ["a", "b", None], ["p 1", "p 2", None]
 
 # By span and series, as the log and the jobs themselves say it. Bucket is an answer of another kind: the bounds, one by one.
@@ -45,7 +45,7 @@ def jobs(db, n):
 def attempts(db, n, first="2 hours", last="3 seconds"):
     """Ended at random in between."""
     db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
-              select (select max(id) from deferred.__deferred) - n %% 100, n, (%s::text[])[1 + trunc(random() * 9)], random() < 0.5,
+              select (select max(id) from deferred.__deferred) - n %% 100, n, (%s::text[])[1 + trunc(random() * 10)], random() < 0.5,
                      now() - %s::interval + random() * (%s::interval - %s::interval),
                      (%s::text[])[1 + trunc(random() * 3)], case when random() < 0.9 then 10 ^ (random() * 12) end, case when random() < 0.9 then 10 ^ (random() * 9) end,
                      random() * 1000, random() * 1000, random() * 100000
@@ -133,7 +133,7 @@ def test_series_are_bounded_and_old_sums_go(db):
     db.sql("insert into deferred.__deferred_series (queue, fn, plugin) select 'q', 'f' || n, '' from generate_series(1, 20000) n")
     attempts(db, 100)
     back(db)
-    db.sql("""insert into deferred.__deferred_sum select span, now() - '9 days'::interval * case span when 60 then 50 else 1 end, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}'
+    db.sql("""insert into deferred.__deferred_sum select span, now() - '9 days'::interval * case span when 60 then 50 else 1 end, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}'
               from unnest(array[1, 60]) span""")
     db.sql("insert into deferred.__deferred_depth values (now() - interval '9 days', 'default', 0, 0, 0, false, null, false)")
     fold(db)
