@@ -51,7 +51,9 @@ def test_the_tarball_has_what_git_lists_is_the_same_each_time_and_needs_no_git(t
 
 
 def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs():
-    value = {name: make("--eval", f"say: ; @echo $({name})", "say").split() for name in ("COMMANDS", "HELPERS", "MAN_PAGES", "DEPS_BUILD", "VERSION", "SONAME")}
+    names = ["COMMANDS", "HELPERS", "MAN_PAGES", "DEPS_BUILD", "VERSION", "SONAME"]
+    said = make("--eval", "say: ; @" + "; ".join(f"echo $({name})" for name in names), "say").splitlines()
+    value = {name: line.split() for name, line in zip(names, said)}
     taken = "".join(read(path) for path in glob.glob(f"{DEBIAN}/*.install"))
     for name in value["COMMANDS"]:
         assert f"usr/bin/{name}\n" in taken and f"completions/{name}\n" in taken and f"vendor-completions/_{name}\n" in taken, name
