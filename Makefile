@@ -8,6 +8,8 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   check-metrics what is told to Prometheus, alerts and dashboard, by Prometheus itself, which it installs; its server is then on the machine
+#   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
@@ -59,10 +61,11 @@ sysconfdir ?= /etc
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev libmicrohttpd-dev \
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
-DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	pgbouncer openssl patch nginx zsh
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
+	python3-psycopg libdbd-pg-perl pgbouncer openssl patch nginx zsh
+DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
-DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libcmocka-dev perl xz-utils
+DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
 
@@ -82,9 +85,11 @@ OBJCOPY ?= objcopy
 PKGS := libpq jansson
 CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
-PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
+# Lines in backtraces, where it is there: nothing else needs it.
+DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 # What the end of a table's row leaves out is zero.
 WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
@@ -98,7 +103,8 @@ OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
-# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py).
+# The floors of the house, lowest first: what lies in one includes what lies lower (tests/harness/floors.py). http is a floor of those programs
+# that serve it, and goes into no library.
 FLOORS := base port store run engine api program
 objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
 LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
@@ -110,9 +116,14 @@ endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
-HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/server bin/deferred_http/front) $(HTTP_PURE_OBJ)
+HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+WEB_OBJ := $(call objects,bin/deferred_web)
+$(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
+$(WEB_OBJ): $(B)/gen/web_assets.h
 RUNNER_OBJ := $(call objects,bin/deferred_runner)
+BACKTRACE_OBJ := $(call objects,bin/deferred_backtrace)
+$(BACKTRACE_OBJ): OUR_CFLAGS += $(if $(DW_LIBS),-DHAVE_LIBDW)
 PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c)) \
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
@@ -121,8 +132,8 @@ SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql
 
 # What people start, and what those start. Each of the first has its completion for shells; "COMPLETED=" for a build whose programs
 # cannot run here.
-COMMANDS := check_deferred deferred deferred_http
-HELPERS := deferred_runner deferred_config
+COMMANDS := check_deferred deferred deferred_http deferred_web
+HELPERS := deferred_runner deferred_backtrace deferred_config
 PROGRAMS := $(addprefix $(B)/bin/,$(COMMANDS) $(HELPERS))
 COMPLETED := $(COMMANDS)
 COMPLETIONS := $(COMPLETED:%=$(B)/completion/bash/%) $(COMPLETED:%=$(B)/completion/zsh/_%)
@@ -166,6 +177,9 @@ $(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
 $(B)/obj/internal.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+$(B)/obj/http.a: $(call objects,lib/http)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
 # What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
@@ -184,13 +198,28 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
-$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/internal.a
+$(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+$(B)/bin/deferred_web: $(WEB_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
+# What the page needs, inside the program: compressed, each with a name that changes with it.
+WEB_ASSETS := $(wildcard bin/deferred_web/assets/*)
+$(B)/gen/web_assets.h: $(WEB_ASSETS)
+	@mkdir -p $(B)/gen/web
+	$(call say,GZ)for file in $(WEB_ASSETS); do \
+		name=$${file##*/}; id=$$(echo $$name | tr . _); gzip -9n < $$file > $(B)/gen/web/$$id.gz || exit; \
+		echo "#define ASSET_$$id \"/$${name%.*}-$$(sha256sum < $$file | cut -c1-12).$${name##*.}\""; \
+	done > $@.tmp && mv $@.tmp $@
 # It holds no database connection, and nothing of libpq.
 $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -rdynamic -o $@ $^ -ljansson -ldl
+# Reads files that may be anything, and has nothing of ours in it.
+$(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
 # It may run out of memory with libconfuse, and so is no part of those that must not.
 $(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
 	@mkdir -p $(@D)
@@ -258,7 +287,7 @@ $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
 $(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
-$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/lib
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) \
 		$(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
@@ -266,7 +295,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 # What reads a request, and needs neither server nor database: that is what the fuzz targets are made of.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/internal.a $(B)/flags
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
@@ -282,7 +311,7 @@ test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 # pkg-config says is then read anew.
 .PHONY: deps deps-build deps-demo deps-check deps-lint deps-deb deps-packages
 deps: deps-lint
-deps-build deps-demo deps-check deps-lint deps-deb deps-packages: deps-%:
+deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 # Where nothing was said about jobs at a time, as many as there are processors.
@@ -290,7 +319,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-metrics check-schedules check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -305,6 +334,13 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+check-metrics: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
+	+@$(MAKE) --no-print-directory $(PARALLEL) tests
+	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+check-schedules: deps-schedules
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))
 # MUTANTS="pidfile_* copy_end" narrows, JOBS is how many at a time.
 .PHONY: mutants
 mutants: deps-check
@@ -314,15 +350,15 @@ check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
-lint: $(B)/gen/sql.h
+lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
 	$(PYTHON) tests/harness/floors.py
-	@for file in $(LIB_SRC) $(wildcard bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -O2 -c -o /dev/null $$file || exit; \
+	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
+		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' -O2 -c -o /dev/null $$file || exit; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred_http -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # FUZZ_S seconds for each target. With clang, where it has what that needs, by libFuzzer, which learns from what code it reaches; else changes of the corpus
@@ -350,7 +386,8 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h)
+FUZZ_HTTP := arena crypto fault reply request text wire
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) lib/base/log.c lib/base/visible.c lib/base/utf8.c $(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ $(filter %.c,$^) $(FUZZ_LIBS)
@@ -474,7 +511,7 @@ install: all
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
-	$(foreach file,$(SQL),$(INSTALL_DATA) $(file) $(DESTDIR)$(datadir)/$(file) &&) :
+	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) $(DESTDIR)$(datadir)/$(folder) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)

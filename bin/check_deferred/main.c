@@ -56,6 +56,7 @@ static const struct program_option options[] = {
 	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+	{ "log-format", "log_format", "FORMAT", "text, or json: each line of the log is an object (text)" },
 };
 
 static const struct program check_deferred = {
@@ -416,10 +417,14 @@ static void name_instance(const char *pidfile)
 
 static void summarize(const struct worker_summary *s)
 {
+	char others[80] = "";
+
 	if (s->attempts + s->refused == 0)
 		return;
-	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead), %.1f s%s", s->attempts, s->ok,
-		 s->failed, s->retried, s->dead, s->seconds, run.who);
+	if (s->cancelled + s->snoozed > 0)
+		snprintf(others, sizeof(others), ", %lld cancelled, %lld snoozed", s->cancelled, s->snoozed);
+	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s", s->attempts, s->ok,
+		 s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
 }
 
 static int run_with_pidfile(void)

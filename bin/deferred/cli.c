@@ -290,6 +290,16 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 	return true;
 }
 
+bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len)
+{
+	if (*len == CLI_TAGS_MAX) {
+		cli_usage(cli, "more than %d tags: --tag \"%.64s\"", CLI_TAGS_MAX, tag);
+		return false;
+	}
+	tags[(*len)++] = tag;
+	return true;
+}
+
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms)
 {
 	struct deferred_error err = { 0 };

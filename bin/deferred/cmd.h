@@ -52,8 +52,8 @@ struct cmd {
 	const struct cli_value *values; /* ends with a zero element; NULL: none */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_function, cmd_functions, cmd_ls, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_show, cmd_status;
+extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+	cmd_show, cmd_status, cmd_top, cmd_why, cmd_schedule;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };
@@ -101,6 +101,10 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+
+/* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
+#define CLI_TAGS_MAX 32
+bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);
 
 /*
  * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were

@@ -16,7 +16,8 @@ static const struct option options[] = {
 	{ "key", required_argument, NULL, 'k' },          { "on-duplicate", required_argument, NULL, 'o' },
 	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
 	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
-	{ "stdin", no_argument, NULL, 's' },              { 0 }
+	{ "tag", required_argument, NULL, 'T' },          { "stdin", no_argument, NULL, 's' },
+	{ 0 }
 };
 
 static const char *const duplicate[] = { "skip", "error", "replace", NULL };
@@ -102,7 +103,9 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct deferred_opts opts = { 0 };
+	const char *tags[CLI_TAGS_MAX + 1] = { NULL };
+	struct deferred_opts opts = { .tags = tags };
+	size_t tags_len = 0;
 	bool from_stdin = false, any = false;
 	const char *params;
 	char *given;
@@ -113,7 +116,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		if (c == 's')
 			from_stdin = true;
-		else if (!read_option(cli, c, &opts))
+		else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts))
 			return EX_USAGE;
 		any = any || c != 's';
 	}
@@ -136,7 +139,7 @@ const struct cmd cmd_add = {
 	"add",
 	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
-	"                    [--concurrency-key K] [--concurrency N]\n"
+	"                    [--concurrency-key K] [--concurrency N] [--tag T]...\n"
 	"       deferred add --stdin",
 	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values,
 };

@@ -53,6 +53,8 @@ static char *read_query(FILE *fp)
 struct adding {
 	struct store_rule rule;
 	struct params_text opts;
+	const char *tags[CLI_TAGS_MAX];
+	size_t tags_len;
 };
 
 /* One option. False: it was wrong, and reported. */
@@ -93,6 +95,9 @@ static bool add_option(const struct cli *cli, int c, struct adding *a)
 		ok = cli_int(cli, "--max-attempts", optarg, 1, 1000000, &n);
 		params_string(&a->opts, "max_attempts", optarg);
 		break;
+	case 'T':
+		ok = cli_tag(cli, optarg, a->tags, &a->tags_len);
+		break;
 	case 't':
 		ok = cli_ms(cli, "--timeout", optarg, &n);
 		params_string(&a->opts, "timeout", optarg);
@@ -107,6 +112,12 @@ static int store(struct cli *cli, struct adding *a, bool from_stdin)
 	char *query = NULL, *opts = NULL;
 	int rc;
 
+	if (a->tags_len > 0)
+		params_open(&a->opts, "tags", '[');
+	for (size_t i = 0; i < a->tags_len; i++)
+		params_string(&a->opts, NULL, a->tags[i]);
+	if (a->tags_len > 0)
+		params_close(&a->opts, ']');
 	params_close(&a->opts, '}');
 	rc = params_take(&a->opts, &opts, &err);
 	if (rc == 0)
@@ -142,7 +153,8 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 		{ "queue", required_argument, NULL, 'q' },        { "priority", required_argument, NULL, 'p' },
 		{ "label", required_argument, NULL, 'l' },        { "delay", required_argument, NULL, 'd' },
 		{ "expires", required_argument, NULL, 'e' },      { "max-attempts", required_argument, NULL, 'm' },
-		{ "timeout", required_argument, NULL, 't' },      { "statement-timeout", required_argument, NULL, 'S' }, { 0 }
+		{ "timeout", required_argument, NULL, 't' },      { "statement-timeout", required_argument, NULL, 'S' },
+		{ "tag", required_argument, NULL, 'T' },          { 0 }
 	};
 	struct adding a = { .rule = { .params = "{}", .statement_timeout_ms = STATEMENT_TIMEOUT_MS } };
 	int c, rc = EX_OK;
@@ -320,8 +332,8 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_rule = {
 	"rule",
-	"add NAME FN QUERY|- --key COLUMN [--params JSON] [--queue Q] [--priority N] [--label L] [--delay SPAN]\n"
-	"                         [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--statement-timeout SPAN]\n"
+	"add NAME FN QUERY|- --key COLUMN [--params JSON] [--queue Q] [--priority N] [--label L] [--tag T]...\n"
+	"                         [--delay SPAN] [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--statement-timeout SPAN]\n"
 	"       deferred rule ls\n"
 	"       deferred rule test NAME [--limit N]\n"
 	"       deferred rule run [NAME...]\n"

@@ -64,6 +64,9 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 	case FILTER_BY:
 		filter->jobs.by = value;
 		return true;
+	case FILTER_TAG:
+		filter->jobs.tags = filter->tags;
+		return cli_tag(cli, value, filter->tags, &filter->jobs.tags_len);
 	default:
 		take_moment(filter, code == FILTER_UNTIL, value);
 		return true;

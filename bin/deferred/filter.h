@@ -11,16 +11,16 @@
 #include "store/admin.h"
 
 /* Codes that are nobody's letter. */
-enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY };
+enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY, FILTER_TAG };
 
 #define FILTER_OPTIONS                                                                                                                    \
 	{ "state", required_argument, NULL, FILTER_STATE }, { "fn", required_argument, NULL, FILTER_FN },                                 \
 	{ "queue", required_argument, NULL, FILTER_QUEUE }, { "label", required_argument, NULL, FILTER_LABEL },                           \
 	{ "key", required_argument, NULL, FILTER_KEY }, { "rule", required_argument, NULL, FILTER_RULE },                                 \
 	{ "since", required_argument, NULL, FILTER_SINCE }, { "until", required_argument, NULL, FILTER_UNTIL },                           \
-	{ "by", required_argument, NULL, FILTER_BY }
+	{ "by", required_argument, NULL, FILTER_BY }, { "tag", required_argument, NULL, FILTER_TAG }
 
-#define FILTER_USAGE "[--queue Q] [--fn FN] [--label TEXT] [--key KEY] [--rule NAME] [--since TIME] [--until TIME] [--by ROLE]"
+#define FILTER_USAGE "[--queue Q] [--fn FN] [--label TEXT] [--key KEY] [--rule NAME] [--tag TEXT]... [--since TIME] [--until TIME] [--by ROLE]"
 
 struct filter {
 	struct store_admin_filter jobs;
@@ -28,6 +28,7 @@ struct filter {
 	const char *moment[2]; /* since and until as they were given; NULL: not, or as a span */
 	int64_t ago_ms[2];     /* the same as spans; -1: not */
 	char time[2][64];
+	const char *tags[CLI_TAGS_MAX];
 };
 
 void filter_init(struct filter *filter);

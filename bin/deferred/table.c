@@ -2,6 +2,7 @@
 #include "table.h"
 
 #include "port/pg.h"
+#include "base/span.h"
 #include "base/visible.h"
 
 #include <inttypes.h>
@@ -132,17 +133,7 @@ void table_end(struct table *t)
 
 const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds)
 {
-	long long s = seconds < 0 ? -seconds : seconds;
-
-	if (s < 120)
-		snprintf(buf, TABLE_AGE_SIZE, "%llds", s);
-	else if (s < 120 * 60)
-		snprintf(buf, TABLE_AGE_SIZE, "%lldmin", s / 60);
-	else if (s < 48 * 3600)
-		snprintf(buf, TABLE_AGE_SIZE, "%lldh", s / 3600);
-	else
-		snprintf(buf, TABLE_AGE_SIZE, "%lldd", s / 86400);
-	return buf;
+	return span_age(buf, seconds);
 }
 
 const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us)

@@ -130,6 +130,12 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+static const char *const schedule_members[] = {
+	"rule", "function", "params", "timezone", "queue", "missed", "late", "overlap", "jitter", "label", "priority", "expires", "max_attempts", "timeout",
+	"backoff_floor", "backoff_ceiling", "backoff_exponent", "concurrency_key", "concurrency",
+};
+#define SCHEDULE_MEMBERS (sizeof(schedule_members) / sizeof(schedule_members[0]))
+
 /* Members of a section stand together in the table; here they become a list of their own, ended by END. */
 static cfg_t *new_grammar(void)
 {
@@ -139,15 +145,20 @@ static cfg_t *new_grammar(void)
 		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
 	};
 	cfg_opt_t free_form[] = { CFG_END() };
+	cfg_opt_t schedule[SCHEDULE_MEMBERS + 1];
 	cfg_opt_t titled[] = {
 		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL), CFG_END()
+		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL),
+		CFG_SEC("schedule", schedule, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END()
 	};
-	cfg_opt_t top[SETTINGS_MAX + 3], members[SETTINGS_MAX * 2];
+	cfg_opt_t top[SETTINGS_MAX + 4], members[SETTINGS_MAX * 2];
 	size_t tops = 0, n = 0, sections = 0;
 	char names[SECTIONS_MAX][32];
 	cfg_t *cfg;
 
+	for (size_t i = 0; i < SCHEDULE_MEMBERS; i++)
+		schedule[i] = (cfg_opt_t)CFG_STR(schedule_members[i], NULL, CFGF_NODEFAULT);
+	schedule[SCHEDULE_MEMBERS] = end;
 	function[1].validcb = function[2].validcb = on_value;
 	titled[0].validcb = on_function;
 	for (const struct config_setting *s = config_settings; s->name; s++) {
@@ -209,6 +220,18 @@ static void put_pairs(cfg_t *cfg)
 	}
 }
 
+static void put_schedules(cfg_t *cfg)
+{
+	for (unsigned int i = 0; i < cfg_size(cfg, "schedule"); i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "schedule", i);
+
+		put_record("S", cfg_title(sec), NULL, NULL);
+		for (size_t k = 0; k < SCHEDULE_MEMBERS; k++)
+			if (cfg_size(sec, schedule_members[k]) > 0)
+				put_record("o", schedule_members[k], cfg_getstr(sec, schedule_members[k]), NULL);
+	}
+}
+
 int main(void)
 {
 	static char text[FILE_MAX_BYTES + 1];
@@ -226,6 +249,7 @@ int main(void)
 	} else {
 		put_functions(cfg);
 		put_pairs(cfg);
+		put_schedules(cfg);
 		put(".");
 	}
 	return fflush(stdout) == 0 ? 0 : EX_IOERR;

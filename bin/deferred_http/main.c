@@ -3,19 +3,18 @@
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
  * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
- * (exchange.c): request_end, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
+ * (exchange.c): address_read, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
  * fold_submit (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message_put.sql) -> answer (server.c).
  */
-#include "server/access_log.h"
-#include "front/budget.h"
 #include "base/clock.h"
-#include "port/config.h"
-#include "server/listen.h"
 #include "base/log.h"
+#include "front/exchange.h"
+#include "http/listen.h"
+#include "port/config.h"
 #include "program/notify.h"
 #include "program/program.h"
-#include "server/server.h"
-#include "server/tls.h"
+#include "http/server.h"
+#include "http/tls.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -80,7 +79,6 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 struct run {
 	struct settings *settings;
 	struct front front;
-	struct access_log *log;
 	struct listen_sockets sockets;
 	struct server *servers[LISTEN_MAX];
 	int servers_len;
@@ -101,7 +99,7 @@ static void reload(struct run *run)
 	struct deferred_error err = { 0 };
 
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
-	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->log && access_log_reopen(run->log, &err) < 0)) {
+	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
 		program_complain(&err, 0);
 		log_line(LOG_L_ERROR, "settings were not read anew: the old ones stay");
 		config_free(fresh.config);
@@ -160,7 +158,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
 	struct server_setup setup = {
-		.front = &run->front, .log = run->log, .threads = (int)config_int(config, "http.threads"),
+		.app = &exchange_app, .data = &run->front, .threads = (int)config_int(config, "http.threads"),
 		.connections_max = fit_connections(config),
 		.connections_per_address = (int)config_int(config, "http.connections_per_address"),
 		.idle_ms = config_int(config, "http.idle_timeout"), .header_ms = config_int(config, "http.header_timeout"),
@@ -195,7 +193,7 @@ static int start(struct run *run, struct deferred_error *err)
 
 	if (load_certificate(config, err) < 0)
 		return EX_CONFIG;
-	if (log && !(run->log = access_log_open(log, err)))
+	if (log && !(run->front.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
 	if (listen_inherited(&run->sockets, err) < 0)
 		return EX_CONFIG;
@@ -266,7 +264,7 @@ static void release(struct run *run)
 	if (run->front.keeper)
 		keeper_stop(run->front.keeper);
 	listen_close(&run->sockets);
-	access_log_close(run->log);
+	access_log_close(run->front.log);
 	tls_free();
 }
 

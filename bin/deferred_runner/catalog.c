@@ -126,6 +126,7 @@ static void load_all(bool entries)
 
 	if (catalog.plugins && plugin_load_all(catalog.plugins, on_loading, on_refused, NULL, &err) < 0)
 		send_fatal(&err);
+	crash_note_modules();
 	for (size_t i = 0; i < state.commands_len; i++)
 		send_command(&state.commands[i]);
 	if (catalog.plugins) {
@@ -255,6 +256,8 @@ const struct plugin_function *catalog_find(const char *name, struct deferred_err
 	entry = catalog.len > 0 ? bsearch(&key, catalog.entries, catalog.len, sizeof(key), by_name) : NULL;
 	if (entry && plugin_load_file(catalog.plugins, entry->file, err) < 0)
 		return NULL;
+	if (entry)
+		crash_note_modules();
 	fn = entry ? plugin_find(catalog.plugins, name) : NULL;
 	if (!fn)
 		error_set(err, DEFERRED_EPLUGIN, "plugin", "function not in this runner");

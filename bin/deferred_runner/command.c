@@ -2,6 +2,7 @@
 #include "runner.h"
 
 #include "base/job.h"
+#include "base/span.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -18,6 +19,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define EXIT_CANCEL 79  /* behind those of <sysexits.h>, which programs mean otherwise */
+#define SNOOZE_MAX_MS (365.0 * 86400 * 1000)
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
 
 /* What a command wrote: the first bytes of its output, the last of its complaints. */
@@ -181,22 +184,41 @@ static int failed(const struct deferred_call *call, const char *what)
 	return DEFERRED_FAILED;
 }
 
-/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, anything else to be tried again. */
+/* What EX_TEMPFAIL and nothing but a span with a unit on standard output mean: not yet, but then. Who did not mean that says more, or nothing. -1: not so. */
+static int64_t snooze_ms(const struct output *out)
+{
+	size_t len = trimmed(out);
+	char text[64];
+	double span;
+
+	if (len == 0 || len >= sizeof(text) || memchr(out->data, '\0', len))
+		return -1;
+	memcpy(text, out->data, len);
+	text[len] = '\0';
+	if (span_is_bare(text) || !span_parse(text, &span) || !(span >= 0 && span <= SNOOZE_MAX_MS))
+		return -1;
+	return (int64_t)span;
+}
+
+/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, 75 (temporary) with a span not yet, 79 cancelled, anything else to
+ * be tried again. */
 static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
 		   const struct output *err)
 {
 	int n, sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	int exited = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	int64_t again_ms = exited == EX_TEMPFAIL ? snooze_ms(out) : -1;
 	char text[64];
 
 	if (sig == SIGPROF && state.cpu_ms > 0)
 		sig = SIGXCPU; /* its timer: limit_cpu() */
-	if (trimmed(out) > 0)
+	if (trimmed(out) > 0 && again_ms < 0)
 		call->host->result(call, out->data, trimmed(out));
 	if (sig)
 		slot->signal = sig;
 	else
-		slot->exit_code = WEXITSTATUS(status);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		slot->exit_code = exited;
+	if (exited == 0) {
 		if (trimmed(err) > 0)
 			call->host->log(call, DEFERRED_LOG_INFO, err->data, trimmed(err));
 		return DEFERRED_OK;
@@ -205,12 +227,16 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 		call->host->error(call, err->data, trimmed(err));
 	} else {
 		n = sig ? snprintf(text, sizeof(text), "killed by signal %d (%s)", sig, strsignal(sig))
-			: snprintf(text, sizeof(text), "exit status %d", WEXITSTATUS(status));
+			: snprintf(text, sizeof(text), "exit status %d", exited);
 		call->host->error(call, text, (size_t)n);
 	}
 	if (WIFSIGNALED(status))
 		return -1;
-	return WEXITSTATUS(status) == EX_DATAERR ? DEFERRED_DEAD : DEFERRED_FAILED;
+	if (again_ms >= 0) {
+		call->host->retry_after(call, again_ms);
+		return DEFERRED_SNOOZE;
+	}
+	return exited == EX_DATAERR ? DEFERRED_DEAD : exited == EXIT_CANCEL ? DEFERRED_CANCEL : DEFERRED_FAILED;
 }
 
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot)

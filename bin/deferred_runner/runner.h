@@ -79,6 +79,8 @@ void limit_cpu(int64_t ms);
  * Returns enum deferred_result, or -1 when a signal ended it. */
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
 
+/* Have a backtrace told before dying of a signal. Anew after each plugin: what is loaded then is known to it. */
 void crash_init(void);
+void crash_note_modules(void);
 
 #endif

@@ -29,6 +29,8 @@
 #define LABEL_MAX_CHARS 1000
 #define KEY_MAX_CHARS 1000
 #define CONCURRENCY_MAX 10000
+#define TAG_MAX_CHARS 100
+#define TAGS_MAX 32
 #define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
 #define LEASE_MAX_MS (INT64_C(7) * 86400 * 1000)
 
@@ -124,6 +126,22 @@ static int concurrency_check(const struct deferred_opts *o, struct deferred_erro
 	return 0;
 }
 
+static int tags_check(const char *const *tags, struct deferred_error *err)
+{
+	for (size_t i = 0; tags && tags[i]; i++) {
+		if (i == TAGS_MAX)
+			return error_set(err, DEFERRED_EINVAL, "opts", "more than %d tags, the first is '%.100s'", TAGS_MAX, tags[0]);
+		if (!*tags[i])
+			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty", i);
+		if (utf8_prefix(tags[i], strlen(tags[i])) != strlen(tags[i]))
+			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is no valid UTF-8", i);
+		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
+			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] has %zu characters, more than %d: '%.100s'", i,
+					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
+	}
+	return 0;
+}
+
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
@@ -146,7 +164,7 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts", "backoff_exponent %g is out of range: 1 to 100", o->backoff_exponent);
-	if (concurrency_check(o, err) < 0)
+	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
 		return error_set(err, DEFERRED_EINVAL, "opts", "unknown on_duplicate %d", (int)o->on_duplicate);

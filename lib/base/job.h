@@ -13,7 +13,7 @@
  *                        ^   |                                  |               |
  *   failed, crashed,     |   | cancelled, expired         claim |               | interrupted,
  *   timeout: to be       |   +-------------+                    v               | superseded,
- *   tried again          |                 |                 claimed -----------+ lost; given back
+ *   tried again; snoozed |                 |                 claimed -----------+ lost; given back
  *                        +-----------------|------------- [held by a lease]       before it started
  *                                          |                    |
  *                      +-------------------+---------+----------+-----------+
@@ -41,7 +41,8 @@
 	X(SUPERSEDED, "superseded")         \
 	X(LOST, "lost")                     \
 	X(CANCELLED, "cancelled")           \
-	X(EXPIRED, "expired")
+	X(EXPIRED, "expired")             \
+	X(SNOOZED, "snoozed")
 
 enum job_outcome {
 #define X(name, text) JOB_##name,

@@ -4,6 +4,7 @@
 #include "base/visible.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static const struct {
 static const char *program = "deferred";
 static _Atomic enum log_level threshold = LOG_L_INFO;
 static bool to_journal;
+static atomic_bool as_json;
 
 /* JOURNAL_STREAM is DEVICE:INODE of the stream systemd made; it is ours only if fd 2 still is that. */
 static bool stderr_is_journal(void)
@@ -55,34 +57,124 @@ bool log_enabled(enum log_level level)
 	return level <= threshold;
 }
 
-void log_line(enum log_level level, const char *fmt, ...)
+void log_set_json(bool wanted)
 {
-	char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES / 2], shown[VISIBLE_MAX];
-	size_t n = 0;
+	as_json = wanted;
+}
+
+struct line {
+	char text[LINE_MAX_BYTES];
+	size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *fmt, ...)
+{
+	size_t room = sizeof(line->text) - line->len;
 	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line->text + line->len, room, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		line->len += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* A text as visible.h shows it, as long as `keep` bytes are left; for JSON with what is special there escaped. */
+static void add_visible(struct line *line, const char *text, bool json, size_t keep)
+{
+	char shown[VISIBLE_MAX];
+
+	while (*text && line->len + keep + 2 * VISIBLE_MAX < sizeof(line->text)) {
+		text += visible_char(text, shown);
+		for (const char *p = shown; *p; p++) {
+			if (json && (*p == '"' || *p == '\\'))
+				line->text[line->len++] = '\\';
+			line->text[line->len++] = *p;
+		}
+	}
+}
+
+static void add_string(struct line *line, const char *name, const char *value)
+{
+	add(line, ",\"%s\":\"", name);
+	add_visible(line, value, true, sizeof(line->text) / 2);
+	add(line, "\"");
+}
+
+static void add_time(struct line *line)
+{
+	struct timespec now;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	line->len += strftime(line->text + line->len, sizeof(line->text) - line->len, "%Y-%m-%dT%H:%M:%S", &tm);
+	add(line, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+static void add_json(struct line *line, enum log_level level, const struct log_attempt *a, const char *text)
+{
+	add(line, "{\"ts\":\"");
+	add_time(line);
+	add(line, "\"");
+	add_string(line, "level", levels[level].name);
+	add_string(line, "program", program);
+	add(line, ",\"pid\":%d", (int)getpid());
+	add_string(line, "event", a ? "attempt" : "message");
+	if (a) {
+		add(line, ",\"job\":%lld,\"attempt\":%d,\"final\":%s,\"wait_ms\":%lld,\"run_ms\":%lld", (long long)a->job, a->attempt,
+		    a->final ? "true" : "false", (long long)a->wait_ms, (long long)a->run_ms);
+		if (a->retry_ms >= 0)
+			add(line, ",\"retry_ms\":%lld", (long long)a->retry_ms);
+		add_string(line, "outcome", a->outcome);
+		add_string(line, "queue", a->queue);
+		add_string(line, "fn", a->fn);
+	}
+	add(line, ",\"msg\":\"");
+	add_visible(line, text, true, sizeof("\"}\n"));
+	add(line, "\"}");
+}
+
+static void write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
+{
+	char text[LINE_MAX_BYTES / 2];
+	struct line line = { .len = 0 };
 
 	if (!log_enabled(level))
 		return;
-	if (to_journal) {
-		n = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].journal);
-	} else {
-		struct timespec now;
-		struct tm tm;
-
-		clock_gettime(CLOCK_REALTIME, &now);
-		gmtime_r(&now.tv_sec, &tm);
-		n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
-		n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ldZ %s[%d] ", now.tv_nsec / 1000000, program, (int)getpid());
-	}
-	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s: ", levels[level].name);
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	for (const char *p = text; *p && n < sizeof(line) - VISIBLE_MAX - 1; n += strlen(shown)) {
-		p += visible_char(p, shown);
-		strcpy(line + n, shown);
+	if (to_journal)
+		add(&line, "<%d>", levels[level].journal);
+	if (as_json) {
+		add_json(&line, level, a, text);
+	} else {
+		if (!to_journal) {
+			add_time(&line);
+			add(&line, " %s[%d] ", program, (int)getpid());
+		}
+		add(&line, "%s: ", levels[level].name);
+		add_visible(&line, text, false, sizeof("\n"));
 	}
-	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, n) < 0)
+	line.text[line.len++] = '\n';
+	if (write(STDERR_FILENO, line.text, line.len) < 0)
 		return; /* nowhere left to say it */
+}
+
+void log_line(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	write_line(level, NULL, fmt, ap);
+	va_end(ap);
+}
+
+void log_attempt(enum log_level level, const struct log_attempt *attempt, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	write_line(level, attempt, fmt, ap);
+	va_end(ap);
 }

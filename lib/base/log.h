@@ -7,6 +7,9 @@
  * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and
  * carries no time. A line is written by one write(2), and shows what visible.h makes of the text, so
  * that no text of a job can forge a line or split one.
+ *
+ * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event, of an attempt job, queue, fn, attempt, outcome, final, wait_ms, run_ms and
+ * retry_ms, and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -19,7 +22,18 @@ enum log_level { LOG_L_ERROR = 1, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
 /* program: name in the lines. Before there are threads. */
 void log_init(const char *program, enum log_level level);
 void log_set_level(enum log_level level); /* at any time */
+void log_set_json(bool json);             /* the same */
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same of an attempt that has ended: in the text its fields do not show. */
+struct log_attempt {
+	const char *queue, *fn, *outcome;
+	int64_t job;
+	int attempt;
+	bool final;
+	int64_t wait_ms, run_ms, retry_ms; /* retry_ms negative: it is not tried again */
+};
+void log_attempt(enum log_level level, const struct log_attempt *attempt, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

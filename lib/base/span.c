@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Largest first: in a span of several they come in this order, each at most once. */
@@ -117,4 +118,19 @@ bool span_parse(const char *text, double *ms)
 		text += text[0] == ' ' && text[1] != '\0';
 	} while (*text);
 	return true;
+}
+
+const char *span_age(char buf[SPAN_AGE_SIZE], int64_t seconds)
+{
+	long long s = seconds < 0 ? -seconds : seconds;
+
+	if (s < 120)
+		snprintf(buf, SPAN_AGE_SIZE, "%llds", s);
+	else if (s < 120 * 60)
+		snprintf(buf, SPAN_AGE_SIZE, "%lldmin", s / 60);
+	else if (s < 48 * 3600)
+		snprintf(buf, SPAN_AGE_SIZE, "%lldh", s / 3600);
+	else
+		snprintf(buf, SPAN_AGE_SIZE, "%lldd", s / 86400);
+	return buf;
 }

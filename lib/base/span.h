@@ -9,11 +9,16 @@
 #define SPAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, nor an interval such as 5 minutes or 01:30:00"
 
 const char *span_decimal(const char *s, double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
 bool span_parse(const char *text, double *ms);
 bool span_is_bare(const char *text);                     /* a number without a unit */
+
+/* A span as people say it: 5s, 3min, 2h, 4d; in the caller's buffer, which is returned. */
+#define SPAN_AGE_SIZE 32
+const char *span_age(char buf[SPAN_AGE_SIZE], int64_t seconds);
 
 #endif

@@ -228,6 +228,7 @@ static void after_first(struct worker *w)
 	worker_after_renewal(w);
 	worker_balance_after_report(w);
 	worker_delayed_learn(w);
+	worker_tick_learn(w);
 }
 
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err)

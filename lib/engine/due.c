@@ -118,6 +118,11 @@ static uint64_t listens(const struct view *v)
 	return when(v->w->loop, worker_listen_deadline(v->w));
 }
 
+static uint64_t tick(const struct view *v)
+{
+	return when(!v->w->stopping, v->w->tick.ns);
+}
+
 static const struct {
 	uint64_t (*ns)(const struct view *view);
 	bool sends;
@@ -128,6 +133,7 @@ static const struct {
 	[DUE_RECORD] = { record, true },      [DUE_ASK] = { ask, true },          [DUE_APART] = { apart, true },
 	[DUE_RETURN] = { give_back, true },   [DUE_BALANCE] = { balance, true },  [DUE_CLAIM] = { claim, true },
 	[DUE_KEEP] = { keep, true },          [DUE_LOOK] = { look, true },        [DUE_LISTEN] = { listens, true },
+	[DUE_TICK] = { tick, true },
 };
 
 void due_look(struct due *due, const struct worker *w, uint64_t now)

@@ -7,6 +7,7 @@
 #include "store/admin.h"
 
 #define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
+#define FOLD_NS NS_PER_S           /* sooner, where one slice of the log was not all */
 
 /* A queue is made by the first job deferred to it, so one that is not there may be misspelt, or early. */
 void worker_tell_missing_queues(struct worker *w)
@@ -110,6 +111,9 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 
 	w->idle.keeping = false;
 	learn_next_due(w);
+	if (kept.fold_more)
+		w->idle.keep_ns = clock_ns() + FOLD_NS;
+	worker_tick_learn(w);
 	if (rc == 0 && !kept.registered) {
 		store_cycle_clear(&w->cycle);
 		rc = worker_register_again(w, err);

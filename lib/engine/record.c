@@ -126,7 +126,7 @@ static void report_refused(struct worker *w, const struct attempt *a)
 
 void worker_settle(struct worker *w, struct attempt *a, int outcome)
 {
-	if (outcome == JOB_CANCELLED) {
+	if (outcome == JOB_CANCELLED && a->outcome != JOB_CANCELLED) {
 		log_line(LOG_L_INFO, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded", (long long)a->job->id,
 			 a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
 		w->sum.refused++;

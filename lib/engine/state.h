@@ -17,6 +17,7 @@
  *     listen.c    being woken by NOTIFY
  *     scale.c     how many runners there are
  *     delayed.c   where delayed jobs are looked for
+ *     tick.c      ticks of schedules become jobs
  *     offer.c     which functions there are here, told for people
  */
 #ifndef WORKER_STATE_H
@@ -141,6 +142,12 @@ struct worker {
 		uint64_t whole_ns; /* then all again */
 	} delayed;
 
+	struct {
+		uint64_t ns;       /* a schedule has its next tick then; UINT64_MAX: none has, as far as we know */
+		uint64_t again_ns; /* not to be tried before */
+		bool more;         /* more are due */
+	} tick;
+
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
@@ -249,6 +256,11 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 void worker_connect_again(struct worker *w, uint64_t now);
 int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
+
+/* tick.c */
+void worker_tick_set_up(struct worker *w, bool due);         /* due: some schedule has a tick that is */
+void worker_tick_learn(struct worker *w);                    /* a cycle has ended */
+void worker_tick(struct worker *w, uint64_t now);            /* at a turn, between cycles */
 
 /* offer.c */
 void worker_offer_set_up(struct worker *w);

@@ -5,6 +5,7 @@
 #include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "store/figures.h"
 #include "store/migrate.h"
 #include "engine/state.h"
 
@@ -17,6 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#define SNOOZE_MIN_MS 1000
 #define SAY_AGAIN_NS (3600 * NS_PER_S) /* what is missing here is said so often by who runs for long */
 
 uint64_t worker_random(struct worker *w)
@@ -33,7 +35,7 @@ static int64_t unready_ms(struct worker *w, const struct job *job)
 	return retry_jitter_ms(retry_delay_ms(&w->backoff, job->attempt), worker_random(w));
 }
 
-static int64_t backoff_ms(struct worker *w, const struct job *job)
+static int64_t backoff_ms(struct worker *w, const struct job *job, int failures)
 {
 	struct retry_policy p = w->backoff;
 
@@ -45,7 +47,15 @@ static int64_t backoff_ms(struct worker *w, const struct job *job)
 		p.exponent = job->backoff_exponent;
 	if (p.ceiling_ms < p.floor_ms)
 		p.ceiling_ms = p.floor_ms;
-	return retry_jitter_ms(retry_delay_ms(&p, job->attempt - job->attempt_base), worker_random(w));
+	return retry_jitter_ms(retry_delay_ms(&p, failures), worker_random(w));
+}
+
+/* As it wishes, but not at once: nothing counts these attempts, so one that never tires of it would keep a runner for itself. */
+static int64_t snooze_ms(struct worker *w, const struct attempt *a)
+{
+	if (a->retry_after_ms < 0)
+		return backoff_ms(w, a->job, a->job->attempt);
+	return a->retry_after_ms < SNOOZE_MIN_MS ? SNOOZE_MIN_MS : a->retry_after_ms;
 }
 
 void worker_decide(struct worker *w, struct attempt *a)
@@ -57,14 +67,16 @@ void worker_decide(struct worker *w, struct attempt *a)
 	if (w->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
 		a->outcome = w->stop_outcome;
 	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and counts. */
-	a->counts = !a->unready && a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
-	a->final = a->outcome == JOB_OK || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
+	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
+	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
 	if (a->final || a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
 		a->delay_ms = 0;
 	else if (a->unready)
 		a->delay_ms = unready_ms(w, job);
+	else if (a->outcome == JOB_SNOOZED)
+		a->delay_ms = snooze_ms(w, a);
 	else
-		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job);
+		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job, job->attempt - job->attempt_base);
 }
 
 /* All jobs of a function may want what is missing: of the same words the first is heard. */
@@ -122,24 +134,34 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	const struct job *job = a->job;
 	const char *error = a->error ? a->error : "";
 	int len = (int)strcspn(error, "\n");
+	const struct log_attempt fields = {
+		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .job = job->id, .attempt = job->attempt, .final = a->final,
+		.wait_ms = (job->wait_us + (int64_t)((a->started_ns - job->claimed_ns) / 1000)) / 1000,
+		.run_ms = (int64_t)((a->finished_ns - a->started_ns) / NS_PER_MS), .retry_ms = a->final ? -1 : a->delay_ms,
+	};
 
 	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
-	if (a->outcome == JOB_FAILED)
+	if (a->outcome == JOB_FAILED || a->outcome == JOB_CANCELLED || a->outcome == JOB_SNOOZED)
 		error = gist(error, &len);
 
 	if (a->outcome == JOB_OK) {
-		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
-			 (double)(a->finished_ns - a->started_ns) / 1e6);
+		log_attempt(LOG_L_DEBUG, &fields, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
+			    (double)(a->finished_ns - a->started_ns) / 1e6);
 		return;
 	}
 	if (a->unready && a->outcome == JOB_FAILED && !a->final)
 		log_unready(w, a);
+	else if (a->outcome == JOB_CANCELLED)
+		log_line(LOG_L_INFO, "job %lld %s attempt %d: cancelled by its function: %.*s", (long long)job->id, job->fn, job->attempt, len, error);
+	else if (a->outcome == JOB_SNOOZED)
+		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
+			 error, (double)a->delay_ms / 1000);
 	else if (a->final)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error);
 	else
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			 job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
+			    job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 	if (a->outcome == JOB_SUPERSEDED)
 		log_cut_off(w, job);
 }
@@ -219,11 +241,13 @@ void worker_count(struct worker *w, const struct attempt *a)
 	w->sum.attempts++;
 	if (a->outcome == JOB_OK)
 		w->sum.ok++;
-	else
-		w->sum.failed++;
-	if (a->outcome != JOB_OK && a->final)
+	else if (a->outcome == JOB_CANCELLED)
+		w->sum.cancelled++;
+	else if (a->outcome == JOB_SNOOZED)
+		w->sum.snoozed++;
+	else if (a->final)
 		w->sum.dead++;
-	else if (a->outcome != JOB_OK)
+	else
 		w->sum.retried++;
 }
 
@@ -392,7 +416,7 @@ static bool nothing_in_hand(const struct worker *w)
 
 static bool finished(struct worker *w)
 {
-	bool no_more = w->stopping || (w->plan.exhausted && !w->loop) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool no_more = w->stopping || (w->plan.exhausted && !w->loop && !w->tick.more) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
 
 	/* A service with nothing in hand needs no server to stop. */
 	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
@@ -448,6 +472,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	collect_refused(w); /* now, or the run might end without giving them back */
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_offer(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_tick(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -559,10 +585,11 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
 	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
-	if (rc == 0 && probe.any && !probe.work && !probe.unclean && !w.loop)
+	if (rc == 0 && probe.any && !probe.work && !probe.tick && !probe.unclean && !w.loop)
 		worker_tell_missing_queues(&w);
-	if (rc < 0 || (!probe.work && !probe.unclean && !w.loop))
+	if (rc < 0 || (!probe.work && !probe.tick && !probe.unclean && !w.loop))
 		goto done;
+	worker_tick_set_up(&w, probe.tick);
 
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
 	rc = begin(&w, err);
@@ -573,7 +600,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0))
+	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
+				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	if (rc == 1)
 		rc = 0;

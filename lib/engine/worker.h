@@ -47,7 +47,7 @@ struct worker_setup {
 
 /* What a run did, for its last log line. */
 struct worker_summary {
-	long long attempts, ok, failed, retried, dead, released, refused;
+	long long attempts, ok, retried, dead, cancelled, snoozed, released, refused;
 	double seconds;
 };
 

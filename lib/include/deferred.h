@@ -103,6 +103,7 @@ struct deferred_opts {
 	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
 	const char *concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
 	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
+	const char *const *tags;    /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
 	uint64_t reserved[2];       /* zero; room for options to come */
 };
 

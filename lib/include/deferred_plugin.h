@@ -62,9 +62,13 @@ enum deferred_result {
 	DEFERRED_FAILED = 1,   /* failed; to be tried again after the usual delay */
 	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
 	DEFERRED_DEAD = 3,     /* failed for good; not to be tried again */
-	DEFERRED_UNREADY = 4   /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
+	DEFERRED_UNREADY = 4,  /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
 	                        * at growing intervals, never dead of it, and said in the log once a run. An older check_deferred takes it as
 	                        * DEFERRED_FAILED */
+	/* An older check_deferred takes these two as DEFERRED_FAILED. */
+	DEFERRED_CANCEL = 5,   /* not to be done any more: the job is cancelled, and host->error has said why. No failure: not tried again, not dead */
+	DEFERRED_SNOOZE = 6    /* not yet: no failure, and counts against nothing. Tried again after the delay given to host->retry_after, 1 s at
+	                        * least, the usual one, which grows with each attempt, if none was; never dead of it */
 };
 
 enum deferred_log_level {
@@ -106,7 +110,7 @@ struct deferred_host {
 	/* Say what went wrong, for the log and the operator; at most 8 KiB. */
 	void (*error)(const struct deferred_call *call, const char *text, size_t len);
 
-	/* Delay to the next attempt after DEFERRED_LATER, milliseconds. */
+	/* Delay to the next attempt after DEFERRED_LATER or DEFERRED_SNOOZE, milliseconds. */
 	void (*retry_after)(const struct deferred_call *call, int64_t delay_ms);
 
 	/* 1 when the function should come to an end soon: the worker stops, or the job was cancelled. Cheap. */

@@ -5,7 +5,7 @@
  *     noop                                         does nothing
  *     echo    any params                           its result is its params, byte for byte
  *     sleep   {"ms": 100}                          ends early, as failed, when it is asked to stop
- *     fail    {"error": TEXT, "dead": true, "unready": true, "retry_after_ms": N}
+ *     fail    {"error": TEXT, "dead": true, "unready": true, "cancel": true, "snooze": true, "retry_after_ms": N}
  *     crash   {"signal": 11}                       ends its process by that signal
  *     append  {"file": PATH, "text": TEXT}         adds one line; PATH lies below the folder of the
  *                                                  setting sample.dir, without which it is refused
@@ -115,6 +115,10 @@ static int fail(const struct deferred_call *call)
 		result = DEFERRED_DEAD;
 	if (json_is_true(json_object_get(params, "unready")))
 		result = DEFERRED_UNREADY;
+	if (json_is_true(json_object_get(params, "cancel")))
+		result = DEFERRED_CANCEL;
+	if (json_is_true(json_object_get(params, "snooze")))
+		result = DEFERRED_SNOOZE;
 	if (!text)
 		text = "failed on request";
 	call->host->error(call, text, strlen(text));

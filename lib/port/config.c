@@ -37,6 +37,8 @@ struct config {
 	size_t pairs_len;
 	struct config_command *commands;
 	size_t commands_len;
+	struct config_schedule *schedules;
+	size_t schedules_len;
 };
 
 /* ---- values: text to number, whatever the locale of the application */
@@ -357,6 +359,31 @@ static int add_word(struct config_command *command, const char *word, struct def
 	return (argv[n] = strdup(word)) ? 0 : out_of_memory(err);
 }
 
+static int add_schedule(struct config *config, const char *name, struct deferred_error *err)
+{
+	struct config_schedule *schedules = realloc(config->schedules, (config->schedules_len + 1) * sizeof(*schedules));
+
+	if (!schedules)
+		return out_of_memory(err);
+	config->schedules = schedules;
+	schedules[config->schedules_len] = (struct config_schedule){ strdup(name), NULL, 0 };
+	return schedules[config->schedules_len++].name ? 0 : out_of_memory(err);
+}
+
+/* Of the schedule that was added last. */
+static int add_member(struct config *config, const char *name, const char *value, struct deferred_error *err)
+{
+	struct config_schedule *s = config->schedules_len > 0 ? &config->schedules[config->schedules_len - 1] : NULL;
+	struct config_member *members = s ? realloc(s->members, (s->len + 1) * sizeof(*members)) : NULL;
+
+	if (!members)
+		return out_of_memory(err);
+	s->members = members;
+	members[s->len] = (struct config_member){ strdup(name), strdup(value) };
+	s->len++;
+	return members[s->len - 1].name && members[s->len - 1].value ? 0 : out_of_memory(err);
+}
+
 /* Of a setting, or of a member of a function, which shares type and range with the setting of that name. */
 static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text, struct deferred_error *err)
 {
@@ -400,6 +427,10 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 		return add_command(config, t[0], err);
 	case 'p':
 		return add_pair(config, t[0], t[1], t[2], err);
+	case 'S':
+		return add_schedule(config, t[0], err);
+	case 'o':
+		return add_member(config, t[0], t[1], err);
 	case 'e':
 		error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%s: %s", config->path, t[0], t[1]);
 		if (*t[2])
@@ -416,7 +447,7 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 /* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
 static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
 {
-	static const char kinds[] = "svfpectm", texts[] = "33133111";
+	static const char kinds[] = "svfpectmSo", texts[] = "3313311112";
 	size_t at = 0;
 	int rc = 0;
 
@@ -707,6 +738,15 @@ void config_free(struct config *config)
 		free(config->pairs[i].name);
 		free(config->pairs[i].value);
 	}
+	for (size_t i = 0; i < config->schedules_len; i++) {
+		for (size_t k = 0; k < config->schedules[i].len; k++) {
+			free(config->schedules[i].members[k].name);
+			free(config->schedules[i].members[k].value);
+		}
+		free(config->schedules[i].members);
+		free(config->schedules[i].name);
+	}
+	free(config->schedules);
 	for (size_t i = 0; i < config->commands_len; i++) {
 		struct config_command *command = &config->commands[i];
 
@@ -788,11 +828,18 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
-		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0)
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0 &&
+		    strncmp(config_settings[i].name, "web.", 4) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
 		rc = f(data, config->pairs[i].name, config->pairs[i].value);
 	return rc;
+}
+
+const struct config_schedule *config_schedules(const struct config *config, size_t *len)
+{
+	*len = config->schedules_len;
+	return config->schedules;
 }
 
 const struct config_command *config_commands(const struct config *config, size_t *len)

@@ -77,10 +77,21 @@ bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.* and http.*, and the free-form ones. */
+/* Call f with every setting a runner may know: all of the table but database.*, http.* and web.*, and the free-form ones. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
+
+/* A recurring job: section `schedule "NAME" { rule = "..." function = "..." ... }`. What the members say is checked by the database, once
+ * `deferred schedule sync` brings it there. */
+struct config_schedule {
+	char *name;
+	struct config_member {
+		char *name, *value;
+	} *members;
+	size_t len;
+};
+const struct config_schedule *config_schedules(const struct config *config, size_t *len);
 
 /* Setting plugin_dir, else the folder of the stock plugins. */
 const char *config_plugin_dir(const struct config *config);

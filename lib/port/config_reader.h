@@ -19,6 +19,7 @@
  *     s LINE NAME VALUE        a setting                       c TEXT            a word of the command of the last function
  *     v LINE NAME VALUE        a value of a function, to check t TEXT, m TEXT    its timeout, its max_attempts
  *     f NAME                   a function                      p PLUGIN NAME VALUE    a free-form setting
+ *     S NAME               a schedule                      o NAME VALUE      a member of the last schedule
  *     e LINE TEXT HINT         wrong: the last record          .                 the last record
  */
 

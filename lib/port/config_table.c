@@ -60,6 +60,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
 	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),
+	CHOICE("log_format", "text", "text|json", "json: each line of the log is an object"),
 
 	TEXT("mail.host", "localhost", "SMTP server"),
 	NUMBER("mail.port", INT, "0", 0, 65535, "its port; 0: 25, with starttls 587, with tls 465"),
@@ -91,6 +92,19 @@ const struct config_setting config_settings[] = {
 	NUMBER("http.header_timeout", MS, "10s", SECOND, HOUR, "limit from the request line to the end of the headers"),
 	NUMBER("http.body_timeout", MS, "30s", SECOND, HOUR, "limit from there to the end of the body"),
 	NUMBER("http.send_timeout", MS, "1min", SECOND, HOUR, "limit for a client to take the answer"),
+
+	TEXT("web.listen", "127.0.0.1:10003", "where deferred_web serves HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket, separated by commas"),
+	TEXT("web.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("web.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
+	TEXT("web.tls_key", NULL, "key of that certificate, in PEM; none: in the same file"),
+	TEXT("web.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),
+	CHOICE("web.auth", "postgres", "postgres|proxy|none", "who visitors are: a login of the database, whom a proxy says, or nobody in particular, who may look"),
+	TEXT("web.hosts", NULL, "names that it is reached by, beside those of loopback, separated by commas"),
+	TEXT("web.proxies", NULL, "with web.auth proxy: addresses whose X-Forwarded-User counts, separated by commas; one at a Unix socket always does"),
+	TEXT("web.users", NULL, "with web.auth proxy: who has which role, as in \"ann:deferred_operator, bob:deferred_viewer\""),
+	FLAG("web.read_only", "0", "1: no buttons, for nobody"),
+	TEXT("web.hide_params", "send_mail", "functions whose params, errors and results operators alone see, separated by commas"),
+	NUMBER("web.db_connections", INT, "4", 1, 32, "pages that are made at the same time, each with a database connection"),
 
 	TEXT("sample.dir", NULL, "folder below which the sample function append writes; none: it writes nothing"),
 	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }

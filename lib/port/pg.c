@@ -95,6 +95,26 @@ int pg_open(struct pg **pg, const char *conninfo, const char *program, struct de
 	return rc;
 }
 
+int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password, struct deferred_error *err)
+{
+	char *text = pg_connect_as(conninfo, user, password, err);
+	int rc;
+
+	*pg = NULL;
+	if (!text)
+		return err ? err->code : DEFERRED_ECONNECT;
+	rc = pg_open(pg, text, program, err);
+	explicit_bzero(text, strlen(text));
+	free(text);
+	if (rc == 0 && !PQconnectionUsedPassword((*pg)->conn)) {
+		pg_close(*pg);
+		*pg = NULL;
+		rc = error_set(err, DEFERRED_ECONNECT, PG_TRUSTED, "the server let \"%.63s\" in without asking for a password", user);
+		error_hint(err, "let pg_hba.conf ask for scram-sha-256 where deferred_web connects");
+	}
+	return rc;
+}
+
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
 {
 	return open_begin(pg, conninfo, program, err);

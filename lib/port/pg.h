@@ -27,10 +27,15 @@ struct pg_result;
  * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
  * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
  * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT, with
- * PG_CONNINFO in err->where if conninfo itself is wrong.
+ * PG_CONNINFO in err->where if conninfo itself is wrong, PG_LOGIN if the server asked for a password and did not let us in.
  */
 #define PG_CONNINFO "conninfo"
+#define PG_LOGIN "login"
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+
+/* The same as another user, who has to show a password: a server that lets in whoever comes is refused, with PG_TRUSTED in err->where. */
+#define PG_TRUSTED "trusted"
+int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password, struct deferred_error *err);
 
 /* The same without waiting: call pg_open_poll() whenever pg_fd() has one of pg_events(), until *done. */
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);

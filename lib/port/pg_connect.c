@@ -95,11 +95,61 @@ static bool timeout_ms_of(PGconn *conn, int *ms)
 	return is_number;
 }
 
+/* keyword='value' with what libpq wants escaped. Returns its length; writes it where there is room. */
+static size_t put_word(char *out, const char *key, const char *value)
+{
+	size_t n = strlen(key) + 2;
+
+	if (out)
+		n = (size_t)sprintf(out, "%s='", key);
+	for (; *value; value++) {
+		if (*value == '\'' || *value == '\\') {
+			if (out)
+				out[n] = '\\';
+			n++;
+		}
+		if (out)
+			out[n] = *value;
+		n++;
+	}
+	if (out)
+		memcpy(out + n, "' ", 3);
+	return n + 2;
+}
+
+char *pg_connect_as(const char *conninfo, const char *user, const char *password, struct deferred_error *err)
+{
+	PQconninfoOption *opts = NULL;
+	char *why = NULL, *text = NULL;
+
+	opts = PQconninfoParse(conninfo ? conninfo : "", &why);
+	if (!opts) {
+		refuse_conninfo(conninfo, why, err);
+		return NULL;
+	}
+	for (int pass = 0; pass < 2; pass++) {
+		size_t n = 0;
+
+		for (const PQconninfoOption *o = opts; o->keyword; o++)
+			if (o->val && strcmp(o->keyword, "user") != 0 && strcmp(o->keyword, "password") != 0 && strcmp(o->keyword, "passfile") != 0)
+				n += put_word(text ? text + n : NULL, o->keyword, o->val);
+		n += put_word(text ? text + n : NULL, "user", user);
+		n += put_word(text ? text + n : NULL, "password", password);
+		if (!text && !(text = malloc(n + 1))) {
+			error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
+			break;
+		}
+	}
+	PQconninfoFree(opts);
+	return text;
+}
+
 int pg_connect_failed(const PGconn *conn, struct deferred_error *err)
 {
 	const char *m = conn ? PQerrorMessage(conn) : "out of memory\n";
 
-	error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"), m); /* the cause stands in the first line */
+	error_set(err, DEFERRED_ECONNECT, conn && PQconnectionUsedPassword(conn) ? PG_LOGIN : "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"),
+		  m); /* the cause stands in the first line */
 	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
 	return DEFERRED_ECONNECT;
 }

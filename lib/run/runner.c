@@ -28,6 +28,7 @@
 
 #define OUTPUT_LINE_MAX 1024
 #define TAIL_MAX 2048
+#define TRACE_MAX 4096
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
 #define USAGE_MAX (1ull << 50)     /* what a runner says of processor time and memory is believed up to this */
 #define FUNCTIONS_BYTES_MAX (4u << 20) /* of the names and plugins of functions that a runner may say */
@@ -83,6 +84,8 @@ struct runner {
 	char tail[TAIL_MAX];       /* the last it printed */
 	size_t tail_len;
 	bool crashing;             /* what it prints is a backtrace */
+	char trace[TRACE_MAX];     /* the first of that */
+	size_t trace_len;
 	char *loading;             /* the plugin it is loading */
 	bool killed;
 	int64_t killed_id;          /* the job it was at */
@@ -418,10 +421,6 @@ static void log_output_line(struct runner *r)
 
 	if (r->line_len == 0)
 		return;
-	if (r->crashing) {
-		r->line_len = 0;
-		return;
-	}
 	slot = running_slot(r);
 	if (slot >= 0)
 		log_line(LOG_L_INFO, "job %lld %s: %.*s", (long long)r->call[slot].job->id, r->call[slot].job->fn, (int)r->line_len, r->line);
@@ -437,18 +436,46 @@ static bool may_read(const struct runner *r, int reads, uint64_t began_ns)
 	return reads < READS_MAX && (r->reaped || clock_ns() < began_ns + READ_NS);
 }
 
-/* Take the mark out of what was read. */
-static size_t without_mark(struct runner *r, char *buf, size_t n)
+/* What follows the mark, and is none of the log's. Of this the first counts, and it is taken for what it should be: names and numbers. */
+static void take_trace(struct runner *r, const char *data, size_t n)
 {
-	const char *mark;
+	for (size_t i = 0; i < n && r->trace_len < TRACE_MAX; i++)
+		if (data[i] != FRAME_CRASH_MARK)
+			r->trace[r->trace_len++] = (data[i] >= ' ' && data[i] <= '~') || data[i] == '\n' ? data[i] : '?';
+}
 
-	while ((mark = memchr(buf, FRAME_CRASH_MARK, n))) {
-		size_t at = (size_t)(mark - buf);
+static void take_tail(struct runner *r, const char *data, size_t n)
+{
+	size_t keep = n < TAIL_MAX ? n : TAIL_MAX;
 
-		r->crashing = true;
-		memmove(buf + at, buf + at + 1, --n - at);
+	if (r->tail_len + keep > TAIL_MAX) {
+		size_t drop = r->tail_len + keep - TAIL_MAX;
+
+		memmove(r->tail, r->tail + drop, r->tail_len - drop);
+		r->tail_len -= drop;
 	}
-	return n;
+	memcpy(r->tail + r->tail_len, data + n - keep, keep);
+	r->tail_len += keep;
+	for (size_t i = 0; i < n; i++) {
+		if (data[i] == '\n' || r->line_len == sizeof(r->line))
+			log_output_line(r);
+		if (data[i] != '\n')
+			r->line[r->line_len++] = data[i];
+	}
+}
+
+static void take_output(struct runner *r, const char *data, size_t n)
+{
+	const char *mark = r->crashing ? NULL : memchr(data, FRAME_CRASH_MARK, n);
+	size_t before = r->crashing ? 0 : mark ? (size_t)(mark - data) : n;
+
+	take_tail(r, data, before);
+	if (mark) {
+		log_output_line(r);
+		r->crashing = true;
+		r->trace_len = 0;
+	}
+	take_trace(r, data + before, n - before);
 }
 
 static void read_output(struct runner *r)
@@ -459,24 +486,8 @@ static void read_output(struct runner *r)
 
 	if (r->output < 0)
 		return;
-	for (int reads = 0; may_read(r, reads, began_ns) && (n = read(r->output, buf, sizeof(buf))) > 0; reads++) {
-		size_t len = without_mark(r, buf, (size_t)n), keep = len < TAIL_MAX ? len : TAIL_MAX;
-
-		if (r->tail_len + keep > TAIL_MAX) {
-			size_t drop = r->tail_len + keep - TAIL_MAX;
-
-			memmove(r->tail, r->tail + drop, r->tail_len - drop);
-			r->tail_len -= drop;
-		}
-		memcpy(r->tail + r->tail_len, buf + len - keep, keep);
-		r->tail_len += keep;
-		for (size_t i = 0; i < len; i++) {
-			if (buf[i] == '\n' || r->line_len == sizeof(r->line))
-				log_output_line(r);
-			if (buf[i] != '\n')
-				r->line[r->line_len++] = buf[i];
-		}
-	}
+	for (int reads = 0; may_read(r, reads, began_ns) && (n = read(r->output, buf, sizeof(buf))) > 0; reads++)
+		take_output(r, buf, (size_t)n);
 	if (n == 0 || (n < 0 && errno != EAGAIN)) {
 		close(r->output);
 		r->output = -1;
@@ -804,18 +815,35 @@ static void __attribute__((format(printf, 2, 3))) attempt_error(struct attempt *
 	attempt_set_text(&a->error, &a->error_len, text, n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
+/* What is known of an end that was none of ours, with the last it printed and the backtrace. */
+static void __attribute__((format(printf, 3, 4))) describe_end(const struct runner *r, struct attempt *a, const char *fmt, ...)
+{
+	bool apart = r->tail_len && r->trace_len && r->tail[r->tail_len - 1] != '\n';
+	size_t trace_len = r->trace_len;
+	char what[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	while (trace_len > 0 && r->trace[trace_len - 1] == '\n')
+		trace_len--;
+	attempt_error(a, "%s%s%.*s%s%.*s", what, r->tail_len || r->trace_len ? "\n" : "", (int)r->tail_len, r->tail, apart ? "\n" : "",
+		      (int)trace_len, r->trace);
+}
+
 static void describe_signal(struct runner *r, struct attempt *a, int sig)
 {
 	a->outcome = JOB_CRASHED;
 	a->signal = sig;
-	attempt_error(a, "killed by signal %d (%s)%s%.*s", sig, strsignal(sig), r->tail_len ? "\n" : "", (int)r->tail_len, r->tail);
+	describe_end(r, a, "killed by signal %d (%s)", sig, strsignal(sig));
 }
 
 static void describe_exit(struct runner *r, struct attempt *a, int exit_code)
 {
 	a->outcome = JOB_FAILED;
 	a->exit_code = exit_code;
-	attempt_error(a, "the function ended its process with status %d%s%.*s", exit_code, r->tail_len ? "\n" : "", (int)r->tail_len, r->tail);
+	describe_end(r, a, "the function ended its process with status %d", exit_code);
 }
 
 static void take_result(struct runner *r, struct attempt *a, const struct board_slot *said)
@@ -828,12 +856,16 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 	} else if (said->result == DEFERRED_OK) {
 		a->outcome = JOB_OK;
 	} else {
+		if (said->result == DEFERRED_CANCEL)
+			a->outcome = JOB_CANCELLED;
+		else if (said->result == DEFERRED_SNOOZE)
+			a->outcome = JOB_SNOOZED;
 		a->dead = said->result == DEFERRED_DEAD;
 		a->unready = said->result == DEFERRED_UNREADY;
 		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
-		if (said->result == DEFERRED_LATER && said->retry_after_ms >= 0)
+		if ((said->result == DEFERRED_LATER || said->result == DEFERRED_SNOOZE) && said->retry_after_ms >= 0)
 			a->retry_after_ms = said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
-		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_UNREADY)
+		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_SNOOZE)
 			attempt_error(a, "without saying why");
 		else if (a->error_len == 0)
 			attempt_error(a, "returned %d", said->result);
@@ -853,6 +885,7 @@ static void take_done(struct runner *r)
 		attempt_error(a, "%s", FRAME_ASKS_TEXT);
 	else
 		take_result(r, a, &said);
+	r->trace_len = 0;
 }
 
 /* Those at the front that the runner is through with, `most` at the most. One whose texts may still be in the socket waits for a

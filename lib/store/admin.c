@@ -58,6 +58,7 @@ static void arg_rest(struct pg_args *args, const struct store_admin_filter *filt
 	pg_arg_text(args, filter->by);
 	pg_arg_text(args, filter->since);
 	pg_arg_text(args, filter->until);
+	pg_arg_text_array(args, filter->tags, NULL, filter->tags_len);
 }
 
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)
@@ -151,7 +152,7 @@ int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct de
 	struct pg_args args;
 
 	pg_args_init(&args);
-	pg_arg_int8(&args, 2000); /* 16 MB, some 100,000 attempts */
+	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
 	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
 }
 

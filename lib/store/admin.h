@@ -21,6 +21,8 @@ struct store_admin_filter {
 	const char *queue, *fn;
 	const char *state; /* one of JOB_STATES; NULL: those the command is for */
 	const char *label, *key, *rule, *by;
+	const char *const *tags; /* all of which it has */
+	size_t tags_len;         /* 0: any */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
 	bool running;      /* those that workers hold; of the others queue and fn count then */
 	int limit;

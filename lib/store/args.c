@@ -76,7 +76,8 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 	return rc;
 }
 
-int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
+		    struct deferred_error *err)
 {
 	struct pg_args patience;
 	int rc = store_add_setup(pg, err);
@@ -86,11 +87,11 @@ int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_a
 	if (rc == 0)
 		rc = pg_pipeline_add(pg, &sql_job_patience, &patience, TAG_SETUP, err);
 	if (rc == 0)
-		rc = pg_pipeline_add(pg, stmt, args, TAG_IGNORE, err);
+		rc = pg_pipeline_add(pg, stmt, args, tag, err);
 	if (rc == 0)
 		rc = pg_pipeline_send(pg, err);
 	if (rc == 0)
-		rc = pg_pipeline_wait(pg, ignore, NULL, answer_ms, err);
+		rc = pg_pipeline_wait(pg, on_result ? on_result : ignore, data, answer_ms, err);
 	pg_args_clear(&patience);
 	pg_args_clear(args);
 	return rc;

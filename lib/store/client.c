@@ -3,6 +3,7 @@
 
 #include "store/columns.h"
 #include "base/utf8.h"
+#include "port/params.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -59,15 +60,35 @@ static void arg_int8_or_null(struct pg_args *args, int64_t v)
 		pg_arg_null(args);
 }
 
+static bool has_tags(const struct deferred_opts *o)
+{
+	return o->tags && o->tags[0];
+}
+
 /* on_duplicate says nothing where there is no key. */
 static bool is_simple(const struct deferred_opts *o)
 {
 	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
 	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
-	       !o->concurrency_key && !o->concurrency;
+	       !o->concurrency_key && !o->concurrency && !has_tags(o);
 }
 
-static void args_of_options(struct pg_args *args, const struct deferred_opts *o)
+/* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given; NULL: none. */
+static int tags_json(const struct deferred_opts *o, char **json, struct deferred_error *err)
+{
+	struct params_text t = { 0 };
+
+	*json = NULL;
+	if (!has_tags(o))
+		return 0;
+	params_open(&t, NULL, '[');
+	for (size_t i = 0; o->tags[i]; i++)
+		params_string(&t, NULL, o->tags[i]);
+	params_close(&t, ']');
+	return params_take(&t, json, err);
+}
+
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags)
 {
 	pg_arg_text(args, o->label);
 	arg_int4_or_null(args, o->priority);
@@ -87,6 +108,7 @@ static void args_of_options(struct pg_args *args, const struct deferred_opts *o)
 		pg_arg_null(args);
 	pg_arg_text(args, o->concurrency_key);
 	arg_int4_or_null(args, o->concurrency);
+	pg_arg_json(args, tags, tags ? strlen(tags) : 0);
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
@@ -96,26 +118,30 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	bool simple = is_simple(o);
 	struct pg_result *res = NULL;
 	struct pg_args args;
-	int rc;
+	char *tags = NULL;
+	int rc = tags_json(o, &tags, err);
 
+	if (rc < 0)
+		return rc;
 	pg_args_init(&args);
 	pg_arg_text(&args, call->fn);
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	if (!simple)
-		args_of_options(&args, o);
+		args_of_options(&args, o, tags);
 	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
 	pg_result_free(res);
 	pg_args_clear(&args);
+	free(tags);
 	return rc;
 }
 
 /* The option of call i. */
 #define OPT(name) opts_of(&calls[i])->name
 
-static void args_many(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls)
+static void args_many(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls, char **tags)
 {
 	COLUMN_TEXT(args, c, calls[i].fn);
 	COLUMN_JSON(args, c, params_of(&calls[i]));
@@ -135,6 +161,29 @@ static void args_many(struct pg_args *args, struct columns *c, const struct defe
 	COLUMN_FLOAT8_OR_NULL(args, c, OPT(backoff_exponent) > 0 ? OPT(backoff_exponent) : 0, 0);
 	COLUMN_TEXT_OR_NULL(args, c, OPT(concurrency_key), strlen(c->text[i]));
 	COLUMN_INT4_OR_NULL(args, c, OPT(concurrency), 0);
+	pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
+}
+
+static void tags_free(char **tags, size_t n)
+{
+	for (size_t i = 0; tags && i < n; i++)
+		free(tags[i]);
+	free(tags);
+}
+
+/* Those of each call; *tags is NULL where none has any. */
+static int tags_of(const struct deferred_call_spec *calls, size_t n, char ***tags, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		if (!has_tags(opts_of(&calls[i])))
+			continue;
+		if (!*tags && !(*tags = calloc(n, sizeof(**tags))))
+			return error_set(err, DEFERRED_ENOMEM, "job_enqueue_many", "out of memory for %zu calls", n);
+		rc = tags_json(opts_of(&calls[i]), &(*tags)[i], err);
+	}
+	return rc;
 }
 
 int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
@@ -142,13 +191,16 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 	struct pg_result *res = NULL;
 	struct columns c;
 	struct pg_args args;
+	char **tags = NULL;
 	int rc;
 
 	pg_args_init(&args);
 	rc = columns_init(&c, n, "job_enqueue_many", err);
+	if (rc == 0)
+		rc = tags_of(calls, n, &tags, err);
 	if (rc < 0)
 		goto out;
-	args_many(&args, &c, calls);
+	args_many(&args, &c, calls, tags);
 	rc = pg_exec(pg, &sql_job_enqueue_many, &args, PG_BINARY, &res, err);
 	if (rc < 0)
 		goto out;
@@ -162,6 +214,7 @@ out:
 	pg_result_free(res);
 	pg_args_clear(&args);
 	columns_clear(&c);
+	tags_free(tags, n);
 	return rc;
 }
 
@@ -192,7 +245,7 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at;
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o);
 }
 
 /* The queues of a COPY, sorted by name. */

@@ -26,7 +26,8 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 /* May the acting role store jobs by COPY? Source: job_enqueue_may_copy.sql. */
 int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err);
 
-/* What COPY cannot express: a message needs a look at the queue, a key a look at other jobs, a written time has to be read by the server. */
+/* What COPY cannot express: a message needs a look at the queue, a key a look at other jobs, a written time has to be read by the server,
+ * tags are checked there. */
 bool store_copy_takes(const struct deferred_call_spec *call);
 
 /*

@@ -500,7 +500,9 @@ int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope,
 	pg_args_clear(&args);
 	if (rc == 0)
 		rc = store_cycle_next_due(cycle, from_us, err);
-	return rc == 0 ? add_simple(cycle, &sql_maintain, TAG_IGNORE, err) : rc;
+	if (rc == 0)
+		rc = add_simple(cycle, &sql_maintain, TAG_IGNORE, err);
+	return rc == 0 ? add_simple(cycle, &sql_fold_kept, TAG_FOLD, err) : rc;
 }
 
 int store_cycle_patience(struct store_cycle *cycle, int64_t ms, struct deferred_error *err)
@@ -742,7 +744,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
-		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3) };
+		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3),
+						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);
@@ -752,7 +755,9 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 	if (tag == TAG_PEEK && pg_rows(res) == 1)
 		cycle->work = pg_bool(res, 0, 1);
 	if (tag == TAG_KEEP && pg_rows(res) == 1)
-		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1) };
+		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), false };
+	if (tag == TAG_FOLD && pg_rows(res) == 1)
+		cycle->kept.fold_more = pg_bool(res, 0, 0);
 }
 
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)

@@ -65,6 +65,7 @@ struct store_cycle {
 		int64_t next_ms;          /* until the next delayed job is due; 0: it is, or there is none */
 		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
 		int64_t took_us;          /* to find it */
+		int64_t tick_ms;          /* until the next tick of a schedule; -1: there is none */
 	} due;
 	bool armed;              /* arms: all locks were taken */
 	int rank;                /* arms */
@@ -73,6 +74,7 @@ struct store_cycle {
 	struct store_kept {      /* only where store_cycle_keep() asked */
 		bool registered;
 		int schema_version;
+		bool fold_more;  /* the sums of the log are behind */
 	} kept;
 	bool out_of_memory;
 	/* what the claim was sent with */
@@ -122,7 +124,7 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 /* When is the next delayed job due? */
 int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
-/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead; due is
+/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead, a slice of the log is folded; due is
  * set too. */
 int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);

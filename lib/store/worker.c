@@ -23,10 +23,11 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 {
 	struct store_probe *p = data;
 
-	if (tag != TAG_PROBE)
+	if (tag != TAG_PROBE || pg_rows(res) != 1)
 		return;
 	p->schema_version = (int)pg_int(res, 0, 0);
-	p->work = pg_null(res, 0, 1) || pg_bool(res, 0, 1); /* too much is dead to be walked over */
+	p->any = pg_null(res, 0, 1) || pg_bool(res, 0, 1); /* too much is dead to be walked over */
+	p->tick = pg_bool(res, 0, 2);
 }
 
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
@@ -37,9 +38,8 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct store_pro
 	memset(probe, 0, sizeof(*probe));
 	pg_args_init(&args);
 	rc = store_run(pg, &sql_run_glance, &args, TAG_PROBE, on_glance, probe, err);
-	if (rc < 0 || !probe->work)
+	if (rc < 0 || !(probe->any || probe->tick))
 		return rc;
-	probe->any = true;
 	pg_args_init(&args);
 	store_arg_probe(&args, scope, INT64_MIN);
 	return store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
@@ -83,7 +83,7 @@ int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_
 	pg_arg_text_array(&args, offer->plugin, NULL, offer->len);
 	pg_arg_int8_array(&args, offer->timeout_ms, NULL, offer->len);
 	pg_arg_int4_array(&args, offer->max_attempts, NULL, offer->len);
-	return store_run_aside(pg, &sql_worker_offer, &args, err);
+	return store_run_aside(pg, &sql_worker_offer, &args, TAG_IGNORE, NULL, NULL, err);
 }
 
 struct recover_data {
@@ -167,6 +167,26 @@ int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
 	if (*direct && rc == 0)
 		pg_set_own(pg);
 	return rc;
+}
+
+static void on_tick(void *data, int tag, const struct pg_result *res)
+{
+	struct store_ticks *t = data;
+
+	if (tag != TAG_TICK || pg_rows(res) != 1)
+		return;
+	t->dealt = (int)pg_int(res, 0, 0);
+	t->wait_ms = pg_null(res, 0, 1) ? -1 : pg_int(res, 0, 1);
+}
+
+int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	*ticks = (struct store_ticks){ 0, -1 };
+	pg_args_init(&args);
+	pg_arg_int4(&args, most);
+	return store_run_aside(pg, &sql_tick_run, &args, TAG_TICK, on_tick, ticks, err);
 }
 
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)

@@ -29,6 +29,7 @@ void store_set_answer_ms(int ms);
 struct store_probe {
 	int schema_version;
 	bool any;             /* there are jobs, if not for us */
+	bool tick;            /* some schedule has a tick that is due */
 	bool work;            /* some job is ready or due */
 	bool unclean;         /* the previous run of this instance left claims behind */
 };
@@ -65,6 +66,13 @@ int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int
 
 /* Have notifications sent to this session; *direct is false behind a pooler, where that is not possible. */
 int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
+
+/* Have ticks of schedules that are due become jobs, at most so many. Source: tick_run.sql. */
+struct store_ticks {
+	int dealt;            /* ticks dealt with */
+	int64_t wait_ms;      /* until the next one, 0: it is due; -1: there is none */
+};
+int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err);
 
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err);
 int store_maintain(struct pg *pg, struct deferred_error *err);

@@ -3,7 +3,7 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
-                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency}';
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags}';
     o   jsonb := opts::jsonb;
     bad record;
 begin
@@ -39,7 +39,8 @@ begin
         deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
         o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
         deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
-        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer);
+        (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer,
+        (o->'tags')::json);
 end
 $$;
 comment on function deferred.__enqueue_opts is 'stores one job with its options as deferred.defer() takes them';

@@ -51,15 +51,16 @@ begin
             hint = 'use 1 ms to 24 days';
     end if;
     for k, v in select * from json_each_text(v_opts) loop
-        if k not in ('label', 'delay', 'expires', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent') then
+        if k not in ('label', 'delay', 'expires', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'tags') then
             raise exception using errcode = '22023', message = format('unknown option "%s"', left(k, 200)),
-                hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent';
+                hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, tags';
         end if;
         if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
                 hint = 'it takes a number';
         end if;
     end loop;
+    perform deferred.__tags(v_opts->'tags');
     if deferred.__ms('delay', v_opts->>'delay') < 0 or deferred.__ms('expires', v_opts->>'expires') < 0
        or not deferred.__opts_ok(v_opts->>'label', null, (v_opts->>'max_attempts')::integer, deferred.__ms('timeout', v_opts->>'timeout'),
               deferred.__ms('backoff_floor', v_opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_opts->>'backoff_ceiling'),

@@ -47,6 +47,7 @@ declare
     v_due     timestamptz := case when v_delay > 0 then v_now + v_delay * interval '1 millisecond' end;
     v_expires timestamptz := v_now + nullif(deferred.__ms('expires', r.opts->>'expires'), 0) * interval '1 millisecond';
     v_label   text := r.opts->>'label';
+    v_tags    text[] := deferred.__tags(r.opts->'tags');
     v_max_attempts integer := (r.opts->>'max_attempts')::integer;
     v_timeout bigint := deferred.__ms('timeout', r.opts->>'timeout');
     v_floor   bigint := deferred.__ms('backoff_floor', r.opts->>'backoff_floor');
@@ -112,9 +113,9 @@ begin
         returning id),
     job as (
         insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts, timeout_ms,
-            backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, rule)
+            backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, rule, tags)
         select s.id, r.queue, r.fn, s.params, case when v_label is null and r.fn = 'send_mail' then deferred.__subject(s.params) else v_label end, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
-               v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner, r.name
+               v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner, r.name, v_tags
         from hot h join src s on s.id = h.id
         returning 1)
     select (select count(*) from hot), (select count(*) from job), count(*), count(s.bad),

@@ -59,6 +59,7 @@ as $$
     where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
        or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
                                  d.backoff_exponent)
+       or not deferred.__tags_ok(d.tags)
 $$;
 comment on function deferred.check_ledger() is 'violations of the promises kept between the tables: no rows when all is well. Reads everything; for tests and doubts';
 grant execute on function deferred.check_ledger() to deferred_worker;

@@ -16,6 +16,12 @@ begin
         perform deferred.__repair();
         perform deferred.__forget_offers();
     end if;
+    update deferred.__deferred_upkeep u set schedules_at = now()
+    where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x
+                              where x.schedules_at not between now() - interval '1 minute' and now() for update skip locked));
+    if found then
+        perform deferred.__schedule_check(200);
+    end if;
     perform deferred.__unrestrict();
     -- The common case costs two catalog look-ups and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then

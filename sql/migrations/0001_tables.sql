@@ -8,7 +8,8 @@ do $roles$
 declare
     r text;
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http'] loop
+    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http',
+                            'deferred_reader', 'deferred_operator'] loop
         if not exists (select from pg_catalog.pg_roles where rolname = r) then
             execute pg_catalog.format('create role %I nologin', r);
         end if;
@@ -19,6 +20,12 @@ begin
     end if;
     if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
         grant deferred_producer to deferred_worker;  -- functions may defer further jobs
+    end if;
+    if not pg_catalog.pg_has_role('deferred_reader', 'deferred_viewer', 'member') then
+        grant deferred_viewer to deferred_reader;
+    end if;
+    if not pg_catalog.pg_has_role('deferred_operator', 'deferred_reader', 'member') then
+        grant deferred_reader to deferred_operator;
     end if;
 end
 $roles$;
@@ -185,6 +192,7 @@ create table deferred.__deferred (
     concurrency_key     text collate "C",
     concurrency         integer,
     rule                text collate "C",
+    tags                text[] collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -207,6 +215,12 @@ comment on column deferred.__deferred.created_by is 'login role, or role taken b
 comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the queue with this key that the same role deferred at most so many run at once; 1 to 1000 characters';
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
+comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
+
+-- Of a job without tags an insert looks at this index and leaves it. What is added goes to its place at once: a list of what is pending
+-- would be read by each search, and be put in order at the cost of whoever defers when it is full.
+create index __deferred_tags on deferred.__deferred using gin (tags) with (fastupdate = off) where tags is not null;
+grant select (id, tags) on deferred.__deferred to deferred_viewer;
 
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
@@ -275,7 +289,7 @@ create table deferred.__deferred_log (
     job_id      bigint not null,
     attempt     integer not null,
     outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired')),
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     final       boolean not null,
     error       text,
     exit_code   integer,
@@ -315,6 +329,8 @@ comment on column deferred.__deferred_log.result is 'text handed back by the fun
 create index __deferred_log_job on deferred.__deferred_log (job_id);
 -- Jobs that ended without success, newest first, for people; the many that end well never touch it.
 create index __deferred_log_ended on deferred.__deferred_log (finished_at) where final and outcome <> 'ok';
+-- By time, for folding: it costs a row nothing that could be measured. Freed pages are filled again, so the newest rows do not lie at the end.
+create index __deferred_log_finished on deferred.__deferred_log using brin (finished_at) with (pages_per_range = 32);
 create table deferred.__deferred_log_default partition of deferred.__deferred_log default;
 
 create table deferred.__deferred_worker (
@@ -418,12 +434,14 @@ create index __deferred_lease_span on deferred.__deferred_lease using gist (span
 create table deferred.__deferred_upkeep (
     repaired_at  timestamptz not null,
     purged_at    timestamptz,
-    purged_older interval
+    purged_older interval,
+    schedules_at timestamptz not null default '-infinity'
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
 comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
+comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
@@ -608,5 +626,257 @@ comment on column deferred.__deferred_account.key1_since is 'when the first key 
 comment on column deferred.__deferred_account.key2_since is 'when the second key was made';
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
+
+-- ---------------------------------------------------------------- `deferred why` and `deferred top`, by a viewer: no params, results, errors, receipts
+
+grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
+grant select on deferred.__deferred_id_seq to deferred_worker;
+grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
+grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
+
+-- ---------------------------------------------------------------- figures: sums of the log, kept by deferred.__fold()
+
+create table deferred.__deferred_series (
+    id     integer generated always as identity primary key,
+    queue  text collate "C" not null,
+    fn     text collate "C" not null,
+    plugin text collate "C" not null,
+    unique (queue, fn, plugin)
+);
+comment on table  deferred.__deferred_series is 'of what there are sums: of all, each queue, each function, and each queue, function and build; made by deferred.__fold()';
+comment on column deferred.__deferred_series.id is 'number of the series; from 20,000 on what is new is put into that of function + and no plugin';
+comment on column deferred.__deferred_series.queue is 'queue; *: summed over all';
+comment on column deferred.__deferred_series.fn is 'function; *: summed over all; empty: messages; +: those for which there was no room';
+comment on column deferred.__deferred_series.plugin is 'plugin, version and build; *: summed over all; empty: nobody ran it';
+
+create table deferred.__deferred_sum (
+    span        smallint not null,
+    at          timestamptz not null,
+    series      integer not null,
+    ok          bigint not null,
+    failed      bigint not null,
+    crashed     bigint not null,
+    timeout     bigint not null,
+    interrupted bigint not null,
+    superseded  bigint not null,
+    lost        bigint not null,
+    cancelled   bigint not null,
+    expired     bigint not null,
+    dead        bigint not null,
+    arrived     bigint not null,
+    wait_us     bigint not null,
+    run_us      bigint not null,
+    cpu_us      bigint not null,
+    max_rss_kb  bigint not null,
+    wait        bigint[] not null,
+    run         bigint[] not null,
+    primary key (span, series, at)
+) partition by list (span);
+create table deferred.__deferred_total partition of deferred.__deferred_sum for values in (0) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+create table deferred.__deferred_minute partition of deferred.__deferred_sum for values in (1) with (autovacuum_vacuum_cost_delay = 0);
+create table deferred.__deferred_hour partition of deferred.__deferred_sum for values in (60) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_sum is 'sums of the log and of what was deferred, which deferred.__fold() keeps and could make again: by minute for 8 days, by hour for 400 days, and since ever';
+comment on column deferred.__deferred_sum.span is '1: of a minute; 60: of an hour; 0: since ever';
+comment on column deferred.__deferred_sum.at is 'begin of the minute or hour in which attempts ended and jobs were deferred; -infinity: since ever';
+comment on column deferred.__deferred_sum.series is 'of what: __deferred_series.id';
+comment on column deferred.__deferred_sum.ok is 'attempts that ended so';
+comment on column deferred.__deferred_sum.failed is 'attempts that ended so';
+comment on column deferred.__deferred_sum.crashed is 'attempts that ended so';
+comment on column deferred.__deferred_sum.timeout is 'attempts that ended so';
+comment on column deferred.__deferred_sum.interrupted is 'attempts that ended so';
+comment on column deferred.__deferred_sum.superseded is 'attempts that ended so';
+comment on column deferred.__deferred_sum.lost is 'attempts that ended so';
+comment on column deferred.__deferred_sum.cancelled is 'attempts that ended so';
+comment on column deferred.__deferred_sum.expired is 'attempts that ended so';
+comment on column deferred.__deferred_sum.dead is 'attempts with which a job died';
+comment on column deferred.__deferred_sum.arrived is 'jobs deferred; in the series without a plugin';
+comment on column deferred.__deferred_sum.wait_us is 'sum of wait_us of the log';
+comment on column deferred.__deferred_sum.run_us is 'sum of run_us of the log';
+comment on column deferred.__deferred_sum.cpu_us is 'sum of user_us and sys_us of the log';
+comment on column deferred.__deferred_sum.max_rss_kb is 'largest max_rss_kb of the log';
+comment on column deferred.__deferred_sum.wait is 'how long they waited: {bucket, attempts} for each bucket in use, deferred.__bucket()';
+comment on column deferred.__deferred_sum.run is 'how long they ran, as wait';
+
+create table deferred.__deferred_depth (
+    at       timestamptz not null,
+    queue    text collate "C" not null,
+    ready    bigint not null,
+    delayed  bigint not null,
+    claimed  bigint not null,
+    more     boolean not null,
+    oldest_s bigint,
+    paused   boolean not null,
+    primary key (queue, at)
+);
+comment on table  deferred.__deferred_depth is 'how much lay in the queues, a sample a minute, kept for 8 days';
+comment on column deferred.__deferred_depth.at is 'when it was taken (database clock)';
+comment on column deferred.__deferred_depth.queue is 'queue';
+comment on column deferred.__deferred_depth.ready is 'jobs ready, of 1,000 looked at';
+comment on column deferred.__deferred_depth.delayed is 'jobs delayed, the same';
+comment on column deferred.__deferred_depth.claimed is 'jobs claimed, the same';
+comment on column deferred.__deferred_depth.more is 'there were more';
+comment on column deferred.__deferred_depth.oldest_s is 'seconds the longest waiting of them had been ready; NULL: none was';
+comment on column deferred.__deferred_depth.paused is 'the queue was paused';
+
+create table deferred.__deferred_folded (
+    folded_to  timestamptz not null,
+    exact_to   timestamptz not null,
+    id_to      bigint not null,
+    slice      interval not null,
+    sampled_at timestamptz not null
+) with (fillfactor = 10, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_folded is 'one row: how far the log has been folded; locked by who folds';
+comment on column deferred.__deferred_folded.folded_to is 'attempts that ended before that have been summed, but for those recorded later';
+comment on column deferred.__deferred_folded.exact_to is 'those that ended before that have been compared with the log again';
+comment on column deferred.__deferred_folded.id_to is 'jobs up to this id have been counted as deferred';
+comment on column deferred.__deferred_folded.slice is 'so much of the log is folded in one transaction: shorter where there is much';
+comment on column deferred.__deferred_folded.sampled_at is 'when the depth of the queues was looked at last';
+insert into deferred.__deferred_folded values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
+
+grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__deferred_depth, deferred.__deferred_folded to deferred_worker, deferred_viewer;
+
+-- ---------------------------------------------------------------- operators: deferred_web
+
+create table deferred.__deferred_action (
+    id      bigint generated always as identity primary key,
+    at      timestamptz not null default clock_timestamp(),
+    who     text not null,
+    role    text collate "C" not null,
+    address text,
+    verb    text not null,
+    job_id  bigint,
+    queue   text collate "C",
+    refused text
+);
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
+comment on column deferred.__deferred_action.id is 'number of the action';
+comment on column deferred.__deferred_action.at is 'when (database clock)';
+comment on column deferred.__deferred_action.who is 'who did it, as the page knew them';
+comment on column deferred.__deferred_action.role is 'role of the database that acted';
+comment on column deferred.__deferred_action.address is 'address they came from; NULL: a socket of this machine';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
+comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';
+comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
+create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
+create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
+
+grant usage on schema deferred to deferred_reader, deferred_operator;
+-- A reader also sees what functions are given, what they answer, and why they failed.
+grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
+grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule)
+    on deferred.__deferred to deferred_viewer;
+grant select on deferred.__deferred_action to deferred_viewer;
+-- ---------------------------------------------------------------- recurring jobs
+
+create type deferred.__cron as (
+    every_us bigint,
+    minutes  bigint,
+    hours    integer,
+    days     bigint,
+    months   integer,
+    weekdays integer,
+    nth      bigint,
+    both_days boolean,
+    fixed    boolean
+);
+comment on type deferred.__cron is 'a time rule, read: deferred.__cron_parse()';
+comment on column deferred.__cron.every_us is 'microseconds from tick to tick, counted from 1970; NULL: the other columns say';
+comment on column deferred.__cron.minutes is 'bit n: minute n';
+comment on column deferred.__cron.hours is 'bit n: hour n';
+comment on column deferred.__cron.days is 'bit n: day n of the month, bit 32: the last one';
+comment on column deferred.__cron.months is 'bit n: month n';
+comment on column deferred.__cron.weekdays is 'bit n: weekday n, 0 is Sunday';
+comment on column deferred.__cron.nth is 'bit 8 * weekday + n: the nth such weekday of the month, n = 6: the last one';
+comment on column deferred.__cron.both_days is 'true: day and weekday must both match; false: one will do';
+comment on column deferred.__cron.fixed is 'true: neither minute nor hour begins with *, and changes of clocks neither skip nor repeat a tick';
+
+create table deferred.__deferred_schedule (
+    id         bigint generated always as identity primary key,
+    name       text collate "C" not null unique check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$'),
+    rule       text not null,
+    cron       deferred.__cron not null,
+    zone       text not null,
+    fn         text collate "C" not null,
+    params     json not null default '{}',
+    queue      text collate "C" not null default 'default',
+    opts       json not null default '{}',
+    missed     text not null default 'one' check (missed in ('one', 'all', 'skip')),
+    late_ms    bigint not null default 300000 check (late_ms > 0),
+    overlap    text not null default 'skip' check (overlap in ('skip', 'queue', 'allow', 'replace')),
+    jitter_ms  bigint not null default 0 check (jitter_ms >= 0),
+    paused     boolean not null default false,
+    next_at    timestamptz,
+    last_at    timestamptz,
+    last_what  text,
+    queued_at  timestamptz,
+    last_job   bigint,
+    last_error text,
+    owner      regrole not null,
+    source     text,
+    created_at timestamptz not null default clock_timestamp(),
+    changed_at timestamptz not null default clock_timestamp(),
+    checked_at timestamptz not null default clock_timestamp(),
+    check (paused is false or next_at is null)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_schedule is 'recurring jobs: a call and the times at which it is deferred';
+comment on column deferred.__deferred_schedule.id is 'schedule id';
+comment on column deferred.__deferred_schedule.name is 'name of the schedule';
+comment on column deferred.__deferred_schedule.rule is 'when, as it was given: five fields as in crontab(5), a word such as @daily, or every SPAN';
+comment on column deferred.__deferred_schedule.cron is 'the rule, read';
+comment on column deferred.__deferred_schedule.zone is 'time zone by which the rule is read: a name of pg_timezone_names';
+comment on column deferred.__deferred_schedule.fn is 'function of the jobs';
+comment on column deferred.__deferred_schedule.params is 'argument of the calls';
+comment on column deferred.__deferred_schedule.queue is 'queue of the jobs';
+comment on column deferred.__deferred_schedule.opts is 'further options of the jobs, as deferred.defer() takes them';
+comment on column deferred.__deferred_schedule.missed is 'ticks that nobody looked at in time: one job for the latest, all, or skip';
+comment on column deferred.__deferred_schedule.late_ms is 'where missed ticks are skipped: one that is late by less is not missed, milliseconds';
+comment on column deferred.__deferred_schedule.overlap is 'while the job of the last tick is hot: skip the tick, queue one behind it, allow both, or replace it';
+comment on column deferred.__deferred_schedule.jitter_ms is 'the job is due up to so many milliseconds after its tick';
+comment on column deferred.__deferred_schedule.paused is 'true: no ticks';
+comment on column deferred.__deferred_schedule.next_at is 'next tick; NULL: paused, or there is none any more';
+comment on column deferred.__deferred_schedule.last_at is 'tick dealt with last';
+comment on column deferred.__deferred_schedule.last_what is 'what came of it: as __deferred_tick.what';
+comment on column deferred.__deferred_schedule.queued_at is 'last tick that became a job';
+comment on column deferred.__deferred_schedule.last_job is 'that job';
+comment on column deferred.__deferred_schedule.last_error is 'why the last tick did not become a job; NULL: it did';
+comment on column deferred.__deferred_schedule.owner is 'role that set it; the jobs are its jobs. By oid: a role made anew by that name is another one';
+comment on column deferred.__deferred_schedule.source is 'file it comes from; NULL: set by hand';
+comment on column deferred.__deferred_schedule.created_at is 'when it was set first (database clock)';
+comment on column deferred.__deferred_schedule.changed_at is 'when it was changed last';
+comment on column deferred.__deferred_schedule.checked_at is 'when next_at was computed anew last, for clocks that jumped and time zones that changed: deferred.__schedule_check()';
+create index __deferred_schedule_next on deferred.__deferred_schedule (next_at) where next_at is not null;
+
+create table deferred.__deferred_tick (
+    schedule bigint not null references deferred.__deferred_schedule on delete cascade,
+    tick     timestamptz not null,
+    what     text not null check (what in ('queued', 'overlap', 'missed', 'failed', 'by hand')),
+    job_id   bigint,
+    previous timestamptz,
+    at       timestamptz not null default clock_timestamp(),
+    primary key (schedule, tick)
+);
+comment on table  deferred.__deferred_tick is 'ticks that were dealt with: that there is one row at most for each is why none becomes two jobs';
+comment on column deferred.__deferred_tick.schedule is 'schedule: __deferred_schedule.id';
+comment on column deferred.__deferred_tick.tick is 'the moment that the rule names; of a run by hand when that was';
+comment on column deferred.__deferred_tick.what is 'what came of it: queued, no job for overlap, missed, failed, or run by hand';
+comment on column deferred.__deferred_tick.job_id is 'its job; NULL: none';
+comment on column deferred.__deferred_tick.previous is 'tick before it that became a job; NULL: none did';
+comment on column deferred.__deferred_tick.at is 'when it was dealt with (database clock)';
+create index __deferred_tick_job on deferred.__deferred_tick (job_id) where job_id is not null;
+create index __deferred_tick_at on deferred.__deferred_tick (at);
+
+-- What a start asks first, in one row, as each further table in that look costs it half a millisecond.
+create table deferred.__deferred_state (
+    version   integer not null,
+    next_tick timestamptz not null
+) with (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_state is 'one row: what a start asks first';
+comment on column deferred.__deferred_state.version is 'schema version, as __deferred_migration has it';
+comment on column deferred.__deferred_state.next_tick is 'no schedule has a tick before; infinity: none has one';
+insert into deferred.__deferred_state values (0, 'infinity');
+
+grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
+grant select on deferred.__deferred_schedule to deferred_worker;
 
 reset role;

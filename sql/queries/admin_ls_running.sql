@@ -10,7 +10,7 @@ select h.id, h.queue, h.fn, j.label, h.attempt, extract(epoch from clock_timesta
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8,
        json_build_object('id', h.id, 'state', j.state, 'queue', h.queue, 'fn', h.fn, 'label', j.label, 'key', j.key,
            'priority', h.priority, 'attempt', h.attempt, 'created_at', j.created_at, 'started_at', h.started_at,
-           'visible_at', h.visible_at, 'worker', h.worker, 'host', h.host, 'pid', h.pid,
+           'visible_at', h.visible_at, 'worker', h.worker, 'host', h.host, 'pid', h.pid, 'rule', j.rule, 'tags', j.tags,
            'progress', case when p.job_id is not null then json_build_object('done', p.done, 'total', p.total, 'text', p.text,
                'reported_at', p.reported_at, 'age_s', extract(epoch from clock_timestamp() - p.reported_at)::float8) end)::text
 from (select x.id, x.queue, x.fn, x.priority, x.attempt, x.claimed_at as started_at, max(x.expires_at) as visible_at, x.worker, w.host, w.pid

@@ -5,7 +5,7 @@
 -- locks: none that others wait for
 with gone as (
     delete from deferred.__deferred_source s where s.name <> all ($1::text[]))
-select format('drop function %s', p.oid::regprocedure)
+select format('drop %s %s', case p.prokind when 'a' then 'aggregate' else 'function' end, p.oid::regprocedure)
 from pg_proc p
 where p.pronamespace = 'deferred'::regnamespace
   and ('functions/' || p.proname <> all ($1::text[])

@@ -4,7 +4,8 @@
 -- locks: none
 with role as (
     select n.name, r.oid
-    from unnest(array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http']) as n(name)
+    from unnest(array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http', 'deferred_reader',
+                      'deferred_operator']) as n(name)
     left join pg_catalog.pg_roles r on r.rolname = n.name),
 ours as (  -- by name: who has added a function of the same name with other arguments has not broken ours
     select array_agg(p.proowner) as owners,
@@ -23,9 +24,10 @@ select concat_ws('; ',
      where r.name <> 'deferred_owner' and r.oid is not null
        and not exists (select from pg_catalog.pg_namespace s cross join lateral aclexplode(s.nspacl) a
                        where s.nspname = 'deferred' and a.grantee = r.oid and a.privilege_type = 'USAGE')),
-    (select 'deferred_producer is not granted to deferred_worker'
-     from role w, role p
-     where w.name = 'deferred_worker' and p.name = 'deferred_producer' and not pg_has_role(w.oid, p.oid, 'member')),
+    (select string_agg(format('%s is not granted to %s', p.name, w.name), '; ' order by w.name)
+     from (values ('deferred_worker', 'deferred_producer'), ('deferred_reader', 'deferred_viewer'), ('deferred_operator', 'deferred_reader')) g(member, role)
+     join role w on w.name = g.member join role p on p.name = g.role
+     where not pg_has_role(w.oid, p.oid, 'member')),
     (select count(*) || ' tables, views and functions are not deferred_owner''s'
      from ours o where (select r.oid from role r where r.name = 'deferred_owner') = any (o.owners) is not true having count(*) > 0),
     (select count(*) || ' functions may be called by everybody' from ours o where o.everybodys having count(*) > 0))

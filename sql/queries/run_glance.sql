@@ -1,12 +1,14 @@
--- run_glance: is there any job at all that is ready, claimed or due? Mostly there is none, and the other questions of
+-- run_glance: is there any job at all that is ready, claimed or due, and has a schedule a tick? Mostly there is none, and the other questions of
 -- run_probe.sql, which take the server three times as long to plan, need not be asked. Where a long snapshot keeps dead rows from being
 -- removed, they are not walked over: 100,000 take some 50 ms.
--- returns one row: schema version (int4), there is (bool; NULL: not looked, for too many rows are dead)
+-- returns one row: schema version (int4), there is a job (bool; NULL: not looked, for too many rows are dead), a tick is due (bool)
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
-select (select max(m.version) from deferred.__deferred_migration m),
+select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
            exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited and h.fn is not null)
            or exists (select from deferred.__deferred_hot h where h.due_at is null and h.limited and h.concurrency_key is null)
            or exists (select from deferred.__deferred_hot h where h.concurrency_key is not null)
            or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)
-       end
+       end,
+       s.next_tick <= now()
+from deferred.__deferred_state s

@@ -13,7 +13,8 @@ README = os.path.join(os.path.dirname(os.path.dirname(HERE)), "README.md")
 HEAD = """# What was measured
 
 Written by `make bench`: what each line means is in [README.md](README.md). A scenario that a run leaves out keeps its table and its
-date; a run with smaller sizes writes nothing here. The lines in bold are those that the project's README quotes.
+date; a run with smaller sizes writes nothing here. The lines in bold are those that the project's README quotes. What is no scenario
+of it, `rules` and `peers`, was put in by hand and stays.
 """
 TABLE = "| | measured | ratio | aim | |\n|---|--:|--:|---|---|\n"
 BEGIN, END = "<!-- from tests/bench/RESULTS.md -->\n", "<!-- end of what is from there -->\n"
@@ -61,9 +62,9 @@ def sections(text):
 
 
 def record(path, order, name, text):
-    """Put this scenario's part in, in place of the one it had. order: the scenarios as they run."""
+    """Put this scenario's part in, in place of the one it had. order: the scenarios as they run; what is none of them stays, behind them."""
     parts = {**sections(read(path)), name: text}
-    write(path, "\n".join([HEAD] + [parts[n] for n in order if n in parts]))
+    write(path, "\n".join([HEAD] + [parts[n] for n in order if n in parts] + [part for n, part in parts.items() if n not in order]))
 
 
 def quoted(text):

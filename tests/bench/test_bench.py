@@ -193,6 +193,10 @@ def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
     results.record(path, order, "two", part_of("two", 150, "2026-01-04T00", tmp_path))
     after = results.sections(results.read(path))
     assert list(after) == ["one", "two"] and after["one"] == before["one"] and "2026-01-03" in after["one"]
+    results.write(path, results.read(path) + "\n## byhand: Not of a scenario\n\nFigures.\n")
+    results.record(path, order, "three", part_of("three", 90, "2026-01-05T00", tmp_path))
+    assert list(results.sections(results.read(path)).items()) == [*after.items(), ("three", results.sections(results.read(path))["three"]),
+                                                                  ("byhand", "## byhand: Not of a scenario\n\nFigures.\n")]
     assert "2026-01-04" in after["two"] and "| 150 jobs/s | 1.50 | >= 1.2 | reached |" in after["two"]
     assert "| 90.00 jobs/s | 0.90 | >= 1.2 | missed |" in before["two"]
     for word in ("PostgreSQL 15.1 ", "fsync = on", f"{os.cpu_count()} cores", "--scale 0.5", "3 round"):

@@ -318,6 +318,34 @@ function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\nde
     ledger(db)
 
 
+def test_a_function_may_cancel_its_job_or_put_it_off_which_is_no_failure(db, ledger):
+    """With one attempt each: none of them is dead of it."""
+    script = 'function "%s" { command = {"/bin/sh", "-c", "%s"} max_attempts = 1 }'
+    db.config("\n".join(script % pair for pair in (
+        ("gone", "echo so far; echo sold out >&2; exit 79"), ("later", "echo 90s; echo not yet >&2; exit 75"), ("interval", "echo 1 day 00:30:00; exit 75"),
+        ("busy", "exit 75"), ("wordy", "echo 90s or so; exit 75"), ("bare", "echo 90; exit 75"), ("failing", "echo 90s; exit 1"), ("ever", "echo 400d; exit 75"))))
+    fail = {name: db.defer("fail", json.dumps(params), max_attempts=1, **opts) for name, params, opts in (
+        ("cancel", {"cancel": True, "error": "no such customer"}, {}), ("snooze", {"snooze": True, "retry_after_ms": 60000}, {}), ("at once", {"snooze": True, "retry_after_ms": 0}, {"priority": -1}),
+        ("usual", {"snooze": True}, {"backoff_floor": "10min"}))}
+    jobs = {**fail, **{name: db.defer(name, max_attempts=1) for name in ("gone", "later", "interval", "busy", "wordy", "bare", "failing", "ever")}}
+    done = check(db, "--cnt", str(len(jobs)))
+    rows = {name: db.sql("select l.outcome, l.final, l.error, l.exit_code, l.result, j.state, h.attempt, h.attempt_base, "
+                         "extract(epoch from h.due_at - l.finished_at)::float from deferred.job j join deferred.__deferred_log l on l.job_id = j.id "
+                         "left join deferred.__deferred_hot h using (id) where id = %s", job)[0] for name, job in jobs.items()}
+    assert rows["cancel"] == ("cancelled", True, "no such customer", None, None, "cancelled", None, None, None)
+    assert rows["gone"] == ("cancelled", True, "sold out", 79, "so far", "cancelled", None, None, None)
+    due = {"snooze": (60, "failed on request", None), "at once": (1, "failed on request", None), "usual": (600, "failed on request", None),
+           "later": (90, "not yet", 75), "interval": (88200, "exit status 75", 75)}
+    for name, (seconds, error, code) in due.items():
+        assert rows[name][:5] == ("snoozed", False, error, code, None) and rows[name][6:-1] == (1, 1), name
+        assert seconds * 0.79 < rows[name][-1] < seconds + 1, name
+    assert {rows[name][5] for name in ("busy", "wordy", "bare", "failing", "ever")} == {"dead"}
+    assert f"job {jobs['gone']} gone attempt 1: cancelled by its function: sold out\n" in done.stderr
+    assert "12 attempts, 0 ok, 5 failed (0 to be tried again, 5 dead), 2 cancelled, 5 snoozed, " in done.stderr
+    assert db.run(["deferred", "run", "fail", '{"cancel": true}']).returncode == 1
+    ledger(db)
+
+
 def test_a_label_cannot_forge_a_log_line(db):
     db.defer("fail", json.dumps({"error": "x\n2026-01-01T00:00:00.000Z check_deferred[1] error: forged"}), label="a\nb")
     check(db)

@@ -52,7 +52,7 @@ def login(db, *roles):
 
 @pytest.mark.parametrize("args", [
     [], ["lss"], ["--frobnicate"], ["--db"], ["ls", "--frobnicate"], ["ls", "extra"], ["ls", "--state", "asleep"],
-    ["ls", "--limit", "0"], ["ls", "--limit", "ten"], ["ls", "--after", "0"], ["ls", "--running", "--label", "x"], ["ls", "--running", "--after", "1"], ["show"], ["show", "1", "2"], ["show", "x"], ["show", "-1"], ["show", "0"],
+    ["ls", "--limit", "0"], ["ls", "--limit", "ten"], ["ls", *["--tag", "x"] * 33], ["ls", "--after", "0"], ["ls", "--running", "--label", "x"], ["ls", "--running", "--after", "1"], ["show"], ["show", "1", "2"], ["show", "x"], ["show", "-1"], ["show", "0"],
     ["show", "99999999999999999999"], ["cancel"], ["cancel", "1x"], ["retry"], ["retry", " 1"], ["retry"], ["retry", "--dry-run"], ["cancel", "--dry-run", "1"], ["retry", "--fn", "noop", "1"],
     ["retry", "--state", "ready"], ["retry", "--state", "done"], ["cancel", "--state", "dead"], ["cancel", "--fn"], ["purge"],
     ["purge", "--older-than", "x"], ["purge", "--older-than", "-1d"], ["purge", "--older-than", "1d", "--batch", "0"],
@@ -316,7 +316,7 @@ def test_ls_lists_hot_jobs_oldest_first(db):
     jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
     assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
     assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
-                               "finished_at last_outcome concurrency_key limited rule held_by".split())
+                               "finished_at last_outcome concurrency_key limited rule tags held_by".split())
 
 
 def test_ls_filters_by_state_queue_function_and_limit(db):
@@ -522,6 +522,29 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     assert json.loads(result.stdout) == [{"id": i, "ready": False} for i in (done, running, 99)]
     for text in (f"job {done} is done", f"job {running} is being run", "job 99"):
         assert text in result.stderr
+    ledger(db)
+
+
+def test_tags_are_given_shown_and_filtered_by(db, ledger):
+    run = lambda *args: ok(db.run(["deferred", *args]))
+    ids = lambda *args: [j["id"] for j in json.loads(run("ls", "--json", *args))]
+    both, dead, gone = int(run("add", "noop", "--tag", "red, or not", "--tag", "a", "--tag", "a")), db.defer("noop", tags=["a"]), db.defer("noop", tags=["a"])
+    well, other, plain = db.defer("noop", tags=["a", "b"]), db.defer("noop", tags=["b"]), db.defer("noop")
+    end(db, dead, "failed")
+    end(db, gone, "cancelled")
+    end(db, well)
+    assert db.run(["deferred", "add", "--stdin"], input='{"fn": "noop", "tags": ["lines"]}\n').returncode == OK
+    assert ids("--tag", "lines") == [plain + 1] and ids("--tag", "a", "--tag", "red, or not") == [both] and ids("--tag", "b", "--tag", "a") == []
+    assert [ids("--state", state, "--tag", "a") for state in ("dead", "done", "ready")] == [[dead], [well], [both]]
+    assert re.search("(?m)^tags +red, or not, a$", run("show", str(both))) and json.loads(run("show", "--json", str(both)))["tags"] == ["red, or not", "a"]
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('i', 'h', 1, '0')")
+    db.hold(other)
+    assert [json.loads(run("ls", "--json", *args))[0]["tags"] for args in (["--tag", "b"], ["--running"])] == [["b"], ["b"]]
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'tags', '[\"many\"]'::json)) from generate_series(1, 5100)))")
+    assert run("retry", "--tag", "a", "--state", "cancelled") == "1 job ready\n" and run("cancel", "--tag", "a", "--tag", "b") == "0 jobs cancelled\n"
+    assert run("cancel", "--tag", "many", "--dry-run") == "5100 jobs to cancel\n" and run("cancel", "--tag", "a") == "2 jobs cancelled\n"
+    assert sorted(r[0] for r in db.sql("select id from deferred.__deferred_hot"))[:3] == [other, plain, plain + 1]
+    fails(db.run(["deferred", "add", "noop", "--tag", ""]), DATA, "tags[0] is empty")
     ledger(db)
 
 

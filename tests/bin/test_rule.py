@@ -170,8 +170,10 @@ def test_columns_may_have_any_name(docs):
 
 
 def test_options_of_the_rule_land_in_the_jobs(docs, ledger):
-    ok(rule(docs, "add", "r", "noop", "select * from doc limit 2", "--key", "id", "--delay", "1h", "--expires", "2d", "--max-attempts", "3", "--timeout", "10s"))
+    ok(rule(docs, "add", "r", "noop", "select * from doc limit 2", "--key", "id", "--delay", "1h", "--expires", "2d", "--max-attempts", "3", "--timeout", "10s",
+            "--tag", "of a rule", "--tag", "x"))
     ok(rule(docs, "run", "r"))
+    assert docs.sql("select distinct rule, tags from deferred.my_job") == [("r", ["of a rule", "x"])]
     assert docs.sql("""select count(*), min(max_attempts), min(timeout_ms), bool_and(abs(extract(epoch from run_at - created_at) - 3600) < 1),
                        bool_and(abs(extract(epoch from expires_at - created_at) - 172800) < 1) from deferred.__deferred""") == [(2, 3, 10000, True, True)]
     assert docs.sql("select count(due_at), count(expires_at), bool_and(due_at = visible_at) from deferred.__deferred_hot") == [(2, 2, True)]

@@ -8,12 +8,8 @@ import pytest
 
 import floors
 import pg
+from documents import read, section
 from harness import run
-
-
-def read(*path):
-    with open(os.path.join(pg.TOP, *path), encoding="utf-8") as f:
-        return f.read()
 
 
 MAN_PAGES = [os.path.relpath(p, pg.TOP) for d in ("lib", "bin/*", "cron") for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))]
@@ -24,7 +20,7 @@ def man_options():
 
 
 def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
-    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred.3", "deferred.conf.5", "deferred_functions.7"}
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred_web.8", "deferred.3", "deferred.conf.5", "deferred_functions.7"}
 
 
 @pytest.mark.parametrize("page", MAN_PAGES)
@@ -47,27 +43,41 @@ def test_each_option_of_check_deferred_is_a_setting():
         assert name in settings or option in ("config", "help", "version"), option
 
 
-def test_each_option_of_deferred_http_is_in_its_man_page_and_help_and_a_setting():
-    offered = set(re.findall(r"--([a-z-]+)", run(["deferred_http", "--help"]).stdout))
-    assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", "deferred_http", "deferred_http.8"), re.M)) | {"version"}
+@pytest.mark.parametrize("program, section", [("deferred_http", "http"), ("deferred_web", "web")])
+def test_each_option_of_what_serves_http_is_in_its_man_page_and_help_and_a_setting(program, section):
+    offered = set(re.findall(r"--([a-z-]+)", run([program, "--help"]).stdout))
+    assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", program, program + ".8"), re.M)) | {"version"}
     table = read("lib", "port", "config_table.c")
     for option in offered - {"config", "help", "version", "db", "log-level"}:
-        assert f'("http.{option.replace("-", "_")}"' in table, option
+        assert f'("{section}.{option.replace("-", "_")}"' in table, option
 
 
-def test_exit_codes_of_readme_and_man_page_agree():
-    readme = re.findall(r"^\| (\d+) \|", read("README.md"), re.M)
-    page = read("bin", "check_deferred", "check_deferred.1")
-    page = page[page.index(".Sh EXIT STATUS"):page.index(".Sh EXAMPLES")]
-    assert readme == re.findall(r"^\.It (\d+)", page, re.M) == ["0", "64", "69", "71", "73", "75", "77", "78"]
+def test_the_exit_codes_of_check_deferred_are_those_of_its_man_page():
+    source = "".join(read(p) for d in ("bin/check_deferred", "lib/program") for p in sorted(glob.glob(os.path.join(pg.TOP, d, "*.c"))))
+    page = section(read("bin", "check_deferred", "check_deferred.1"), "EXIT STATUS")
+    codes = [int(code) for code in re.findall(r"^\.It (\d+)", page, re.M)]
+    assert codes == sorted({0} | {getattr(os, name) for name in re.findall(r"\bEX_[A-Z]+", source)})
 
 
-def test_files_that_the_readme_names_are_there():
-    text = read("README.md")
-    named = set(re.findall(r"\]\(([^)#]+)\)", text)) | set(re.findall(r"`((?:lib|bin|sql|tests|cron)/[\w./]+)`", text))
-    tree = text[text.index("## The tree"):text.index("The main path")]
-    folder = ""
-    for line in tree.splitlines():
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "lib/README.md", "tests/bench/README.md", "tests/bench/RESULTS.md"])
+def test_files_that_a_document_names_are_there(name):
+    text, folder = read(name), os.path.dirname(os.path.join(pg.TOP, name))
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert os.path.exists(os.path.join(folder, link)), link
+    for path in re.findall(r"`((?:lib|bin|sql|tests|cron)/[\w./]+)`", text):
+        assert glob.glob(os.path.join(pg.TOP, path)), path
+
+
+def test_files_that_a_man_page_names_in_the_source_are_there():
+    for page in MAN_PAGES:
+        for path in re.findall(r"(?m)^\.Pa ((?:lib|bin|sql|tests|cron)/[\w./]+)", read(page)):
+            assert os.path.exists(os.path.join(pg.TOP, path)), (page, path)
+
+
+def test_the_tree_is_as_it_is_told():
+    text = read("lib", "README.md")
+    folder, named = "", set()
+    for line in text[:text.index("## The paths")].splitlines():
         m = re.match(r"    (  )?(\S+)", line)
         if not m:
             continue
@@ -78,8 +88,30 @@ def test_files_that_the_readme_names_are_there():
                 named.add(folder)
             elif "." in name or name.endswith("/"):
                 named.add(os.path.join(folder.split("/")[0], name))
+    assert {"lib/engine/", "bin/deferred_http/", "sql/queries/"} <= named
+    named |= {f"*/**/{name}" for name in re.findall(r"\b\w+\.(?:[ch]|sql|py)\b", text)}
     for name in named:
-        assert glob.glob(os.path.join(pg.TOP, name)), name
+        assert glob.glob(os.path.join(pg.TOP, name), recursive=True), name
+
+
+def test_pages_and_sections_that_others_name_are_there():
+    pages = {re.sub(r"(.*)\.(\d)$", r"\1(\2)", os.path.basename(p)): read(p) for p in MAN_PAGES}
+    texts = {"README.md": read("README.md"), **{name: re.sub(r"\n\.Xr (\S+) (\d)", r" \1(\2)", text) for name, text in pages.items()}}
+    sections = 0
+    for name, text in texts.items():
+        for page in re.findall(r"\b((?:check_)?deferred[\w.]*\(\d\))", text):
+            assert page in pages, (name, page)
+        for heading, page in re.findall(r"\b([A-Z]{2,}(?: [A-Z]{2,})*) in (\S+\(\d\))", text):
+            assert f"\n.Sh {heading}\n" in pages[page], (name, heading, page)
+            sections += 1
+    assert sections > 10
+    assert set(re.findall(r"(?m)^\| (\S+\(\d\)) \|", texts["README.md"])) == set(pages)
+
+
+def test_the_roles_of_the_overview_are_those_that_migrate_makes():
+    made = re.search(r"(?s)do \$roles\$(.*?)\$roles\$", read("sql", "migrations", "0001_tables.sql"))[1]
+    told = re.findall(r"(?m)^\.It Li (deferred_\w+)$", section(read("lib", "deferred.7"), "ROLES"))
+    assert sorted(told) == sorted(set(re.findall(r"deferred_\w+", made)))
 
 
 def test_crontab_samples_are_taken_by_cron():
@@ -131,9 +163,9 @@ def test_the_changelog_begins_with_the_version_of_the_programs():
 
 def test_one_door_per_dependency():
     """Of the library, and of each program that has one of its own."""
-    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "microhttpd.h": {"bin/deferred_http/server/server.c"},
-             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"bin/deferred_http/server/tls.c", "bin/deferred_http/server/gate.c"},
-             "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "bin/deferred_http/protocol/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
+    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "elfutils/": {"bin/deferred_backtrace/source.c"}, "microhttpd.h": {"lib/http/server.c"},
+             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"lib/http/tls.c", "lib/http/gate.c"},
+             "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "lib/http/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
     for d in ("lib", "bin"):
         for path in glob.glob(os.path.join(pg.TOP, d, "**", "*.[ch]"), recursive=True):
             name = os.path.relpath(path, pg.TOP)

@@ -1,20 +1,16 @@
-"""The examples of deferred.3, and those of the README for clients over HTTP, compile and run."""
+"""The examples of man pages compile and run; those of deferred_functions(7) are in tests/plugins, those of deferred(7) in test_overview.py."""
 
 import os
 import re
-import sys
-import textwrap
 
 import front
 import pg
+from documents import literal, read, section
 from harness import BUILD, SAN, run
 
 
 def examples():
-    with open(os.path.join(pg.TOP, "lib", "deferred.3"), encoding="utf-8") as f:
-        text = f.read()
-    text = text[text.index(".Sh EXAMPLES"):text.index(".Sh ERRORS")]
-    blocks = [b.replace("\\e", "\\") for b in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", text, re.M | re.S)]
+    blocks = literal(section(read("lib", "deferred.3"), "EXAMPLES"))
     return [b for b in blocks if "#include" in b], [b for b in blocks if "#include" not in b]
 
 
@@ -38,40 +34,12 @@ def test_the_sql_examples_run(db):
         ("send_mail", "mail", "a@example.org"), ("send_mail", "default", "b@example.org")]
 
 
-def test_what_make_pg_prints_is_all_that_the_steps_of_the_readme_need(tmp_path):
-    """A fresh checkout has no /etc/deferred."""
-    def kept(call):
-        text = f"import pg; pg.KEPT = {str(tmp_path / 'pg')!r}; pg.PLACE = pg.KEPT + '/place'; pg.{call}()"
-        done = run([sys.executable, "-B", "-c", text], cwd=os.path.join(pg.TOP, "tests", "harness"))
-        assert done.returncode == 0, done.stderr
-        return dict(re.findall(r"(?m)^export (\w+)='?(.*?)'?$", done.stdout))
-
-    env = kept("keep")
-    try:
-        for step in (["deferred", "add", "echo", "{}"], ["check_deferred"], ["deferred", "account", "add", "acme"], ["deferred", "account", "allow", "acme", "echo"]):
-            done = run(step, env=env)
-            assert done.returncode == 0, done
-        assert (tmp_path / "pg" / "http.key").stat().st_mode & 0o777 == 0o600
-    finally:
-        kept("stop_kept")
-
-
-def over_http():
-    """The indented blocks of the README's section."""
-    with open(os.path.join(pg.TOP, "README.md"), encoding="utf-8") as f:
-        text = f.read()
-    text = text[text.index("### Over HTTP\n"):]
-    text = text[:text.index("\n##", 5)]
-    return [textwrap.dedent(b) for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
-
-
 def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferred(db, tmp_path):
-    shell, put, deferred, consume = over_http()
-    sql, c = deferred.split(";\n", 1)
+    shell, put, sql, c, consume = literal(section(read("bin", "deferred_http", "deferred_http.8"), "EXAMPLES"))
     f = front.Front(db)
-    command = re.search(r"(?m)^deferred account add .*?(?=\s+#)", shell)[0].replace("10001", str(f.port)).split()
-    said = db.run(command).stdout
-    assert db.run(re.search(r"(?m)^deferred account allow .*?(?=\s+#)", shell)[0].split()).returncode == 0
+    add, allow = re.findall(r"(?m)^deferred account .*", shell)
+    said = db.run(add.replace("10001", str(f.port)).split()).stdout
+    assert db.run(allow.split()).returncode == 0
     env = {"QUEUES": re.search(r"connection string: (.*)", said)[1]}
     scripts = front.Node(db)
 

@@ -7,6 +7,7 @@
 #define FUZZ_H
 
 #include "protocol/auth.h"
+#include "protocol/address.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +51,7 @@ static inline enum fault fuzz_request(struct request *r, struct arena *arena, co
 		colon = memchr(start, ':', len);
 		request_header(r, start, colon ? (size_t)(colon - start) : len, colon ? colon + 1 : "", colon ? (size_t)(start + len - colon) - 1 : 0);
 	}
-	return request_end(r);
+	return address_read(r);
 }
 
 #endif

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	request_header(&r, "x-ms-date", 9, date, sizeof(date) - 1);
 	if (!by_query)
 		request_header(&r, "Authorization", 13, (const char *)data, size);
-	if (request_end(&r) == FAULT_NONE && auth_read(&r, NOW, &auth)) {
+	if (address_read(&r) == FAULT_NONE && auth_read(&r, NOW, &auth)) {
 		HOLDS(auth.signature || auth.sas.present);
 		HOLDS(!auth_verify(&auth, &r, &keys));
 		if (!auth.signature) {

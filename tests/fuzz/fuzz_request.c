@@ -4,7 +4,7 @@
 
 #include "protocol/queue_metadata.h"
 #include "protocol/route.h"
-#include "protocol/text.h"
+#include "http/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

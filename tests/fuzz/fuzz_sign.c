@@ -2,9 +2,9 @@
 /* The string to sign of any request: signed with a key, in each form, it is accepted, and by no other key. A refusal tells of it, in text. */
 #include "fuzz.h"
 
-#include "protocol/crypto.h"
+#include "http/crypto.h"
 #include "protocol/refusal.h"
-#include "protocol/text.h"
+#include "http/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,7 +2,7 @@
 /* Bytes of a connection: however they come, the same passes on, and there is one way to read it. */
 #include "fuzz.h"
 
-#include "protocol/wire.h"
+#include "http/wire.h"
 
 #include <strings.h>
 

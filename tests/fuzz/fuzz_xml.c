@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "protocol/service_xml.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_in.h"
 #include "protocol/xml_out.h"
 

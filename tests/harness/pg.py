@@ -109,7 +109,7 @@ def give_to_server(path):
 def template():
     """Folder with a cluster as initdb leaves it; made at the first call."""
     version = re.search(r"\d+", call([os.path.join(bindir(), "postgres"), "--version"])).group()
-    path = os.path.join(BUILD, "pgtemplate-" + version)
+    path = os.path.join(BUILD, "pgtemplate-2-" + version)
     os.makedirs(BUILD, exist_ok=True)
     with open(os.path.join(BUILD, "pgtemplate.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -120,6 +120,10 @@ def template():
                 data = os.path.join(work, "data")
                 call(as_server([os.path.join(bindir(), "initdb"), "-D", data, "-A", "trust", "-U", USER, "-E", "UTF8",
                                 "--locale=C.UTF-8", "--no-sync", "--no-instructions"]))
+                with open(os.path.join(data, "pg_hba.conf"), "r+") as f:
+                    rules = f.read()
+                    f.seek(0)
+                    f.write("local all +password_people scram-sha-256\n" + rules)  # a role that a test may make: who is in it has to show a password
                 copy(data, path + ".new")
             os.rename(path + ".new", path)
     return path
@@ -343,6 +347,8 @@ def keep():
         cluster = Cluster(kept_folder(), durable=True).start()
         if not cluster.has_db("deferred"):
             cluster.create_db("deferred")
+            # Else tables made by hand go where the schema is: it is called as the user is.
+            call([os.path.join(bindir(), "psql"), "-Xq", "-d", cluster.conninfo("deferred"), "-c", "alter database deferred set search_path = public"])
         migrate(cluster.conninfo("deferred"))
     # Its folder must be ours alone, and pid files are kept.
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)

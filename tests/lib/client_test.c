@@ -228,8 +228,13 @@ static void another_client_encoding_does_not_change_the_text(void **state)
 	unsetenv("PGCLIENTENCODING");
 }
 
+#define TEN "0123456789"
+
 static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 {
+	static const char *const empty_tag[] = { "a", "", NULL }, *const torn_tag[] = { "\xff", NULL },
+				 *const long_tag[] = { "a", TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "!", NULL };
+	static const char *many_tags[34];
 	static const struct {
 		const char *fn, *params;
 		struct deferred_opts opts;
@@ -268,12 +273,18 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .concurrency_key = "\xff" }, "option concurrency_key is no valid UTF-8" },
 		{ NULL, "{}", { .label = "for no queue" }, "no function given" },
 		{ NULL, "{", { .queue = "q" }, "params of 'message'" },
+		{ "f", NULL, { .tags = empty_tag }, "tags[1] is empty" },
+		{ "f", NULL, { .tags = torn_tag }, "tags[0] is no valid UTF-8" },
+		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: '0123" },
+		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is 't'" },
 		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
 
 	(void)state;
+	for (size_t i = 0; i < 33; i++)
+		many_tags[i] = "t";
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		int64_t id = -42;
 
@@ -618,6 +629,35 @@ static void very_many_calls_go_in_several_statements_for_a_producer(void **state
 	defer_batch(d, 12000);
 	assert_string_equal(value("select count(distinct created_at) from deferred.__deferred"), "3");
 	assert_string_equal(value("select distinct created_by from deferred.__deferred"), "deferred_producer");
+	deferred_close(d);
+}
+
+static void tags_are_stored_alone_and_in_bulk(void **state)
+{
+	static const char *const words[] = { "caf\xc3\xa9", "a,\"b\"", "caf\xc3\xa9", NULL, "x", NULL };
+	static const struct deferred_opts two = { .tags = words }, one = { .tags = words + 4 }, none = { .tags = words + 3 };
+	static const size_t sizes[] = { 4, 5500 }; /* the larger one would go by COPY */
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, &two, &id, &err), &err);
+	assert_string_equal(value("select tags from deferred.__deferred where id = %lld", (long long)id), "{caf\xc3\xa9,\"a,\\\"b\\\"\"}");
+	assert_ok(deferred_defer(d, "f", NULL, &none, &id, &err), &err);
+	assert_string_equal(value("select tags from deferred.__deferred where id = %lld", (long long)id), "NULL");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct batch b = batch_new(sizes[i]);
+
+		run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot");
+		b.calls[1].opts = &two;
+		b.calls[2].opts = &one;
+		b.calls[3].opts = &none;
+		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
+		assert_string_equal(value("select string_agg(id - (select min(id) from deferred.__deferred) || tags::text, ' ' order by id)"
+					  " from deferred.__deferred where tags is not null"), "1{caf\xc3\xa9,\"a,\\\"b\\\"\"} 2{x}");
+		batch_free(&b);
+	}
 	deferred_close(d);
 }
 
@@ -1421,6 +1461,7 @@ int main(void)
 		TEST(very_many_calls_go_by_copy_for_the_owner),
 		TEST(what_copy_refuses_at_its_end_is_an_error),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
+		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(one_bad_call_in_the_middle_stores_none),
 		TEST(many_calls_share_the_fate_of_the_callers_transaction),

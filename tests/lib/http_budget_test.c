@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who may hold how much, and that all of it is given back. */
-#include "front/budget.h"
+#include "http/budget.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

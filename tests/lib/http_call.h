@@ -3,7 +3,8 @@
 #ifndef HTTP_CALL_H
 #define HTTP_CALL_H
 
-#include "protocol/request.h"
+#include "http/request.h"
+#include "protocol/address.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ static inline enum fault http_call(struct request *r, struct arena *arena, const
 			request_header(r, p, colon < len ? colon : len, colon < len ? p + colon + 1 : "", colon < len ? len - colon - 1 : 0);
 		p += len;
 	}
-	return request_end(r);
+	return address_read(r);
 }
 
 #endif

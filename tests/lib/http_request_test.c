@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a request addresses, which operation that is, and what is refused before anybody is asked for a signature. */
-#include "protocol/request.h"
+#include "http/request.h"
+#include "protocol/address.h"
 #include "protocol/route.h"
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,7 +160,7 @@ static void a_thousand_headers_are_none_too_many(void **state)
 	request_line(&r, &arena, "GET", "/a/q1", 5);
 	for (int i = 0; i < 1000; i++)
 		request_header(&r, name, (size_t)snprintf(name, sizeof(name), "h%d", i % 500), "v", 1);
-	assert_int_equal(request_end(&r), FAULT_NONE);
+	assert_int_equal(address_read(&r), FAULT_NONE);
 	assert_int_equal(r.headers_len, 500);
 	assert_string_equal(request_value(&r, "h499"), "v,v");
 	arena_clear(&arena);
@@ -261,28 +262,28 @@ static void names_of_queues_and_accounts_have_rules(void **state)
 	char name[66];
 
 	(void)state;
-	assert_int_equal(request_check_queue("abc"), FAULT_NONE);
-	assert_int_equal(request_check_queue("a-b-3"), FAULT_NONE);
-	assert_int_equal(request_check_queue("ab"), FAULT_OutOfRangeInput);
-	assert_int_equal(request_check_queue(""), FAULT_OutOfRangeInput);
+	assert_int_equal(address_check_queue("abc"), FAULT_NONE);
+	assert_int_equal(address_check_queue("a-b-3"), FAULT_NONE);
+	assert_int_equal(address_check_queue("ab"), FAULT_OutOfRangeInput);
+	assert_int_equal(address_check_queue(""), FAULT_OutOfRangeInput);
 	memset(name, 'a', sizeof(name));
 	name[64] = '\0';
-	assert_int_equal(request_check_queue(name), FAULT_OutOfRangeInput);
+	assert_int_equal(address_check_queue(name), FAULT_OutOfRangeInput);
 	name[63] = '\0';
-	assert_int_equal(request_check_queue(name), FAULT_NONE);
-	assert_int_equal(request_check_queue("-ab"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("ab-"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("a--b"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("Abc"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("a.b"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("a|b"), FAULT_InvalidResourceName);
-	assert_int_equal(request_check_queue("a b"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue(name), FAULT_NONE);
+	assert_int_equal(address_check_queue("-ab"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("ab-"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("a--b"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("Abc"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("a.b"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("a|b"), FAULT_InvalidResourceName);
+	assert_int_equal(address_check_queue("a b"), FAULT_InvalidResourceName);
 	/* The length first. */
-	assert_int_equal(request_check_queue("-"), FAULT_OutOfRangeInput);
-	assert_true(request_is_account("abc"));
-	assert_false(request_is_account("ab"));
-	assert_false(request_is_account("a-b"));
-	assert_false(request_is_account("abcdefghijklmnopqrstuvwxy"));
+	assert_int_equal(address_check_queue("-"), FAULT_OutOfRangeInput);
+	assert_true(address_is_account("abc"));
+	assert_false(address_is_account("ab"));
+	assert_false(address_is_account("a-b"));
+	assert_false(address_is_account("abcdefghijklmnopqrstuvwxy"));
 }
 
 /* ---- times and numbers */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Strings to sign and signatures: the vectors of the specification, and what clients do otherwise. */
 #include "protocol/auth.h"
-#include "protocol/crypto.h"
+#include "http/crypto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How long it takes to find out that a signature is wrong: as long where there is no such account. */
 #include "protocol/auth.h"
-#include "protocol/crypto.h"
+#include "http/crypto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What passes on to libmicrohttpd, whole or byte by byte: the same. */
-#include "protocol/wire.h"
+#include "http/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -47,12 +47,12 @@ def certificates(tmp_path_factory):
 
 
 class Outcome:
-    """What a call came to: returned (ok, failed, later, dead, unready), result, error, retry_after_ms, deferred, removed, log."""
+    """What a call came to: returned (ok, failed, later, dead, unready, cancel, snooze), result, error, retry_after_ms, deferred, removed, log."""
 
     def __init__(self, line):
         self.retry_after_ms = self.result = self.error = None
         self.__dict__.update(json.loads(line))
-        self.returned = ["ok", "failed", "later", "dead", "unready"][self.returned]
+        self.returned = ["ok", "failed", "later", "dead", "unready", "cancel", "snooze"][self.returned]
         self.deferred = [(fn, json.loads(params), json.loads(opts) if opts else None) for fn, params, opts in self.deferred]
 
 

@@ -25,9 +25,11 @@ def test_sleep_ends_early_when_asked_to_stop(call):
 
 def test_fail_fails_as_told(call):
     assert [(o.returned, o.error, o.retry_after_ms) for o in call(
-        "fail", {}, {"error": "no luck"}, {"error": "never", "dead": True}, {"retry_after_ms": 1500}, {"unready": True})] == [
+        "fail", {}, {"error": "no luck"}, {"error": "never", "dead": True}, {"retry_after_ms": 1500}, {"unready": True},
+        {"cancel": True}, {"snooze": True, "retry_after_ms": 7})] == [
             ("failed", "failed on request", None), ("failed", "no luck", None), ("dead", "never", None),
-            ("later", "failed on request", 1500), ("unready", "failed on request", None)]
+            ("later", "failed on request", 1500), ("unready", "failed on request", None),
+            ("cancel", "failed on request", None), ("snooze", "failed on request", 7)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGTERM])

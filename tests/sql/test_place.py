@@ -8,7 +8,6 @@ that with a sequential scan of jobs and leases.
 import json
 import os
 import random
-import re
 import threading
 import time
 
@@ -17,6 +16,7 @@ import pytest
 
 import harness
 import pg
+from documents import literal, read, section, typed
 from harness import ledger
 from test_claim import ALL, MINUTE, Claimed, Worker, ids, lapse, many, worker  # noqa: F401
 
@@ -789,7 +789,7 @@ def spend_xids(db, n):
     db.sql(f"do $$ begin for i in 1..{n} loop perform pg_current_xact_id(); commit; end loop; end $$")
 
 
-def restore_as_the_readme_says(server, target):
+def restore_as_the_overview_says(server, target):
     """Of a database "own" in its own cluster and in a new one; out of order in the new one, migrate says what is missing."""
     def shell(cluster, *lines, code=0):
         env = {**server.env, **cluster.env(), "DEFERRED_DB": "", "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin"}
@@ -801,17 +801,16 @@ def restore_as_the_readme_says(server, target):
         said = shell(target, "deferred migrate --db dbname=restored", code=code)
         assert all(w in said for w in words), said
 
-    with open(os.path.join(pg.TOP, "README.md")) as f:
-        block = re.search(r"## Backup and restore\n.*?\n\n((?:    [^\n]*\n)+)", f.read(), re.S)[1]
-    dump, roles, restore, migrate = block.replace("pg_dump app", "pg_dump own").splitlines()
+    block, = literal(section(read("lib", "deferred.7"), "BACKUP AND RESTORE"))
+    dump, roles, restore, migrate = [command for command, _ in typed(block.replace("pg_dump app", "pg_dump own"))]
     shell(server.cluster, dump)
     assert "nothing to do" in shell(server.cluster, restore, migrate)
 
     shell(target, restore.replace("-1 -v ON_ERROR_STOP=1", "-q"))
-    says(78, "roles: no role deferred_http, deferred_owner, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+    says(78, "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
          "tables, views and functions are not deferred_owner's", "hint: make the roles")
     shell(target, roles)
-    says(78, "roles: nothing is granted to deferred_http, deferred_producer, deferred_purger, deferred_viewer, deferred_worker; ",
+    says(78, "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
          "are not deferred_owner's")
     shell(target, "dropdb restored", restore.replace("psql", "sed -i '/FUNCTION deferred.maintain() FROM PUBLIC/d' app.sql; psql"))
     says(78, "roles: 1 functions may be called by everybody\n")
@@ -837,7 +836,7 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
     source.connection.close()
     target = pg.Cluster(os.path.join(harness.root(), f"target{os.getpid()}")).start()
     try:
-        restore_as_the_readme_says(server, target)
+        restore_as_the_overview_says(server, target)
         restored = harness.Db(target, "restored")
         assert restored.one("select min(xid)::text::bigint - pg_current_xact_id()::text::bigint from deferred.__deferred_hot") > 10000
         old, w = Worker(restored, "host:/old"), Writer(restored)

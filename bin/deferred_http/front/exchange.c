@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "protocol/cors.h"
 #include "front/ops.h"
+#include "protocol/address.h"
+#include "protocol/error_body.h"
 #include "protocol/refusal.h"
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -110,11 +112,11 @@ static void finish(struct exchange *x)
 	if (detail)
 		reply_detail(reply, "AuthenticationErrorDetail", detail);
 	if (reply->fault != FAULT_NONE)
-		reply_write_fault(reply, x->id, x->now_us);
+		error_body_write(reply, x->id, x->now_us);
 	/* It is held until the client has taken it. */
 	if (reply->body.failed || !budget_hold(&x->hold, BUDGET_ANSWERS, reply->body.len)) {
 		exchange_fault(x, FAULT_ServerBusy);
-		reply_write_fault(reply, x->id, x->now_us);
+		error_body_write(reply, x->id, x->now_us);
 	}
 	reply_header(reply, "Server", "deferred_http/" DEFERRED_VERSION);
 	reply_header(reply, "x-ms-request-id", x->id);
@@ -382,7 +384,7 @@ static enum step begin(struct exchange *x)
 		cors_preflight(r, x->account ? &x->account->properties : NULL, &x->reply);
 		return STEP_DONE;
 	}
-	if (r->level != LEVEL_ACCOUNT && (fault = request_check_queue(r->queue)) != FAULT_NONE)
+	if (r->level != LEVEL_ACCOUNT && (fault = address_check_queue(r->queue)) != FAULT_NONE)
 		return exchange_fault(x, fault);
 	fault = route_find(r, &x->op);
 	if (fault == FAULT_InvalidQueryParameterValue)
@@ -391,9 +393,74 @@ static enum step begin(struct exchange *x)
 		return exchange_fault(x, fault);
 	if (!auth_read(r, x->began_us / 1000000, &x->auth))
 		return exchange_fault(x, FAULT_AuthenticationFailed);
-	if (!request_is_account(r->account)) {
+	if (!address_is_account(r->account)) {
 		x->auth.why = AUTH_NO_ACCOUNT;
 		return exchange_fault(x, FAULT_AuthenticationFailed);
 	}
 	return identify(x);
 }
+
+/* ---- of the server ---------------------------------------------------------------------------- */
+
+static void app_begin(void *exchange, void *data, struct served *parts)
+{
+	struct exchange *x = exchange;
+
+	exchange_init(x, data);
+	*parts = (struct served){ &x->arena, &x->request, &x->reply, &x->hold, &x->awaits_body };
+}
+
+static void app_headers(void *exchange)
+{
+	address_read(&((struct exchange *)exchange)->request);
+}
+
+static enum served_step app_step(void *exchange)
+{
+	struct exchange *x = exchange;
+
+	x->last = exchange_step(x);
+	return x->last == STEP_DONE ? SERVED_ANSWER : x->last == STEP_BODY ? SERVED_BODY : SERVED_WAIT;
+}
+
+static void app_wait(void *exchange, void (*wake)(void *data), void *data)
+{
+	struct exchange *x = exchange;
+
+	exchange_wait(x, x->last, wake, data);
+}
+
+static bool app_takes_body(const void *exchange)
+{
+	return ((const struct exchange *)exchange)->op->takes_body;
+}
+
+static void app_refuse(void *exchange, enum fault fault)
+{
+	exchange_refuse(exchange, fault);
+}
+
+static void app_log(void *exchange, size_t bytes_out, bool cut)
+{
+	const struct exchange *x = exchange;
+	enum fault fault = x->reply.fault;
+	struct access_entry entry = {
+		.request = &x->request, .id = x->id, .began_us = x->began_us, .began_ns = x->began_ns, .op = x->op ? x->op->name : NULL,
+		.account = x->account ? x->account->name : NULL, .auth = x->authorized ? x->auth.scheme : NULL, .status = x->reply.status,
+		.code = fault != FAULT_NONE ? fault_info(fault)->code : NULL,
+		.reason = fault == FAULT_AuthenticationFailed ? refusal_word(x->auth.why) : NULL, .bytes_out = bytes_out, .cut = cut,
+	};
+
+	if (x->front->log)
+		access_log_write(x->front->log, &entry);
+}
+
+static void app_end(void *exchange)
+{
+	exchange_clear(exchange);
+}
+
+const struct server_app exchange_app = {
+	.exchange_bytes = sizeof(struct exchange), .begin = app_begin, .headers = app_headers, .step = app_step, .wait = app_wait,
+	.takes_body = app_takes_body, .refuse = app_refuse, .log = app_log, .end = app_end,
+};

@@ -12,14 +12,16 @@
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
+#include "http/access_log.h"
+#include "http/server.h"
 #include "protocol/accounts.h"
 #include "protocol/auth.h"
-#include "front/budget.h"
-#include "protocol/crypto.h"
+#include "http/budget.h"
+#include "http/crypto.h"
 #include "front/fold.h"
 #include "front/keeper.h"
-#include "protocol/reply.h"
-#include "protocol/request.h"
+#include "http/reply.h"
+#include "http/request.h"
 #include "protocol/route.h"
 
 #define MESSAGE_TEXT_MAX 65536
@@ -31,6 +33,7 @@ enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS, STEP_BODY };
 struct front {
 	struct fold *fold;
 	struct keeper *keeper;
+	struct access_log *log;   /* NULL: none */
 	char keep_alive[32];      /* value of the header */
 	_Atomic uint64_t ready_ns; /* when /readyz last found all well */
 };
@@ -51,7 +54,7 @@ struct exchange {
 	bool awaits_body; /* set before the first step: the body comes later */
 	struct budget_hold hold;
 	enum step (*next)(struct exchange *x), (*after_refresh)(struct exchange *x);
-	enum step waited;
+	enum step waited, last; /* waited for; told last */
 	struct fold_job job;
 	int (*call)(struct exchange *x, struct pg *pg, struct deferred_error *err);
 	struct keeper_waiter waiter;
@@ -73,7 +76,10 @@ struct exchange {
 
 void exchange_init(struct exchange *x, struct front *front);
 
-/* request is filled in up to request_end(); and the body, unless the exchange awaits it. */
+/* What a server carries requests to; its data is the front. */
+extern const struct server_app exchange_app;
+
+/* request is filled in up to address_read(); and the body, unless the exchange awaits it. */
 enum step exchange_step(struct exchange *x);
 /* For STEP_FOLD and STEP_ACCOUNTS. */
 void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data);

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/receipt.h"
 #include "front/ops.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_in.h"
 #include "protocol/xml_out.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "front/ops.h"
 #include "protocol/queue_metadata.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_in.h"
 #include "protocol/xml_out.h"
 

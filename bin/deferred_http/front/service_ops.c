@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "front/ops.h"
+#include "protocol/address.h"
 #include "protocol/queue_metadata.h"
 #include "protocol/service_xml.h"
 #include "store/account.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_out.h"
 
 #include <inttypes.h>
@@ -127,7 +128,7 @@ enum step op_list_queues(struct exchange *x)
 	x->number = LIST_MAX;
 	if (!exchange_number(x, "maxresults", 1, INT_MAX, &x->number))
 		return STEP_DONE;
-	if (marker && *marker && request_check_queue(marker) != FAULT_NONE)
+	if (marker && *marker && address_check_queue(marker) != FAULT_NONE)
 		return exchange_fault(x, FAULT_InvalidMarker);
 	if (!includes_are_known(include))
 		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "include", include, NULL);

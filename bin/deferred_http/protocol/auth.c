@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/auth.h"
 
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <string.h>
 #include <strings.h>

@@ -4,8 +4,8 @@
 #define CORS_H
 
 #include "protocol/json.h"
-#include "protocol/reply.h"
-#include "protocol/request.h"
+#include "http/reply.h"
+#include "http/request.h"
 
 /* Answer an OPTIONS request. properties NULL: the account is unknown, and so has no rules. */
 void cors_preflight(const struct request *r, const struct service_properties *properties, struct reply *reply);

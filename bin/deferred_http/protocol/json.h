@@ -7,7 +7,7 @@
 #ifndef JSON_H
 #define JSON_H
 
-#include "protocol/arena.h"
+#include "http/arena.h"
 #include "protocol/sas.h"
 
 struct json_pair {

@@ -2,7 +2,7 @@
 #include "protocol/queue_metadata.h"
 
 #include "protocol/json.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_out.h"
 
 #include <stdlib.h>

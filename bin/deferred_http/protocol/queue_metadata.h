@@ -3,8 +3,8 @@
 #ifndef QUEUE_METADATA_H
 #define QUEUE_METADATA_H
 
-#include "protocol/reply.h"
-#include "protocol/request.h"
+#include "http/reply.h"
+#include "http/request.h"
 
 #define QUEUE_METADATA_MAX_BYTES 8192
 

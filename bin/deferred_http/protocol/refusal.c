@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/refusal.h"
 
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef ROUTE_H
 #define ROUTE_H
 
-#include "protocol/request.h"
+#include "http/request.h"
 #include "protocol/sas.h"
 
 enum route_run {

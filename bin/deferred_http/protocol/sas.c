@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/sas.h"
 
-#include "protocol/text.h"
+#include "http/text.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "protocol/service_xml.h"
 
 #include "protocol/cors.h"
-#include "protocol/text.h"
+#include "http/text.h"
 #include "protocol/xml_in.h"
 #include "protocol/xml_out.h"
 

@@ -3,7 +3,7 @@
 #ifndef SERVICE_XML_H
 #define SERVICE_XML_H
 
-#include "protocol/fault.h"
+#include "http/fault.h"
 #include "protocol/json.h"
 
 void service_xml_write(const struct service_properties *properties, struct buf *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/sign.h"
 
-#include "protocol/crypto.h"
+#include "http/crypto.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef SIGN_H
 #define SIGN_H
 
-#include "protocol/request.h"
+#include "http/request.h"
 
 #define SIGN_KEYS 2
 #define SIGN_KEY_MAX 64

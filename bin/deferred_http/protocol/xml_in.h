@@ -8,7 +8,7 @@
 #ifndef XML_IN_H
 #define XML_IN_H
 
-#include "protocol/arena.h"
+#include "http/arena.h"
 
 #define XML_DEPTH_MAX 8
 #define XML_NODES_MAX 400

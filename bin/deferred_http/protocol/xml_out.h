@@ -6,7 +6,7 @@
 #ifndef XML_OUT_H
 #define XML_OUT_H
 
-#include "protocol/arena.h"
+#include "http/arena.h"
 
 void xml_start(struct buf *out); /* the line that says it is XML */
 void xml_text(struct buf *out, const char *text, size_t len);

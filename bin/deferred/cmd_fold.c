@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "store/figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	enum { OPT_ANEW };
+	static const struct option own[] = { { "anew", no_argument, NULL, OPT_ANEW }, { 0 } };
+	struct store_folded folded = { 0 };
+	struct deferred_error err = { 0 };
+	bool anew = false;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+		if (c != OPT_ANEW)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		anew = true;
+	}
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if (anew)
+		cli->role = "deferred_owner";
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	rc = anew ? store_fold_anew(cli->pg, &err) : 0;
+	if (rc == 0)
+		rc = store_fold(cli->pg, 0, &folded, &err);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		printf("{\"attempts\": %" PRId64 ", \"deferred\": %" PRId64 ", \"done\": %s}\n", folded.attempts, folded.arrived, folded.busy ? "false" : "true");
+	else if (folded.busy)
+		puts("somebody else is at it");
+	else
+		printf("%" PRId64 " attempts and %" PRId64 " deferred jobs added to the sums\n", folded.attempts, folded.arrived);
+	return folded.busy ? CLI_NOT_DONE : EX_OK;
+}
+
+const struct cmd cmd_fold = {
+	"fold", "[--anew]", "bring the sums that figures are made of up to date", run, "deferred_viewer",
+};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd_schedule.h"
+
+#include "store/schedule.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICKS_DEFAULT 5
+#define TICKS_MAX 1000
+#define BACKFILL_MAX 1000 /* more only with --yes */
+
+/* ---- ls, show --------------------------------------------------------------------------------- */
+
+static void print_schedules(const struct pg_result *res)
+{
+	static const char *const headers[] = { "SCHEDULE", "RULE", "ZONE", "FUNCTION", "QUEUE", "OWNER", "NEXT", "LAST", "WHAT", "ERROR" };
+	struct table t;
+
+	table_begin(&t, headers, 10);
+	for (size_t i = 0; i < pg_rows(res); i++)
+		for (int col = 0; col < 10; col++)
+			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+	table_end(&t);
+}
+
+static int schedule_ls(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (store_schedule_ls(cli->pg, NULL, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res, 10);
+		putchar('\n');
+	} else if (pg_rows(res) > 0) {
+		print_schedules(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+static void print_ticks(const struct pg_result *ticks)
+{
+	static const char *const headers[] = { "TICK", "WHAT", ">JOB" };
+	struct table t;
+
+	table_begin(&t, headers, 3);
+	for (size_t i = 0; i < pg_rows(ticks); i++)
+		for (int col = 0; col < 3; col++)
+			table_cell(&t, "%s", pg_text(ticks, i, col, NULL));
+	table_end(&t);
+}
+
+/* The number of --ticks, and one name. Returns an exit code, or -1: go on. */
+static int read_ticks(struct cli *cli, int argc, char **argv, const struct option *options, int64_t *ticks, const char **timezone)
+{
+	int c;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c != 'n' && c != 'z')
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (c == 'z')
+			*timezone = optarg;
+		else if (!cli_int(cli, "--ticks", optarg, 0, TICKS_MAX, ticks))
+			return EX_USAGE;
+	}
+	return argc - optind == 1 ? -1 : cli_usage(cli, "one schedule is wanted");
+}
+
+static int schedule_show(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "ticks", required_argument, NULL, 'n' }, { 0 } };
+	struct pg_result *res = NULL, *ticks = NULL;
+	struct deferred_error err = { 0 };
+	int64_t n = 20;
+	int rc = read_ticks(cli, argc, argv, options, &n, NULL);
+
+	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 || store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
+		rc = cli_fail(cli, &err);
+	} else if (pg_rows(res) == 0) {
+		error_set(&err, DEFERRED_EDB, "schedule", "there is no schedule '%.100s'", argv[optind]);
+		error_hint(&err, "deferred schedule ls shows them");
+		rc = cli_fail(cli, &err);
+	} else if (cli->json) {
+		printf("{\"schedule\": %s, \"ticks\": ", pg_text(res, 0, 10, NULL));
+		cli_print_json_array(ticks, 3);
+		puts("}");
+	} else {
+		print_schedules(res);
+		putchar('\n');
+		print_ticks(ticks);
+	}
+	pg_result_free(res);
+	pg_result_free(ticks);
+	return rc;
+}
+
+/* ---- next ------------------------------------------------------------------------------------- */
+
+static int schedule_next(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "ticks", required_argument, NULL, 'n' }, { "timezone", required_argument, NULL, 'z' }, { 0 } };
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	const char *timezone = NULL;
+	int64_t n = TICKS_DEFAULT;
+	int rc = read_ticks(cli, argc, argv, options, &n, &timezone);
+
+	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (store_schedule_next(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res, 2);
+		putchar('\n');
+	}
+	for (size_t i = 0; !cli->json && i < pg_rows(res); i++)
+		printf("%s  %s\n", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
+	pg_result_free(res);
+	return EX_OK;
+}
+
+/* ---- pause, resume, run, rm ------------------------------------------------------------------- */
+
+static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what what)
+{
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind == argc)
+		return cli_usage(cli, "the name of a schedule is wanted");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
+		struct deferred_error err = { 0 };
+		struct pg_result *res = NULL;
+
+		if (store_schedule_do(cli->pg, what, argv[i], &res, &err) < 0) {
+			int failed = cli_fail(cli, &err);
+
+			rc = rc == EX_OK ? failed : rc;
+		} else if (what == STORE_SCHEDULE_RUN) {
+			if (cli->json)
+				printf("{\"schedule\": \"%s\", \"id\": %s}\n", argv[i], pg_null(res, 0, 0) ? "null" : pg_text(res, 0, 0, NULL));
+			else if (!pg_null(res, 0, 0))
+				puts(pg_text(res, 0, 0, NULL));
+		}
+		pg_result_free(res);
+	}
+	return rc;
+}
+
+static int schedule_pause(struct cli *cli, int argc, char **argv)
+{
+	return each(cli, argc, argv, STORE_SCHEDULE_PAUSE);
+}
+
+static int schedule_resume(struct cli *cli, int argc, char **argv)
+{
+	return each(cli, argc, argv, STORE_SCHEDULE_RESUME);
+}
+
+static int schedule_run(struct cli *cli, int argc, char **argv)
+{
+	return each(cli, argc, argv, STORE_SCHEDULE_RUN);
+}
+
+static int schedule_rm(struct cli *cli, int argc, char **argv)
+{
+	return each(cli, argc, argv, STORE_SCHEDULE_REMOVE);
+}
+
+/* ---- backfill --------------------------------------------------------------------------------- */
+
+static int backfill(struct cli *cli, const char *name, const char *from, const char *to, bool dry, bool yes)
+{
+	struct deferred_error err = { 0 };
+	int64_t ticks = 0;
+	int rc = cli_connect(cli, true);
+
+	if (rc != 0)
+		return rc;
+	if (store_schedule_backfill(cli->pg, name, from, to, true, &ticks, &err) < 0)
+		return cli_fail(cli, &err);
+	if (ticks > BACKFILL_MAX && !yes && !dry) {
+		fprintf(stderr, "deferred: %" PRId64 " ticks of '%s' have no job; to make that many add --yes\n", ticks, name);
+		return CLI_NOT_DONE;
+	}
+	if (!dry && store_schedule_backfill(cli->pg, name, from, to, false, &ticks, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		printf("{\"schedule\": \"%s\", \"ticks\": %" PRId64 ", \"queued\": %s}\n", name, ticks, dry ? "false" : "true");
+	else
+		printf("%s: %" PRId64 " tick%s%s\n", name, ticks, cli_s(ticks), dry ? " without a job" : " queued");
+	return EX_OK;
+}
+
+static int schedule_backfill(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "from", required_argument, NULL, 'f' }, { "to", required_argument, NULL, 't' },
+		{ "yes", no_argument, NULL, 'y' },        { "dry-run", no_argument, NULL, 'd' }, { 0 }
+	};
+	const char *from = NULL, *to = NULL;
+	bool dry = false, yes = false;
+	int c;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		from = c == 'f' ? optarg : from;
+		to = c == 't' ? optarg : to;
+		yes |= c == 'y';
+		dry |= c == 'd';
+	}
+	if (argc - optind != 1)
+		return cli_usage(cli, "one schedule is wanted");
+	if (!from || !to)
+		return cli_usage(cli, "--from TIME and --to TIME are wanted");
+	return backfill(cli, argv[optind], from, to, dry, yes);
+}
+
+/* What the database takes, as it says itself. */
+static const char *const missed[] = { "one", "all", "skip", NULL }, *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
+static const struct cli_value values[] = { { "missed", missed }, { "overlap", overlap }, { 0 } };
+
+/* ---- the group -------------------------------------------------------------------------------- */
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct cli *cli, int argc, char **argv);
+	} commands[] = {
+		{ "set", schedule_set },       { "ls", schedule_ls },   { "show", schedule_show }, { "next", schedule_next },         { "pause", schedule_pause },
+		{ "resume", schedule_resume }, { "run", schedule_run }, { "rm", schedule_rm },     { "backfill", schedule_backfill }, { "sync", schedule_sync },
+	};
+	int c;
+
+	if (argc > 1) {
+		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+			if (strcmp(argv[1], commands[i].name) == 0)
+				return commands[i].run(cli, argc - 1, argv + 1);
+	}
+	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	return cli_none_of(cli, argv[1], cli->cmd->words);
+}
+
+const struct cmd cmd_schedule = {
+	"schedule",
+	"set NAME RULE FN [JSON|-] [--timezone ZONE] [--queue Q] [--missed one|all|skip] [--late SPAN]\n"
+	"                             [--overlap skip|queue|allow|replace] [--jitter SPAN] [--label L] [--priority N]\n"
+	"                             [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--backoff-floor SPAN]\n"
+	"                             [--backoff-ceiling SPAN] [--backoff-exponent X] [--concurrency-key KEY] [--concurrency N]\n"
+	"       deferred schedule ls\n"
+	"       deferred schedule show NAME [--ticks N]\n"
+	"       deferred schedule next NAME|RULE [--ticks N] [--timezone ZONE]\n"
+	"       deferred schedule pause|resume|run|rm NAME...\n"
+	"       deferred schedule backfill NAME --from TIME --to TIME [--dry-run] [--yes]\n"
+	"       deferred schedule sync FILE... [--prune] [--dry-run]",
+	"recurring jobs", run, "deferred_producer",
+	"set, ls, show, next, pause, resume, run, rm, backfill and sync", values,
+};

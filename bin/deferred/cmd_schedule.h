@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_schedule - `deferred schedule`: a group of commands about recurring jobs. Each is given its own arguments, its name in the
+ * place of the program, and returns the exit code.
+ */
+#ifndef CMD_SCHEDULE_H
+#define CMD_SCHEDULE_H
+
+#include "cmd.h"
+
+int schedule_set(struct cli *cli, int argc, char **argv);
+int schedule_sync(struct cli *cli, int argc, char **argv);
+
+#endif

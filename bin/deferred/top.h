@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top - what `deferred top` shows: cmd_top.c reads it and has the terminal, top_frame.c makes a screen of it, and knows of no terminal.
+ */
+#ifndef TOP_H
+#define TOP_H
+
+#include "base/cause.h"
+#include "port/pg.h"
+#include "store/why.h"
+
+#include <stdio.h>
+
+#define TOP_RUNNING 200 /* jobs looked at, of those that run */
+
+/* X(name, word): what functions are sorted by. */
+#define TOP_SORTS(X)          \
+	X(ENDED, "ended")     \
+	X(RUN, "run time")    \
+	X(FAILED, "failures")
+
+enum top_sort {
+#define X(name, word) TOP_BY_##name,
+	TOP_SORTS(X)
+#undef X
+	TOP_SORTS_LEN
+};
+
+struct top {
+	const char *queue; /* NULL: all */
+	enum top_sort sort;
+	struct store_why why;
+	struct cause causes[CAUSES_MAX];
+	size_t causes_len;
+	struct pg_result *recent, *arrivals, *running;
+};
+
+/*
+ * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers bold and what clears the
+ * rest of a line; else not a single escape.
+ */
+void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "top.h"
+
+#include "cmd.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct frame {
+	FILE *out;
+	int rows, cols, n;
+	bool terminal;
+	int name; /* so wide are those of queues and functions */
+};
+
+static void put(struct frame *f, bool bold, const char *fmt, va_list ap)
+{
+	char *text = NULL, *clean;
+
+	if (f->rows > 0 && f->n >= f->rows)
+		return;
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	clean = table_clean(text ? text : "out of memory", (size_t)f->cols, TABLE_ONE_LINE);
+	if (!f->terminal)
+		fprintf(f->out, "%s\n", clean);
+	else /* no line end behind the last one, or the screen would roll */
+		fprintf(f->out, "%s%s%s%s\x1b[K", f->n ? "\n" : "", bold ? "\x1b[1m" : "", clean, bold ? "\x1b[0m" : "");
+	f->n++;
+	free(clean);
+	free(text);
+}
+
+static void line(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void head(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void line(struct frame *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put(f, false, fmt, ap);
+	va_end(ap);
+}
+
+static void head(struct frame *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	put(f, true, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- figures -------------------------------------------------------------------------------------- */
+
+#define ROWS(res) ((res) ? pg_rows(res) : 0)
+
+/* The row of a queue, or of a function; with neither that of all. */
+static size_t find(const struct top *top, const char *queue, const char *fn)
+{
+	size_t i = 0;
+
+	for (; i < ROWS(top->recent); i++)
+		if (pg_null(top->recent, i, 0) == !queue && pg_null(top->recent, i, 1) == !fn && (!queue || strcmp(queue, pg_text(top->recent, i, 0, NULL)) == 0) &&
+		    (!fn || strcmp(fn, pg_text(top->recent, i, 1, NULL)) == 0))
+			break;
+	return i;
+}
+
+static int64_t figure(const struct top *top, size_t row, int col)
+{
+	return row < ROWS(top->recent) ? pg_int(top->recent, row, col) : 0;
+}
+
+static const char *mean(char buf[TABLE_AGE_SIZE], const struct top *top, size_t row, int col)
+{
+	return row < ROWS(top->recent) && !pg_null(top->recent, row, col) ? table_us(buf, pg_int(top->recent, row, col)) : "";
+}
+
+static void print_head(struct frame *f, const struct top *top)
+{
+	const struct cause_backlog *b = &top->why.backlog;
+	int64_t ready = 0, late = 0, running = 0, ended, failed;
+	size_t all = find(top, NULL, NULL);
+	char age[TABLE_AGE_SIZE];
+	bool more = false;
+
+	for (size_t i = 0; i < b->queues_len; i++) {
+		ready += b->queues[i].ready;
+		running += b->queues[i].running;
+		more |= b->queues[i].more;
+		if (b->queues[i].ready > 0 && b->queues[i].oldest_s > late)
+			late = b->queues[i].oldest_s;
+	}
+	ended = figure(top, all, 4);
+	failed = figure(top, all, 5);
+	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64, pg_text(top->arrivals, 0, 4, NULL), top->queue ? "  queue " : "",
+	     top->queue ? top->queue : "", pg_int(top->arrivals, 0, 5), ready, more ? "+" : "", table_age(age, late), running);
+	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%", (double)pg_int(top->arrivals, 0, 0),
+	     (double)pg_int(top->arrivals, 0, 1) / 5, (double)pg_int(top->arrivals, 0, 2) / 15, pg_bool(top->arrivals, 0, 3) ? "+" : "", (double)figure(top, all, 2),
+	     (double)figure(top, all, 3) / 5, (double)ended / 15, all < ROWS(top->recent) && pg_bool(top->recent, all, 9) ? "+" : "", ended ? 100.0 * (double)failed / (double)ended : 0);
+}
+
+/* ---- queues, the latest first --------------------------------------------------------------------- */
+
+static int later(const void *a, const void *b)
+{
+	const struct cause_queue *x = *(const struct cause_queue *const *)a, *y = *(const struct cause_queue *const *)b;
+	int64_t late_x = x->ready > 0 ? x->oldest_s : -1, late_y = y->ready > 0 ? y->oldest_s : -1;
+
+	return late_x != late_y ? (late_x < late_y) - (late_x > late_y) : strcmp(x->name, y->name);
+}
+
+static void print_queues(struct frame *f, const struct top *top, int max)
+{
+	const struct cause_backlog *b = &top->why.backlog;
+	const struct cause_queue **sorted = calloc(b->queues_len + 1, sizeof(*sorted));
+	char age[TABLE_AGE_SIZE], wait[TABLE_AGE_SIZE];
+
+	head(f, "%-*s %8s %8s %8s %6s %8s %8s  %s", f->name, "QUEUE", "READY", "CLAIMED", "DELAYED", "LATE", "ENDED/5m", "WAIT", "HELD BY");
+	for (size_t i = 0; sorted && i < b->queues_len; i++)
+		sorted[i] = &b->queues[i];
+	if (sorted)
+		qsort(sorted, b->queues_len, sizeof(*sorted), later);
+	for (size_t i = 0; sorted && i < b->queues_len && (max < 0 || (int)i < max); i++) {
+		const struct cause_queue *q = sorted[i];
+		size_t row = find(top, q->name, NULL);
+
+		line(f, "%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", f->name, f->name, q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
+		     q->ready > 0 ? table_age(age, q->oldest_s) : "", figure(top, row, 3), mean(wait, top, row, 6), q->paused ? "paused" : q->limit_used_up ? "limits" : "");
+	}
+	free(sorted);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------ */
+
+struct function {
+	const char *fn;
+	int64_t running, longest_s;
+	size_t row; /* of recent */
+	double key;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	return x->key != y->key ? (x->key < y->key) - (x->key > y->key) : x->running != y->running ? (x->running < y->running) - (x->running > y->running) : strcmp(x->fn, y->fn);
+}
+
+static struct function *function_of(struct function *functions, size_t *n, const char *fn)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp(functions[i].fn, fn) == 0)
+			return &functions[i];
+	functions[*n] = (struct function){ .fn = fn };
+	return &functions[(*n)++];
+}
+
+static double sort_key(const struct top *top, size_t row)
+{
+	switch (top->sort) {
+	case TOP_BY_RUN:
+		return (double)figure(top, row, 7) * (double)figure(top, row, 4);
+	case TOP_BY_FAILED:
+		return (double)figure(top, row, 5);
+	default:
+		return (double)figure(top, row, 4);
+	}
+}
+
+static void print_functions(struct frame *f, const struct top *top, int max)
+{
+	static const char *const words[] = {
+#define X(name, word) word,
+		TOP_SORTS(X)
+#undef X
+	};
+	struct function *functions = calloc(ROWS(top->recent) + ROWS(top->running) + 1, sizeof(*functions));
+	char run[TABLE_AGE_SIZE], age[TABLE_AGE_SIZE];
+	size_t n = 0;
+
+	head(f, "%-*s %8s %8s %8s %8s %8s  by %s", f->name, "FUNCTION", "CLAIMED", "LONGEST", "ENDED/5m", "FAIL/15m", "RUN", words[top->sort]);
+	if (!functions)
+		return;
+	for (size_t i = 0; i < ROWS(top->recent); i++)
+		if (!pg_null(top->recent, i, 1))
+			function_of(functions, &n, pg_text(top->recent, i, 1, NULL));
+	for (size_t i = 0; i < ROWS(top->running); i++) {
+		struct function *fn = function_of(functions, &n, pg_text(top->running, i, 1, NULL));
+
+		fn->running++;
+		if (pg_int(top->running, i, 3) > fn->longest_s)
+			fn->longest_s = pg_int(top->running, i, 3);
+	}
+	for (size_t i = 0; i < n; i++) {
+		functions[i].row = find(top, NULL, functions[i].fn);
+		functions[i].key = sort_key(top, functions[i].row);
+	}
+	qsort(functions, n, sizeof(*functions), by_key);
+	for (size_t i = 0; i < n && (max < 0 || (int)i < max); i++) {
+		const struct function *fn = &functions[i];
+
+		line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn, fn->running, fn->running ? table_age(age, fn->longest_s) : "", figure(top, fn->row, 3),
+		     figure(top, fn->row, 5), mean(run, top, fn->row, 7));
+	}
+	free(functions);
+}
+
+/* ---- jobs that workers have ----------------------------------------------------------------------- */
+
+static void print_running(struct frame *f, const struct top *top, int max)
+{
+	char age[TABLE_AGE_SIZE], lease[TABLE_AGE_SIZE];
+
+	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE", "WORKER, PROGRESS");
+	for (size_t i = 0; i < ROWS(top->running) && (max < 0 || (int)i < max); i++) {
+		const char *progress = pg_text(top->running, i, 7, NULL);
+
+		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", pg_int(top->running, i, 0), f->name, f->name, pg_text(top->running, i, 1, NULL),
+		     f->name - 4, f->name - 4, pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)), table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
+		     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
+	}
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------ */
+
+#define FIXED 11 /* lines that are always there: two of the head, three headers, three blank ones, three of why */
+
+static int at_most(size_t n, int max)
+{
+	return (int)n < max ? (int)n : max;
+}
+
+void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal)
+{
+	struct frame f = { out, rows, cols, 0, terminal, cols > 0 && cols < 100 ? 18 : 32 };
+	int room = rows > FIXED ? rows - FIXED : 0, queues = -1, functions = -1, running = -1;
+
+	if (rows > 0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
+		functions = at_most(ROWS(top->recent) + ROWS(top->running), room / 3);
+		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(top->running), room / 3));
+		running = room - queues - functions;
+	}
+	print_head(&f, top);
+	if (top->causes_len > 0) {
+		line(&f, "why: %s", top->causes[0].why);
+		line(&f, "     %s", top->causes[0].figure);
+		line(&f, "do:  %s", top->causes[0].mend[0] ? top->causes[0].mend : "nothing");
+	}
+	line(&f, "%s", "");
+	print_queues(&f, top, queues);
+	line(&f, "%s", "");
+	print_functions(&f, top, functions);
+	line(&f, "%s", "");
+	print_running(&f, top, running);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* assets - files that are part of the program. Their addresses have a hash of what is in them, so that browsers may keep them for ever. */
+#ifndef ASSETS_H
+#define ASSETS_H
+
+#include "web_assets.h" /* made at build time: ASSET_NAME, their addresses */
+
+#include <stddef.h>
+
+struct asset {
+	const char *path, *type;
+	const unsigned char *bytes, *end; /* gzipped */
+};
+
+/* NULL: there is none of that path. */
+const struct asset *asset_find(const char *path);
+
+#endif

@@ -1,0 +1,69 @@
+/* Pages work without any of this. It keeps what is shown fresh, asks before what cannot be undone, and moves by keyboard. */
+"use strict";
+
+const every = 2000;
+let tag = null, wait = every;
+
+/* The same page once more; where nothing has changed the server says so. What somebody has the focus in stays as it is, and so do opened details. */
+async function refresh() {
+	const parts = document.querySelectorAll("[data-live]");
+
+	if (parts.length === 0)
+		return;
+	if (!document.hidden) {
+		const began = performance.now();
+
+		try {
+			const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store", redirect: "error" });
+
+			if (answer.status === 200) {
+				const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+
+				tag = answer.headers.get("ETag");
+				for (const part of parts) {
+					const other = fresh.getElementById(part.id);
+
+					if (other && !part.contains(document.activeElement) && !part.querySelector("details[open], tr.at"))
+						part.replaceChildren(...document.importNode(other, true).childNodes);
+				}
+			}
+			wait = Math.min(60000, Math.max(every, 10 * (performance.now() - began)));
+		} catch {
+			wait = Math.min(60000, 2 * wait);
+		}
+	}
+	setTimeout(refresh, wait);
+}
+
+/* A row to go on from: the one marked, or the first. */
+function move(step) {
+	const rows = [...document.querySelectorAll("tbody tr")], at = rows.findIndex(row => row.classList.contains("at"));
+	const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
+
+	if (!next)
+		return;
+	rows[at]?.classList.remove("at");
+	next.classList.add("at");
+	next.scrollIntoView({ block: "nearest" });
+	next.querySelector("a")?.focus();
+}
+
+addEventListener("keydown", event => {
+	if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea"))
+		return;
+	if (event.key === "/") {
+		document.getElementById("q").focus();
+		event.preventDefault();
+	} else if (event.key === "j" || event.key === "k") {
+		move(event.key === "j" ? 1 : -1);
+	} else if (event.key === "Escape") {
+		document.querySelector("tr.at")?.classList.remove("at");
+	}
+});
+addEventListener("submit", event => {
+	const text = event.target.querySelector("[data-confirm]")?.dataset.confirm;
+
+	if (text && !confirm(text))
+		event.preventDefault();
+});
+setTimeout(refresh, every);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "html.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes of a character that turns what follows around, or is shown as nothing at all: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+2069, U+FEFF. */
+static size_t invisible(const unsigned char *p, size_t len)
+{
+	if (len >= 2 && p[0] == 0xd8 && p[1] == 0x9c)
+		return 2;
+	if (len >= 3 && p[0] == 0xe2 && p[1] == 0x80 && ((p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xaa && p[2] <= 0xae)))
+		return 3;
+	if (len >= 3 && p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa0 && p[2] <= 0xa9)
+		return 3;
+	return len >= 3 && p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf ? 3 : 0;
+}
+
+static const char *entity(unsigned char c)
+{
+	switch (c) {
+	case '&':
+		return "&amp;";
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '"':
+		return "&quot;";
+	case '\'':
+		return "&#39;";
+	default:
+		/* C0 has a picture each, from U+2400 on. */
+		return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ? "" : NULL;
+	}
+}
+
+void html_text_n(struct buf *b, const char *text, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t from = 0;
+
+	for (size_t i = 0; i < len;) {
+		const char *instead = entity(p[i]);
+		size_t skip = instead ? 1 : invisible(p + i, len - i);
+
+		if (skip == 0) {
+			i++;
+			continue;
+		}
+		buf_add(b, text + from, i - from);
+		if (!instead)
+			html_raw(b, "\xef\xbf\xbd");
+		else if (*instead)
+			buf_text(b, instead);
+		else
+			buf_printf(b, "\xe2\x90%c", p[i] == 0x7f ? 0xa1 : 0x80 + p[i]);
+		i += skip;
+		from = i;
+	}
+	buf_add(b, text + from, len - from);
+}
+
+void html_text(struct buf *b, const char *text)
+{
+	html_text_n(b, text ? text : "", text ? strlen(text) : 0);
+}
+
+void html_textf(struct buf *b, const char *fmt, ...)
+{
+	char small[256], *text = small;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(small, sizeof(small), fmt, ap);
+	va_end(ap);
+	if (n >= (int)sizeof(small)) {
+		va_start(ap, fmt);
+		if (vasprintf(&text, fmt, ap) < 0)
+			text = NULL;
+		va_end(ap);
+	}
+	html_text(b, text);
+	if (text != small)
+		free(text);
+}
+
+void html_url(struct buf *b, const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)(text ? text : ""); *p; p++) {
+		if ((*p >= '0' && *p <= '9') || ((*p | 0x20) >= 'a' && (*p | 0x20) <= 'z') || strchr("-_~", *p))
+			buf_add(b, (const char *)p, 1);
+		else
+			buf_printf(b, "%%%02X", *p);
+	}
+}
+
+void html_json(struct buf *b, const char *text)
+{
+	if (!text) {
+		html_raw(b, "null");
+		return;
+	}
+	html_raw(b, "\"");
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+		if (*p == '"' || *p == '\\')
+			buf_printf(b, "\\%c", *p);
+		else if (*p < 0x20 || *p == 0x7f || *p == '<' || *p == '>' || *p == '&')
+			buf_printf(b, "\\u%04x", *p);
+		else
+			buf_add(b, (const char *)p, 1);
+	}
+	html_raw(b, "\"");
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * html - text that becomes part of a page or of JSON. Whatever comes from outside goes through here: a program that only calls these cannot write markup
+ * that it did not spell out itself.
+ */
+#ifndef HTML_H
+#define HTML_H
+
+#include "http/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Markup, spelt out: takes a literal only. */
+#define html_raw(b, literal) buf_add(b, "" literal, sizeof(literal) - 1)
+
+/* Text, or the value of an attribute in quotes. What no browser shows, or what would change the direction of what follows, is shown as U+FFFD or as
+ * a picture of itself. */
+void html_text(struct buf *b, const char *text);
+void html_text_n(struct buf *b, const char *text, size_t len);
+
+/* As printf, and then html_text(): so what is to be markup cannot be in there. */
+void html_textf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* One piece of a path, or a value of a query: what is no letter, digit or one of "-_~" becomes %XX. */
+void html_url(struct buf *b, const char *text);
+
+/* A string of JSON with its quotes; NULL: null. Safe inside HTML too. */
+void html_json(struct buf *b, const char *text);
+
+#endif

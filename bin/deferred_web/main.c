@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * deferred_web - the operators' page.
+ *
+ * The way of a request through the code: on_request (lib/http/server.c) -> judge (visit.c): guards, who it is, which page -> a thread of the desk
+ * (desk.c), with a session of the database that is the visitor's own -> visit_run (visit.c), one transaction -> a page (pages.c, job_pages.c) or an action
+ * (actions.c) -> lib/store/web.c -> app_step (visit.c), the answer.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "desk.h"
+#include "http/listen.h"
+#include "http/tls.h"
+#include "port/config.h"
+#include "program/notify.h"
+#include "program/program.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define TICK_MS 500
+#define CONNECTIONS_MAX 512
+#define SECOND_MS 1000
+
+static const struct program_option options[] = {
+	{ "listen", "web.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, /PATH, a list (127.0.0.1:10003)" },
+	{ "listen-tls", "web.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
+	{ "tls-certificate", "web.tls_certificate", "FILE", "certificate and its chain, PEM" },
+	{ "tls-key", "web.tls_key", "FILE", "its key, PEM" },
+	{ "auth", "web.auth", "HOW", "who visitors are: postgres, proxy or none (postgres)" },
+	{ "read-only", "web.read_only", NULL, "no buttons" },
+	{ "access-log", "web.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
+	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+};
+
+static const struct program deferred_web = {
+	.name = "deferred_web", .about = "Shows queues and jobs to people, and lets operators act on them.", .manual = "deferred_web(8)",
+	.options = options, .options_len = sizeof(options) / sizeof(options[0]),
+};
+
+struct run {
+	const struct config *config;
+	struct web web;
+	struct listen_sockets sockets;
+	struct server *servers[LISTEN_MAX];
+	int servers_len;
+	int signal_fd;
+};
+
+static bool is_local(int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+		return false;
+	if (at.ss_family == AF_INET)
+		return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
+	if (at.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+	return at.ss_family == AF_UNIX;
+}
+
+/* Passwords do not travel in the clear, and what needs no password stays on this machine. */
+static int check_socket(const struct run *run, const struct listen_socket *s, struct deferred_error *err)
+{
+	if (s->tls && !config_text(run->config, "web.tls_certificate"))
+		return error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate: set web.tls_certificate and web.tls_key", s->name);
+	if (is_local(s->fd) || (run->web.auth == WEB_POSTGRES && s->tls) || run->web.auth == WEB_PROXY)
+		return 0;
+	error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and web.auth is %s%s", s->name,
+		  run->web.auth == WEB_NONE ? "none" : "postgres", run->web.auth == WEB_NONE ? "" : " without TLS: passwords could be read on the way");
+	error_hint(err, "listen on loopback or a Unix socket, set web.listen_tls in place of web.listen, or let a proxy log people in");
+	return DEFERRED_ECONFIG;
+}
+
+static int start_servers(struct run *run, struct deferred_error *err)
+{
+	struct server_setup setup = {
+		.app = &visit_app, .data = &run->web, .threads = 1, .connections_max = CONNECTIONS_MAX, .connections_per_address = 0,
+		.idle_ms = 75 * SECOND_MS, .header_ms = 10 * SECOND_MS, .body_ms = 10 * SECOND_MS, .send_ms = 60 * SECOND_MS,
+	};
+
+	for (int i = 0; i < run->sockets.len; i++) {
+		struct listen_socket *s = &run->sockets.list[i];
+
+		if (check_socket(run, s, err) < 0)
+			return DEFERRED_ECONFIG;
+		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
+		s->fd = -1;
+		if (!run->servers[run->servers_len])
+			return DEFERRED_ESYSTEM;
+		run->servers_len++;
+		log_line(LOG_L_INFO, "listening on %s, %s", s->name, s->tls ? "HTTPS" : "HTTP");
+	}
+	return 0;
+}
+
+/* Returns 0, or an exit code with err. */
+static int start(struct run *run, struct deferred_error *err)
+{
+	const struct config *config = run->config;
+	const char *log = config_text(config, "web.access_log"), *certificate = config_text(config, "web.tls_certificate");
+
+	run->web = (struct web){
+		.conninfo = config_text(config, "database.conninfo"), .hosts = config_text(config, "web.hosts"), .proxies = config_text(config, "web.proxies"),
+		.users = config_text(config, "web.users"), .hide_params = config_text(config, "web.hide_params"),
+		.auth = (enum web_auth)config_int(config, "web.auth"), .read_only = config_flag(config, "web.read_only"),
+	};
+	if (getrandom(run->web.key, sizeof(run->web.key), 0) != (ssize_t)sizeof(run->web.key)) {
+		error_errno(err, DEFERRED_ESYSTEM, "getrandom", "no random numbers");
+		return EX_OSERR;
+	}
+	if (certificate && tls_load(certificate, config_text(config, "web.tls_key") ? config_text(config, "web.tls_key") : certificate, err) < 0)
+		return EX_CONFIG;
+	if (log && !(run->web.log = access_log_open(log, err)))
+		return EX_CANTCREAT;
+	if (listen_inherited(&run->sockets, err) < 0)
+		return EX_CONFIG;
+	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "web.listen"), false, err) < 0 ||
+				      listen_open(&run->sockets, config_text(config, "web.listen_tls"), true, err) < 0))
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
+	if (run->sockets.len == 0) {
+		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on: set web.listen or web.listen_tls");
+		return EX_CONFIG;
+	}
+	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
+	if (!run->web.desk)
+		return EX_OSERR;
+	if (start_servers(run, err) < 0)
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
+	return 0;
+}
+
+static int busy(struct run *run)
+{
+	int n = 0;
+
+	for (int i = 0; i < run->servers_len; i++)
+		n += server_busy(run->servers[i]);
+	return n;
+}
+
+static void tick(struct run *run)
+{
+	for (int i = 0; i < run->servers_len; i++)
+		server_tick(run->servers[i]);
+	desk_tick(run->web.desk);
+	budget_trim();
+	arena_reserve();
+}
+
+/* SIGHUP: the log may have been moved away, the certificate replaced. All else needs a restart. */
+static void reload(struct run *run)
+{
+	const char *certificate = config_text(run->config, "web.tls_certificate"), *key = config_text(run->config, "web.tls_key");
+	struct deferred_error err = { 0 };
+
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
+	if ((certificate && tls_load(certificate, key ? key : certificate, &err) < 0) || (run->web.log && access_log_reopen(run->web.log, &err) < 0))
+		program_complain(&err, 0);
+	else
+		log_line(LOG_L_INFO, "certificate and access log were opened anew");
+	notify_send("READY=1");
+}
+
+static void serve(struct run *run)
+{
+	for (;;) {
+		struct pollfd fd = { run->signal_fd, POLLIN, 0 };
+		struct signalfd_siginfo info;
+
+		poll(&fd, 1, TICK_MS);
+		tick(run);
+		notify_send("WATCHDOG=1");
+		if (read(run->signal_fd, &info, sizeof(info)) != sizeof(info))
+			continue;
+		if (info.ssi_signo != SIGHUP)
+			return;
+		reload(run);
+	}
+}
+
+/* What is in hand gets the setting grace. */
+static void stop(struct run *run)
+{
+	uint64_t end = clock_ns() + (uint64_t)config_int(run->config, "grace") * NS_PER_MS;
+
+	notify_send("STOPPING=1");
+	for (int i = 0; i < run->servers_len; i++)
+		server_quiesce(run->servers[i]);
+	while (busy(run) > 0 && clock_ns() < end) {
+		poll(NULL, 0, 5);
+		tick(run);
+	}
+	if (busy(run) > 0) {
+		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
+		_exit(0);
+	}
+}
+
+static void release(struct run *run)
+{
+	for (int i = 0; i < run->servers_len; i++)
+		server_stop(run->servers[i]);
+	if (run->web.desk)
+		desk_stop(run->web.desk);
+	listen_close(&run->sockets);
+	access_log_close(run->web.log);
+	tls_free();
+	explicit_bzero(run->web.key, sizeof(run->web.key));
+}
+
+static int run_web(const struct config *config)
+{
+	struct run run = { .config = config, .signal_fd = -1 };
+	struct deferred_error err = { 0 };
+	sigset_t signals;
+	int rc;
+
+	/* Before any thread is there, so that none of them takes one. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	run.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (run.signal_fd < 0) {
+		error_errno(&err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
+		return program_complain(&err, EX_OSERR);
+	}
+	notify_init();
+	rc = start(&run, &err);
+	if (rc == 0) {
+		notify_send("READY=1\nSTATUS=serving");
+		serve(&run);
+		stop(&run);
+	} else {
+		program_complain(&err, rc);
+	}
+	release(&run);
+	close(run.signal_fd);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct program_line line;
+	struct config *config = NULL;
+	struct deferred_error err = { 0 };
+	int rc;
+
+	program_open_descriptors();
+	program_keep_secrets();
+	arena_reserve();
+	signal(SIGPIPE, SIG_IGN);
+	log_init(deferred_web.name, LOG_L_INFO);
+	rc = program_read_line(&line, &deferred_web, argc, argv);
+	if (rc < 0) {
+		rc = program_load_config(&line, &config, &err);
+		if (rc != 0) {
+			program_complain(&err, rc);
+		} else {
+			program_set_log_level(config);
+			rc = run_web(config);
+		}
+	}
+	config_free(config);
+	program_free_line(&line);
+	return rc;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+#include "page.h"
+
+#include "assets.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the frame -------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *path, *name;
+} places[] = {
+	{ "/", "Overview" }, { "/queues", "Queues" }, { "/jobs", "Jobs" }, { "/running", "Running" }, { "/dead", "Dead" }, { "/functions", "Functions" },
+	{ "/workers", "Workers" }, { "/rules", "Rules" }, { "/accounts", "Accounts" }, { "/audit", "Audit" },
+};
+
+static void navigation(struct visit *v)
+{
+	struct buf *b = &v->reply.body;
+	const char *path = v->route ? v->route->path : "";
+
+	html_raw(b, "<nav aria-label=\"Pages\"><ul>");
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		size_t len = strlen(places[i].path);
+		bool here = strcmp(path, places[i].path) == 0 || (len > 1 && strncmp(path, places[i].path, len) == 0 && path[len] == '/');
+
+		html_raw(b, "<li><a href=\"");
+		html_text(b, places[i].path);
+		html_raw(b, "\"");
+		if (here)
+			html_raw(b, " aria-current=\"page\"");
+		html_raw(b, ">");
+		html_text(b, places[i].name);
+		html_raw(b, "</a></li>");
+	}
+	html_raw(b, "</ul></nav>");
+}
+
+void page_begin(struct visit *v, const char *kind, const char *title)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json) {
+		html_raw(b, "{\"page\":");
+		html_json(b, v->route ? v->route->name : "error");
+		return;
+	}
+	html_raw(b, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+	html_text(b, title);
+	html_raw(b, " \xc2\xb7 deferred</title><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+		    "<meta name=\"color-scheme\" content=\"light dark\">"
+		    "<link rel=\"stylesheet\" href=\"" ASSET_style_css "\"><link rel=\"icon\" type=\"image/svg+xml\" href=\"" ASSET_icon_svg "\">"
+		    "<script src=\"" ASSET_page_js "\" defer></script></head><body><a class=\"skip\" href=\"#main\">Skip to content</a><header>"
+		    "<a class=\"brand\" href=\"/\">deferred</a>");
+	navigation(v);
+	html_raw(b, "<form role=\"search\" action=\"/jobs\"><label class=\"unseen\" for=\"q\">Find jobs</label>"
+		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" autocomplete=\"off\"></form>");
+	if (v->me.role[0]) {
+		html_raw(b, "<p class=\"who\"><bdi>");
+		html_text(b, v->user[0] ? v->user : v->me.role);
+		html_raw(b, "</bdi> <span>");
+		html_text(b, v->me.operator && visit_may_act(v) ? "operator" : v->me.reader ? "reader" : "viewer");
+		html_raw(b, "</span></p>");
+	}
+	html_raw(b, "</header><main id=\"main\" tabindex=\"-1\"><h1>");
+	if (kind) {
+		html_raw(b, "<span class=\"kind\">");
+		html_text(b, kind);
+		html_raw(b, "</span> ");
+	}
+	html_raw(b, "<bdi>");
+	html_text(b, title);
+	html_raw(b, "</bdi></h1>");
+}
+
+void page_end(struct visit *v)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json)
+		html_raw(b, "}\n");
+	else
+		html_raw(b, "</main><footer><p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open. "
+			    "Each page is there as JSON too: put <code>.json</code> behind its path.</p></footer></body></html>\n");
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+
+static void two(struct buf *b, int64_t large, const char *large_unit, int64_t small, const char *small_unit)
+{
+	buf_printf(b, "%" PRId64 " %s", large, large_unit);
+	if (small > 0)
+		buf_printf(b, " %" PRId64 " %s", small, small_unit);
+}
+
+void page_span_us(struct buf *b, int64_t us)
+{
+	int64_t s = us / 1000000;
+
+	if (us < 1000)
+		buf_printf(b, "%" PRId64 " \xc2\xb5s", us);
+	else if (us < 10000)
+		buf_printf(b, "%.1f ms", (double)us / 1e3);
+	else if (us < 1000000)
+		buf_printf(b, "%" PRId64 " ms", us / 1000);
+	else if (us < 10000000 && us % 1000000 != 0)
+		buf_printf(b, "%.1f s", (double)us / 1e6);
+	else if (s < 60)
+		buf_printf(b, "%" PRId64 " s", s);
+	else if (s < 3600)
+		two(b, s / 60, "min", s % 60, "s");
+	else if (s < 86400)
+		two(b, s / 3600, "h", s % 3600 / 60, "min");
+	else
+		two(b, s / 86400, "d", s % 86400 / 3600, "h");
+}
+
+static void seconds(struct buf *b, int64_t s)
+{
+	if (s == 0)
+		html_raw(b, "0 s");
+	else
+		page_span_us(b, s > INT64_MAX / 1000000 ? INT64_MAX : s * 1000000);
+}
+
+static void link_to(struct buf *b, const char *place, const char *text)
+{
+	html_raw(b, "<a href=\"");
+	buf_text(b, place);
+	html_url(b, text);
+	html_raw(b, "\"><bdi>");
+	html_text(b, text);
+	html_raw(b, "</bdi></a>");
+}
+
+static void progress(struct buf *b, const struct pg_result *res, size_t row, int col)
+{
+	int64_t done = pg_int(res, row, col), total = pg_int(res, row, col + 1);
+
+	if (pg_null(res, row, col) && pg_null(res, row, col + 2))
+		return;
+	if (!pg_null(res, row, col) && total > 0) {
+		int64_t percent = done <= 0 ? 0 : done >= total ? 100 : (int64_t)((double)done * 100 / (double)total);
+
+		buf_printf(b, "<progress max=\"100\" value=\"%" PRId64 "\" aria-label=\"Progress\">%" PRId64 " %%</progress> <span class=\"n\">%" PRId64 " of %" PRId64 "</span> ",
+			   percent, percent, done, total);
+	} else if (!pg_null(res, row, col)) {
+		buf_printf(b, "<span class=\"n\">%" PRId64 " done</span> ", done);
+	}
+	html_raw(b, "<bdi>");
+	html_text(b, pg_text(res, row, col + 2, NULL));
+	html_raw(b, "</bdi>");
+}
+
+void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col)
+{
+	struct buf *b = &v->reply.body;
+	const char *text = pg_text(res, row, col, NULL);
+	int64_t n = cell == CELL_AGO || cell == CELL_IN || cell == CELL_SPAN || cell == CELL_US || cell == CELL_KIB ? pg_int(res, row, col) : 0;
+
+	if (cell == CELL_PROGRESS) {
+		progress(b, res, row, col);
+		return;
+	}
+	if (pg_null(res, row, col))
+		return;
+	switch (cell) {
+	case CELL_TEXT:
+		html_raw(b, "<bdi>");
+		html_text(b, text);
+		html_raw(b, "</bdi>");
+		break;
+	case CELL_CODE:
+		html_raw(b, "<code>");
+		html_text(b, text);
+		html_raw(b, "</code>");
+		break;
+	case CELL_BOOL:
+		html_text(b, pg_bool(res, row, col) ? "yes" : "no");
+		break;
+	case CELL_STATE:
+		html_raw(b, "<span class=\"state is-");
+		html_text(b, text);
+		html_raw(b, "\">");
+		html_text(b, text);
+		html_raw(b, "</span>");
+		break;
+	case CELL_JOB:
+		link_to(b, "/jobs/", text);
+		break;
+	case CELL_QUEUE:
+		link_to(b, "/queues/", text);
+		break;
+	case CELL_FN:
+		link_to(b, "/jobs?fn=", text);
+		break;
+	case CELL_AGO:
+		seconds(b, n < 0 ? 0 : n);
+		html_raw(b, " ago");
+		break;
+	case CELL_IN:
+		html_text(b, n >= 0 ? "in " : "");
+		seconds(b, n < 0 ? -n : n);
+		html_text(b, n < 0 ? " ago" : "");
+		break;
+	case CELL_SPAN:
+		seconds(b, n);
+		break;
+	case CELL_US:
+		page_span_us(b, n);
+		break;
+	case CELL_KIB:
+		if (n < 10240)
+			buf_printf(b, "%" PRId64 " KiB", n);
+		else
+			buf_printf(b, "%" PRId64 " MiB", n / 1024);
+		break;
+	default:
+		html_text(b, text);
+	}
+}
+
+/* ---- parts ------------------------------------------------------------------------------------ */
+
+static bool is_number(enum cell cell)
+{
+	return cell == CELL_INT || cell == CELL_JOB || (cell >= CELL_AGO && cell <= CELL_KIB);
+}
+
+static void json_value(struct buf *b, enum cell cell, const struct pg_result *res, size_t row, int col)
+{
+	if (pg_null(res, row, col))
+		html_raw(b, "null");
+	else if (cell == CELL_BOOL)
+		html_text(b, pg_bool(res, row, col) ? "true" : "false");
+	else if (is_number(cell))
+		buf_text(b, pg_text(res, row, col, NULL));
+	else
+		html_json(b, pg_text(res, row, col, NULL));
+}
+
+static void json_row(struct buf *b, const struct part *part, const struct pg_result *res, size_t row)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < part->len; i++)
+		if (part->columns[i].cell == CELL_WHOLE) {
+			buf_text(b, pg_text(res, row, part->columns[i].at, NULL));
+			return;
+		}
+	html_raw(b, "{");
+	for (size_t i = 0; i < part->len; i++) {
+		const struct column *c = &part->columns[i];
+
+		if (!first)
+			html_raw(b, ",");
+		first = false;
+		html_json(b, c->key);
+		html_raw(b, ":");
+		if (c->cell == CELL_PROGRESS) {
+			html_raw(b, "{\"done\":");
+			json_value(b, CELL_INT, res, row, c->at);
+			html_raw(b, ",\"total\":");
+			json_value(b, CELL_INT, res, row, c->at + 1);
+			html_raw(b, ",\"text\":");
+			json_value(b, CELL_TEXT, res, row, c->at + 2);
+			html_raw(b, "}");
+		} else {
+			json_value(b, c->cell, res, row, c->at);
+		}
+	}
+	html_raw(b, "}");
+}
+
+static size_t json_part(struct buf *b, const struct part *part, const struct pg_result *res, bool (*use)(const struct pg_result *res, size_t row))
+{
+	size_t n = 0;
+
+	html_raw(b, ",");
+	html_json(b, part->key);
+	html_raw(b, ":[");
+	for (size_t row = 0; row < pg_rows(res); row++) {
+		if (use && !use(res, row))
+			continue;
+		if (n++ > 0)
+			html_raw(b, ",\n");
+		json_row(b, part, res, row);
+	}
+	html_raw(b, "]");
+	return n;
+}
+
+static bool is_shown(const struct column *c)
+{
+	return c->cell != CELL_HIDDEN && c->cell != CELL_WHOLE;
+}
+
+static void head_row(struct buf *b, const struct part *part)
+{
+	html_raw(b, "<thead><tr>");
+	for (size_t i = 0; i < part->len; i++) {
+		if (!is_shown(&part->columns[i]))
+			continue;
+		if (is_number(part->columns[i].cell))
+			html_raw(b, "<th scope=\"col\" class=\"n\">");
+		else
+			html_raw(b, "<th scope=\"col\">");
+		html_text(b, part->columns[i].title);
+		html_raw(b, "</th>");
+	}
+	html_raw(b, "</tr></thead><tbody>");
+}
+
+size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res, bool (*use)(const struct pg_result *res, size_t row))
+{
+	struct buf *b = &v->reply.body;
+	size_t n = 0;
+
+	if (v->json)
+		return json_part(b, part, res, use);
+	html_raw(b, "<section>");
+	if (part->title) {
+		html_raw(b, "<h2>");
+		html_text(b, part->title);
+		html_raw(b, "</h2>");
+	}
+	for (size_t row = 0; row < pg_rows(res); row++) {
+		if (use && !use(res, row))
+			continue;
+		if (n++ == 0) {
+			html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
+			html_text(b, part->title ? part->title : part->key);
+			html_raw(b, "\"><table>");
+			head_row(b, part);
+		}
+		html_raw(b, "<tr>");
+		for (size_t i = 0; i < part->len; i++) {
+			if (!is_shown(&part->columns[i]))
+				continue;
+			if (is_number(part->columns[i].cell))
+				html_raw(b, "<td class=\"n\">");
+			else if (part->columns[i].cell == CELL_TEXT)
+				html_raw(b, "<td class=\"clip\">");
+			else
+				html_raw(b, "<td>");
+			page_cell(v, part->columns[i].cell, res, row, part->columns[i].at);
+			html_raw(b, "</td>");
+		}
+		html_raw(b, "</tr>\n");
+	}
+	if (n > 0) {
+		html_raw(b, "</tbody></table></div>");
+	} else {
+		html_raw(b, "<p class=\"empty\">");
+		html_text(b, part->empty);
+		html_raw(b, "</p>");
+	}
+	html_raw(b, "</section>");
+	return n;
+}
+
+void page_fact(struct visit *v, const char *name, const char *value)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json || !value || !*value)
+		return;
+	html_raw(b, "<div><dt>");
+	html_text(b, name);
+	html_raw(b, "</dt><dd><bdi>");
+	html_text(b, value);
+	html_raw(b, "</bdi></dd></div>");
+}
+
+void page_button(struct visit *v, const char *path, const char *label, const char *confirm)
+{
+	struct buf *b = &v->reply.body;
+	char token[GUARD_TOKEN_SIZE];
+
+	if (v->json || !visit_may_act(v))
+		return;
+	guard_token(v->web->key, v->user, v->began_us / 1000000 / 3600, token);
+	html_raw(b, "<form class=\"act\" method=\"post\" action=\"");
+	html_text(b, path);
+	html_raw(b, "\"><input type=\"hidden\" name=\"token\" value=\"");
+	html_text(b, token);
+	html_raw(b, "\"><button");
+	if (confirm) {
+		html_raw(b, " class=\"careful\" data-confirm=\"");
+		html_text(b, confirm);
+		html_raw(b, "\"");
+	}
+	html_raw(b, ">");
+	html_text(b, label);
+	html_raw(b, "</button></form>");
+}
+
+void page_live(struct visit *v, const char *id)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json)
+		return;
+	html_raw(b, "<div data-live id=\"");
+	html_text(b, id);
+	html_raw(b, "\">");
+}
+
+void page_live_end(struct visit *v)
+{
+	if (!v->json)
+		html_raw(&v->reply.body, "</div>");
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+#include "pages.h"
+
+#include "store/rule.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEAD_LOOK 10000
+
+const char *pages_text(struct visit *v, const char *name)
+{
+	const char *value = guard_field(&v->arena, v->query, strlen(v->query), name);
+
+	return value && *value ? value : NULL;
+}
+
+int64_t pages_number(struct visit *v, const char *name)
+{
+	const char *value = pages_text(v, name);
+
+	return value && strlen(value) <= 18 && !value[strspn(value, "0123456789")] ? strtoll(value, NULL, 10) : 0;
+}
+
+/* ---- queues ----------------------------------------------------------------------------------- */
+
+static const struct column queue_columns[] = {
+	{ 0, CELL_QUEUE, "queue", "Queue" }, { 1, CELL_HIDDEN, "paused", NULL }, { 2, CELL_INT, "ready", "Ready" }, { 3, CELL_INT, "claimed", "Running" },
+	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Waits for" }, { 9, CELL_WHOLE, NULL, NULL },
+};
+
+/* The table of queues has words of its own: where counting stopped, and that a queue is paused. */
+static void queue_table(struct visit *v, const struct pg_result *res)
+{
+	static const struct part part = PART("queues", NULL, "No queue yet: the first job makes one.", queue_columns);
+	struct buf *b = &v->reply.body;
+
+	if (v->json || pg_rows(res) == 0) {
+		page_part(v, &part, res, NULL);
+		return;
+	}
+	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Queues\"><table><thead><tr><th scope=\"col\">Queue</th>"
+		    "<th scope=\"col\" class=\"n\">Ready</th><th scope=\"col\" class=\"n\">Running</th><th scope=\"col\" class=\"n\">Delayed</th>"
+		    "<th scope=\"col\" class=\"n\">Oldest ready</th><th scope=\"col\">State</th></tr></thead><tbody>");
+	for (size_t row = 0; row < pg_rows(res); row++) {
+		static const int counts[][2] = { { 2, 5 }, { 3, 5 }, { 4, 6 } };
+
+		html_raw(b, "<tr><td>");
+		page_cell(v, CELL_QUEUE, res, row, 0);
+		html_raw(b, "</td>");
+		for (size_t i = 0; i < 3; i++) {
+			html_raw(b, "<td class=\"n\">");
+			page_cell(v, CELL_INT, res, row, counts[i][0]);
+			/* The sum of ready and running is what was counted. */
+			if (pg_bool(res, row, counts[i][1]) && pg_int(res, row, counts[i][0]) > 0)
+				html_raw(b, "+");
+			html_raw(b, "</td>");
+		}
+		html_raw(b, "<td class=\"n\">");
+		page_cell(v, CELL_SPAN, res, row, 7);
+		html_raw(b, "</td><td>");
+		if (pg_bool(res, row, 1))
+			html_raw(b, "<span class=\"state is-paused\">paused</span>");
+		else if (pg_int(res, row, 7) > 300)
+			html_raw(b, "<span class=\"state is-late\">late</span>");
+		else if (pg_bool(res, row, 8))
+			html_raw(b, "<span class=\"state\">limited</span>");
+		html_raw(b, "</td></tr>\n");
+	}
+	html_raw(b, "</tbody></table></div>");
+}
+
+static int page_queues(struct visit *v, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &res, err);
+
+	if (rc == 0) {
+		page_begin(v, NULL, "Queues");
+		page_live(v, "queues");
+		queue_table(v, res);
+		page_live_end(v);
+		page_end(v);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+static void queue_settings(struct visit *v, const struct pg_result *res)
+{
+	static const struct {
+		int at;
+		const char *name, *unit;
+	} facts[] = {
+		{ 3, "Most running at once", "" }, { 2, "Running by that limit", "" }, { 4, "Starts a second", "" }, { 5, "Burst", "" }, { 6, "Most jobs held", "" },
+		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Attempts", "" }, { 11, "Weight", "" }, { 12, "Function of messages", "" },
+		{ 14, "Back-off from", " ms" }, { 15, "Back-off to", " ms" }, { 16, "Back-off exponent", "" }, { 17, "Takes of a message", "" }, { 18, "Largest params", " bytes" },
+	};
+
+	if (v->json) {
+		html_raw(&v->reply.body, ",\"settings\":");
+		buf_text(&v->reply.body, pg_text(res, 0, 13, NULL));
+		return;
+	}
+	html_raw(&v->reply.body, "<section><h2>Settings</h2><dl class=\"facts\">");
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
+		if (!pg_null(res, 0, facts[i].at) && !(facts[i].at == 7 && pg_null(res, 0, 6)))
+			page_fact(v, facts[i].name, arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
+	html_raw(&v->reply.body, "</dl><p class=\"hint\">Changed by <code>deferred queue set ");
+	html_text(&v->reply.body, v->name);
+	html_raw(&v->reply.body, "</code></p></section>");
+}
+
+static bool is_queue_of_page(const struct pg_result *res, size_t row, const char *name)
+{
+	return strcmp(pg_text(res, row, 0, NULL), name) == 0;
+}
+
+static void queue_tiles(struct visit *v, const struct pg_result *res)
+{
+	static const struct {
+		int at, more;
+		const char *key, *name, *state;
+	} tiles[] = { { 2, 5, "ready", "Ready", "ready" }, { 3, 5, "claimed", "Running", "claimed" }, { 4, 6, "delayed", "Delayed", "delayed" } };
+	struct buf *b = &v->reply.body;
+
+	for (size_t row = 0; row < pg_rows(res); row++) {
+		if (!is_queue_of_page(res, row, v->name))
+			continue;
+		if (v->json) {
+			html_raw(b, ",\"queue\":");
+			buf_text(b, pg_text(res, row, 9, NULL));
+			return;
+		}
+		html_raw(b, "<ul class=\"tiles\">");
+		for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+			html_raw(b, "<li><a href=\"/jobs?state=");
+			html_text(b, tiles[i].state);
+			html_raw(b, "&amp;queue=");
+			html_url(b, v->name);
+			html_raw(b, "\"><b>");
+			page_cell(v, CELL_INT, res, row, tiles[i].at);
+			html_text(b, pg_bool(res, row, tiles[i].more) && pg_int(res, row, tiles[i].at) > 0 ? "+" : "");
+			html_raw(b, "</b> <span>");
+			html_text(b, tiles[i].name);
+			html_raw(b, "</span></a></li>");
+		}
+		html_raw(b, "<li><b>");
+		if (pg_null(res, row, 7))
+			html_raw(b, "\xe2\x80\x93");
+		page_cell(v, CELL_SPAN, res, row, 7);
+		html_raw(b, "</b> <span>Oldest ready</span></li></ul>");
+	}
+}
+
+static const struct column action_columns[] = {
+	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 5, CELL_TEXT, "address", "From" },
+	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+};
+static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);
+
+static int page_queue(struct visit *v, struct deferred_error *err)
+{
+	struct pg_result *settings = NULL, *depth = NULL, *actions = NULL;
+	int rc = store_admin_queue_ls(v->pg, v->name, &settings, err);
+	char *path;
+
+	if (rc == 0 && pg_rows(settings) == 0) {
+		visit_refuse(v, 404, "There is no such queue.");
+		goto done;
+	}
+	if (rc == 0)
+		rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &depth, err);
+	if (rc == 0)
+		rc = store_web_actions(v->pg, 0, v->name, 0, &actions, err);
+	if (rc < 0)
+		goto done;
+	page_begin(v, "Queue", v->name);
+	action_said(v);
+	path = arena_printf(&v->arena, "/queues/%s/%s", v->name, pg_bool(settings, 0, 1) ? "resume" : "pause");
+	if (pg_bool(settings, 0, 1) && !v->json)
+		html_raw(&v->reply.body, "<p class=\"trouble\">This queue is paused: nothing of it is begun.</p>");
+	page_live(v, "depth");
+	queue_tiles(v, depth);
+	page_live_end(v);
+	if (pg_bool(settings, 0, 1))
+		page_button(v, path, "Resume", NULL);
+	else
+		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
+	queue_settings(v, settings);
+	page_part(v, &action_part, actions, NULL);
+	page_end(v);
+done:
+	pg_result_free(actions);
+	pg_result_free(depth);
+	pg_result_free(settings);
+	return rc;
+}
+
+/* ---- overview --------------------------------------------------------------------------------- */
+
+static void tile(struct visit *v, const char *key, const char *name, const char *place, int64_t n, bool more, bool bad)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json) {
+		html_raw(b, ",");
+		html_json(b, key);
+		buf_printf(b, ":%" PRId64, n);
+		return;
+	}
+	html_raw(b, "<li");
+	if (bad)
+		html_raw(b, " class=\"bad\"");
+	html_raw(b, "><a href=\"");
+	html_text(b, place);
+	buf_printf(b, "\"><b>%" PRId64 "%s</b> <span>", n, more ? "+" : "");
+	html_text(b, name);
+	html_raw(b, "</span></a></li>");
+}
+
+static void overview_tiles(struct visit *v, const struct pg_result *queues, const struct pg_result *dead, const struct pg_result *status)
+{
+	int64_t ready = 0, running = 0, delayed = 0, oldest = -1;
+	bool more = false, delayed_more = false;
+	struct buf *b = &v->reply.body;
+
+	for (size_t row = 0; row < pg_rows(queues); row++) {
+		ready += pg_int(queues, row, 2);
+		running += pg_int(queues, row, 3);
+		delayed += pg_int(queues, row, 4);
+		more |= pg_bool(queues, row, 5);
+		delayed_more |= pg_bool(queues, row, 6);
+		if (!pg_null(queues, row, 7) && !pg_bool(queues, row, 1) && pg_int(queues, row, 7) > oldest)
+			oldest = pg_int(queues, row, 7);
+	}
+	if (!v->json)
+		html_raw(b, "<ul class=\"tiles\">");
+	tile(v, "ready", "Ready", "/jobs?state=ready", ready, more, false);
+	tile(v, "running", "Running", "/running", running, false, false);
+	tile(v, "delayed", "Delayed", "/jobs?state=delayed", delayed, delayed_more, false);
+	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 2), pg_bool(dead, 0, 3), pg_int(dead, 0, 2) > 0);
+	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false, ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
+	if (v->json) {
+		if (oldest < 0)
+			html_raw(b, ",\"oldest_ready_s\":null");
+		else
+			buf_printf(b, ",\"oldest_ready_s\":%" PRId64, oldest);
+		return;
+	}
+	html_raw(b, "<li><b>");
+	if (oldest < 0)
+		html_raw(b, "\xe2\x80\x93");
+	else
+		page_span_us(b, oldest * 1000000);
+	html_raw(b, "</b> <span>Oldest ready</span></li></ul>");
+}
+
+static int page_overview(struct visit *v, struct deferred_error *err)
+{
+	struct pg_result *queues = NULL, *dead = NULL, *status = NULL;
+	int rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &queues, err);
+
+	if (rc == 0)
+		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, STORE_WEB_COUNT, &dead, err);
+	if (rc == 0)
+		rc = store_admin_status(v->pg, &status, err);
+	if (rc == 0) {
+		page_begin(v, NULL, "Overview");
+		page_live(v, "now");
+		overview_tiles(v, queues, dead, status);
+		if (!v->json)
+			html_raw(&v->reply.body, "<h2>Queues</h2>");
+		queue_table(v, queues);
+		page_live_end(v);
+		page_end(v);
+	}
+	pg_result_free(status);
+	pg_result_free(dead);
+	pg_result_free(queues);
+	return rc;
+}
+
+/* ---- lists that are one statement ------------------------------------------------------------- */
+
+/* hint: markup of ours; NULL: none. */
+static int page_list(struct visit *v, enum store_web_rows what, int64_t number, const struct part *part, const char *hint, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = store_web_rows(v->pg, what, number, &res, err);
+
+	if (rc == 0) {
+		page_begin(v, NULL, v->route->title);
+		if (hint && !v->json)
+			buf_text(&v->reply.body, hint);
+		page_live(v, part->key);
+		page_part(v, part, res, NULL);
+		page_live_end(v);
+		page_end(v);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+static int page_running(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_JOB, "job", "Job" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_INT, "attempt", "Attempt" },
+		{ 5, CELL_SPAN, "held_s", "Held for" }, { 7, CELL_PROGRESS, "progress", "Progress" }, { 4, CELL_TEXT, "worker", "Worker" }, { 6, CELL_IN, "lease_s", "Lease ends" },
+	};
+	static const struct part part = PART("running", NULL, "Nothing is being run just now.", columns);
+
+	return page_list(v, WEB_RUNNING, 0, &part, "<p class=\"hint\">What workers hold, longest first; a worker may hold a few more than it has begun.</p>", err);
+}
+
+static int page_workers(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_INT, "worker", "Worker" }, { 1, CELL_TEXT, "host", "Host" }, { 2, CELL_INT, "pid", "Process" }, { 4, CELL_BOOL, "alive", "Alive" },
+		{ 5, CELL_AGO, "started_s", "Started" }, { 6, CELL_AGO, "seen_s", "Seen" }, { 7, CELL_AGO, "ended_s", "Ended" }, { 8, CELL_TEXT, "queues", "Serves only" },
+		{ 3, CELL_TEXT, "version", "Version" }, { 9, CELL_HIDDEN, "instance", NULL },
+	};
+	static const struct part part = PART("workers", NULL, "No worker had anything to do yet.", columns);
+
+	return page_list(v, WEB_WORKERS, 0, &part, "<p class=\"hint\">Those alive, then the newest of those that ended. A run that finds nothing to do is not among them.</p>", err);
+}
+
+static int page_rules(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_TEXT, "name", "Rule" }, { 1, CELL_FN, "fn", "Function" }, { 2, CELL_QUEUE, "queue", "Queue" }, { 3, CELL_TEXT, "owner", "Owner" },
+		{ 4, CELL_AGO, "last_run_s", "Last run" }, { 5, CELL_INT, "last_run_ms", "Took, ms" }, { 6, CELL_INT, "queued", "Queued" }, { 7, CELL_INT, "skipped", "Skipped" },
+		{ 8, CELL_INT, "failed", "Failed" }, { 9, CELL_TEXT, "error", "Error" },
+	};
+	static const struct part part = PART("rules", NULL, "There are no rules.", columns);
+
+	return page_list(v, WEB_RULES, 0, &part, "<p class=\"hint\">Stored queries whose rows become jobs: <code>deferred rule</code>.</p>", err);
+}
+
+static int page_accounts(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_TEXT, "account", "Account" }, { 1, CELL_BOOL, "enabled", "Enabled" }, { 2, CELL_TEXT, "functions", "May call" }, { 3, CELL_AGO, "added_s", "Added" },
+		{ 4, CELL_AGO, "key1_s", "First key made" }, { 5, CELL_AGO, "key2_s", "Second key made" },
+	};
+	static const struct part part = PART("accounts", NULL, "There are no accounts.", columns);
+
+	return page_list(v, WEB_ACCOUNTS, 0, &part, "<p class=\"hint\">Accounts of <code>deferred_http</code>, changed by <code>deferred account</code>.</p>", err);
+}
+
+static int page_dead(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_INT, "dead", "Dead" }, { 4, CELL_AGO, "last_s", "Last died" },
+		{ 3, CELL_AGO, "first_s", "First died" }, { 6, CELL_STATE, "outcome", "Last outcome" }, { 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
+	};
+	static const struct part part = PART("dead", NULL, "No job is dead.", columns);
+
+	return page_list(v, WEB_DEAD, DEAD_LOOK, &part,
+			 "<p class=\"hint\">Among the newest 10,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
+			 "All of a function again: <code>deferred retry --fn NAME</code></p>", err);
+}
+
+static int page_functions(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Time limit, ms" },
+		{ 4, CELL_INT, "max_attempts", "Attempts" }, { 5, CELL_INT, "max_running", "Most running" }, { 6, CELL_INT, "rate", "Starts a second" },
+		{ 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Among them" }, { 9, CELL_AGO, "seen_s", "Said" }, { 10, CELL_WHOLE, NULL, NULL },
+	};
+	static const struct part part = PART("functions", NULL, "No worker has told what it can run yet.", columns);
+	struct pg_result *res = NULL;
+	int rc = store_admin_functions(v->pg, NULL, &res, err);
+
+	if (rc == 0) {
+		page_begin(v, NULL, "Functions");
+		page_part(v, &part, res, NULL);
+		page_end(v);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+static int page_audit(struct visit *v, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = store_web_actions(v->pg, 0, NULL, pages_number(v, "after"), &res, err);
+	size_t n = pg_rows(res);
+
+	if (rc == 0) {
+		page_begin(v, NULL, "Audit");
+		page_part(v, &action_part, res, NULL);
+		if (n == STORE_WEB_ROWS && !v->json)
+			buf_printf(&v->reply.body, "<p class=\"pager\"><a href=\"/audit?after=%" PRId64 "\">Older</a></p>", pg_int(res, n - 1, 0));
+		page_end(v);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+const struct route routes[] = {
+	{ "/", "overview", "Overview", page_overview, false },
+	{ "/queues", "queues", "Queues", page_queues, false },
+	{ "/queues/*", "queue", "Queue", page_queue, false },
+	{ "/queues/*/pause", "pause", NULL, action_pause, true },
+	{ "/queues/*/resume", "resume", NULL, action_resume, true },
+	{ "/jobs", "jobs", "Jobs", page_jobs, false },
+	{ "/jobs/#", "job", "Job", page_job, false },
+	{ "/jobs/#/retry", "retry", NULL, action_retry, true },
+	{ "/jobs/#/run", "run", NULL, action_run, true },
+	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true },
+	{ "/running", "running", "Running", page_running, false },
+	{ "/dead", "dead", "Dead", page_dead, false },
+	{ "/functions", "functions", "Functions", page_functions, false },
+	{ "/workers", "workers", "Workers", page_workers, false },
+	{ "/rules", "rules", "Rules", page_rules, false },
+	{ "/accounts", "accounts", "Accounts", page_accounts, false },
+	{ "/audit", "audit", "Audit", page_audit, false },
+	{ NULL, NULL, NULL, NULL, false },
+};

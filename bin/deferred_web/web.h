@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* web - what all of deferred_web shares: what it was told, and one visit, from the first byte of a request to the last of its answer. */
+#ifndef WEB_H
+#define WEB_H
+
+#include "guard.h"
+#include "http/access_log.h"
+#include "http/budget.h"
+#include "http/crypto.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "http/server.h"
+#include "store/web.h"
+
+enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE }; /* in the order of the setting's words */
+
+struct desk;
+
+struct web {
+	/* Settings. Borrowed; NULL: not set. */
+	const char *conninfo, *hosts, *proxies, *users, *hide_params;
+	enum web_auth auth;
+	bool read_only;
+	unsigned char key[GUARD_KEY_BYTES]; /* of this process */
+	struct access_log *log;             /* NULL: none */
+	struct desk *desk;
+};
+
+struct visit;
+
+/* A page, or an action. */
+struct route {
+	const char *path; /* in it # stands for a number, * for a name */
+	const char *name; /* for the log */
+	const char *title;
+	/* Called inside a transaction. Writes the answer; a failure of the database is returned. */
+	int (*run)(struct visit *v, struct deferred_error *err);
+	bool action; /* by POST */
+};
+
+struct visit {
+	struct web *web;
+	struct arena arena;
+	struct request request;
+	struct reply reply;
+	struct budget_hold hold;
+	bool awaits_body, judged;
+	char id[CRYPTO_GUID_SIZE];
+	int64_t began_us;
+	uint64_t began_ns;
+	const char *query; /* as it came, without "?" */
+
+	const struct route *route;
+	bool json;           /* the path ended in .json */
+	int64_t number;      /* of the path */
+	const char *name;    /* of the path */
+	char user[GUARD_NAME_SIZE];
+	const char *password, *role;
+	char address[64];    /* of who asks; "": by a socket of this machine */
+	struct pg *pg;
+	struct store_web_me me;
+
+	void (*wake)(void *data);
+	void *wake_data;
+	struct visit *next;
+};
+
+extern const struct server_app visit_app;
+
+/* Run by a thread of the desk, where it may wait: v->reply is the answer. */
+void visit_run(struct visit *v);
+
+/* The answer is an error: status and one sentence, as a page or as JSON. */
+void visit_refuse(struct visit *v, int status, const char *text);
+
+/* Is this visit one that may act? */
+bool visit_may_act(const struct visit *v);
+
+#endif

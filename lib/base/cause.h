@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cause - why a job is not done yet, and why jobs wait: from what is known to a sentence, the figure that shows it, and the command that
+ * mends it. Pure: who asks the database is store/why.h; `deferred why`, `deferred top` and the page of a job say what is decided here.
+ *
+ * What is known lies in a struct, texts borrowed. A text that is not known is NULL, a number CAUSE_UNKNOWN, and a struct of zeros with these
+ * in it, as cause_job_init() and cause_backlog_init() make it, is one of which nothing is known. Texts come out as they went in: who shows them to
+ * people has visible.h between.
+ */
+#ifndef CAUSE_H
+#define CAUSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAUSE_UNKNOWN (-1)
+
+/* X(name, word): the word is what programs go by. In the order in which they are told: the first that applies is the cause. */
+#define CAUSES_OF_JOB(X)                       \
+	X(NO_SUCH_ID, "no_such_id")            \
+	X(NOT_COMMITTED, "not_committed")      \
+	X(PURGED, "purged")                    \
+	X(ROLLED_BACK, "rolled_back")          \
+	X(ENDED, "ended")                      \
+	X(VANISHED, "worker_vanished")         \
+	X(RUNNING, "running")                  \
+	X(EXPIRED, "expired")                  \
+	X(DELAYED, "delayed")                  \
+	X(PAUSED, "paused")                    \
+	X(MESSAGE, "message")                  \
+	X(UNKNOWN_FUNCTION, "unknown_function") \
+	X(LOCKED, "locked")                    \
+	X(STRANDED, "stranded")                \
+	X(UNSERVED, "unserved")                \
+	X(LIMIT, "limit")                      \
+	X(RATE, "rate")                        \
+	X(KEY, "key")                          \
+	X(IN_STEP, "in_step")                  \
+	X(EXPIRES_FIRST, "expires_first")      \
+	X(BEHIND, "behind")                    \
+	X(NEXT_START, "next_start")
+
+/* Those of a backlog that are none of a job. */
+#define CAUSES_OF_BACKLOG(X)                   \
+	X(NOTHING_WAITS, "nothing_waits")      \
+	X(DATABASE, "database")                \
+	X(STOPPED, "stopped")                  \
+	X(FAILING, "failing")                  \
+	X(SUPERSEDED, "superseded")            \
+	X(COUNT, "count")                      \
+	X(SLOWER, "slower")                    \
+	X(ONE_FUNCTION, "one_function")        \
+	X(RUSH, "rush")                        \
+	X(CAPACITY, "capacity")                \
+	X(UNDER_WAY, "under_way")
+
+enum cause_kind {
+#define X(name, word) CAUSE_##name,
+	CAUSES_OF_JOB(X) CAUSES_OF_BACKLOG(X)
+#undef X
+	CAUSE_KINDS
+};
+
+const char *cause_word(enum cause_kind kind);
+
+struct cause {
+	enum cause_kind kind;
+	char why[640];    /* one sentence, without a full stop */
+	char figure[512]; /* what shows it */
+	char mend[512];   /* the command, or what to do; "": nothing */
+};
+
+#define CAUSES_MAX 16 /* of one answer */
+
+/* A session of the server. pid 0: there is none. */
+struct cause_session {
+	int64_t pid, age_s; /* age: of its transaction */
+	const char *who, *state, *query;
+};
+
+/* Who serves a queue, as far as the newest registrations tell: only runs that had work register. */
+struct cause_serving {
+	bool alive;            /* one that serves it is at work */
+	bool others;           /* none does, and others are or were */
+	int64_t seen_s;        /* since one was seen; unknown: never */
+	int64_t gap_s;         /* usual from one start to the next */
+	int64_t started_s;     /* since the last start */
+	const char *instance;  /* host and pidfile of that */
+};
+
+/* What ended lately, and what arrived; of a queue or of all. Where nothing was looked at, minutes is 0. */
+struct cause_rates {
+	double minutes;                     /* so far back */
+	int64_t ended, failed, superseded;  /* attempts */
+	double run_s;                       /* all of their time */
+	double run_p50_s, usual_run_p50_s;  /* of the function that took most of it */
+	const char *fn;                     /* that one */
+	double fn_share;                    /* of run_s, 0 to 1 */
+	double arrived, usual_arrived;      /* jobs a minute */
+	const char *arrived_by;             /* most of them: role, and function */
+	const char *error;                  /* what makes most of the failures */
+	int64_t error_n;
+	const char *build;                  /* plugin, version and build of that function, where it changed; NULL: it did not */
+};
+
+struct cause_job {
+	int64_t id;
+
+	/* where it is not there */
+	bool there;
+	int64_t last_id;               /* last one given out */
+	int64_t neighbour_s;           /* since the next one that is there was deferred */
+	int64_t kept_s;                /* what purges leave, by age */
+	struct cause_session writer;   /* the oldest transaction that has written something, and is open */
+
+	const char *state, *queue, *fn, *outcome, *error; /* fn NULL: a message */
+	int64_t attempts, failures;    /* failures: those that count */
+	int64_t ended_s;               /* since */
+
+	/* a lease on it, perhaps one that has ended */
+	bool leased, lease_over, worker_ended, worker_rebooted, worker_there;
+	int64_t worker, worker_pid, worker_unseen_s, lease_left_s, claimed_s;
+	const char *worker_host;
+	const char *progress;
+	double usual_run_s;            /* of its function, 99 % take no longer */
+
+	int64_t due_in_s;              /* while it is delayed */
+	int64_t ready_s;               /* for so long */
+	int64_t expires_in_s;          /* below 0: it has */
+	bool expires;
+	bool paused;
+	int64_t queue_ready;           /* jobs of the queue that are ready; up to queue_counted */
+	int64_t queue_counted;
+
+	bool fn_unknown;
+	const char *refused_host, *refused_why; /* a worker has it and refuses it */
+
+	bool row_locked, lane_locked;
+	struct cause_session holder;
+	bool stranded;
+
+	struct cause_serving serving;
+	int64_t taken_s;               /* since a consumer took a message of its queue that is still there */
+
+	/* limits that are about it */
+	int64_t max_running, running;  /* of queue, or where fn_limit of function */
+	bool fn_limit;
+	const char *running_ids;
+	double rate, rate_wait_s;      /* a second; time to the next token */
+	bool fn_rate;
+	int64_t key_before;            /* jobs of its concurrency key that come first */
+	int64_t key_first;             /* the first of them */
+	const char *key_first_state, *key;
+	int64_t key_running, key_max;
+
+	const char *step_group;        /* all that serve it wait for others of this group */
+	const char *step_for;
+
+	int64_t ahead, ahead_counted;  /* jobs that come first, counted so far */
+	struct cause_rates rates;      /* of its queue */
+};
+
+struct cause_queue {
+	const char *name;
+	bool paused;
+	int64_t ready, running, delayed, oldest_s;
+	bool more;                     /* than were counted */
+	int64_t max_running;
+	double rate;
+	bool limit_used_up;
+	const char *limit_fn;          /* whose max_running or rate that is; NULL: of the queue */
+	bool messages_only;
+	struct cause_serving serving;
+};
+
+struct cause_backlog {
+	const char *queue;             /* asked for; NULL: all */
+	struct cause_queue *queues;    /* those asked for */
+	size_t queues_len;
+
+	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
+	int64_t unknown_jobs, unknown_s;
+
+	bool read_only;
+	int64_t connections, connections_max;
+	struct cause_session snapshot; /* the longest held */
+
+	int64_t idle_s;                /* since an attempt began or ended */
+	int64_t runs, runs_by_count;   /* of the last runs that ended, those that left jobs after the same number of attempts */
+	int64_t count;                 /* that number */
+	const char *runs_of;           /* host and pidfile */
+	struct cause_rates rates;
+};
+
+void cause_job_init(struct cause_job *job);
+void cause_backlog_init(struct cause_backlog *backlog);
+
+/* What applies, the cause first. Returns how many, 1 to CAUSES_MAX. */
+size_t cause_of_job(const struct cause_job *job, struct cause causes[CAUSES_MAX]);
+size_t cause_of_backlog(const struct cause_backlog *backlog, struct cause causes[CAUSES_MAX]);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker_tick - ticks of schedules that are due become jobs, whatever queues are served here. In a transaction of its own, so that
+ * none of them can keep results from being recorded; when the next one is due is learnt with each look at delayed jobs.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/state.h"
+
+#define TICKS_MAX 100
+#define AFTER_FAILURE_NS (30 * NS_PER_S)
+#define LOCKED_NS NS_PER_S /* somebody else is at those that are due */
+
+static void wait_for_next(struct worker *w, int64_t wait_ms)
+{
+	w->tick.ns = wait_ms < 0 ? UINT64_MAX : clock_ns() + (uint64_t)wait_ms * NS_PER_MS;
+}
+
+void worker_tick_set_up(struct worker *w, bool due)
+{
+	wait_for_next(w, due ? 0 : -1);
+}
+
+void worker_tick_learn(struct worker *w)
+{
+	uint64_t again_ns = w->tick.again_ns;
+
+	if (!w->cycle.due.known)
+		return;
+	wait_for_next(w, w->cycle.due.tick_ms);
+	if (w->tick.ns < again_ns)
+		w->tick.ns = again_ns;
+}
+
+void worker_tick(struct worker *w, uint64_t now)
+{
+	struct deferred_error err = { 0 };
+	struct store_ticks ticks;
+
+	if (w->stopping || now < w->tick.ns)
+		return;
+	w->tick.more = false;
+	w->tick.again_ns = 0;
+	if (store_tick(w->pg, TICKS_MAX, &ticks, &err) < 0) {
+		w->tick.ns = w->tick.again_ns = now + AFTER_FAILURE_NS;
+		if (pg_broken(w->pg))
+			worker_lose_connection(w, &err, now);
+		else
+			log_line(LOG_L_WARNING, "ticks of schedules are late, next try in %d s: %s", (int)(AFTER_FAILURE_NS / NS_PER_S), err.message);
+		return;
+	}
+	wait_for_next(w, ticks.wait_ms);
+	w->tick.more = ticks.dealt > 0 && ticks.wait_ms == 0;
+	if (ticks.dealt == 0 && ticks.wait_ms == 0)
+		w->tick.ns = w->tick.again_ns = now + LOCKED_NS;
+	if (ticks.dealt > 0)
+		plan_delayed(&w->plan);
+}

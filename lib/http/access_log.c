@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "http/access_log.h"
+
+#include "base/clock.h"
+#include "http/arena.h"
+#include "http/text.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TEXT_MAX 200 /* of what a client chose */
+
+struct access_log {
+	char *path;
+	pthread_mutex_t lock; /* of fd */
+	int fd;
+};
+
+static int open_file(const char *path, struct deferred_error *err)
+{
+	int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+
+	if (fd < 0)
+		error_errno(err, DEFERRED_ECONFIG, "access log", "cannot open access log \"%s\"", path);
+	return fd;
+}
+
+struct access_log *access_log_open(const char *path, struct deferred_error *err)
+{
+	struct access_log *log = calloc(1, sizeof(*log));
+	int fd;
+
+	if (!log || !(log->path = strdup(path))) {
+		free(log);
+		error_set(err, DEFERRED_ENOMEM, "access log", "out of memory");
+		return NULL;
+	}
+	fd = open_file(path, err);
+	if (fd < 0) {
+		free(log->path);
+		free(log);
+		return NULL;
+	}
+	pthread_mutex_init(&log->lock, NULL);
+	log->fd = fd;
+	return log;
+}
+
+int access_log_reopen(struct access_log *log, struct deferred_error *err)
+{
+	int fd = open_file(log->path, err), old;
+
+	if (fd < 0)
+		return DEFERRED_ECONFIG;
+	pthread_mutex_lock(&log->lock);
+	old = log->fd;
+	log->fd = fd;
+	pthread_mutex_unlock(&log->lock);
+	close(old);
+	return 0;
+}
+
+static void add_string(struct buf *line, const char *name, const char *value)
+{
+	size_t len;
+
+	if (!value)
+		return;
+	len = strlen(value);
+	buf_printf(line, ",\"%s\":\"", name);
+	for (size_t i = 0; i < len && i < TEXT_MAX; i++) {
+		unsigned char c = (unsigned char)value[i];
+
+		if (c == '"' || c == '\\')
+			buf_printf(line, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			buf_printf(line, "\\u%04x", c); /* bytes, as Latin 1: the line is ASCII whatever was sent */
+		else
+			buf_add(line, (const char *)&c, 1);
+	}
+	buf_text(line, len > TEXT_MAX ? "...\"" : "\"");
+}
+
+static void add_peer(struct buf *line, const struct sockaddr_storage *peer)
+{
+	char text[INET6_ADDRSTRLEN] = "local";
+
+	if (peer->ss_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)peer)->sin_addr, text, sizeof(text));
+	else if (peer->ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)peer)->sin6_addr, text, sizeof(text));
+	add_string(line, "peer", text);
+}
+
+void access_log_write(struct access_log *log, const struct access_entry *entry)
+{
+	const struct request *r = entry->request;
+	struct buf line = { 0 };
+	char now[TEXT_ISO_SIZE];
+
+	text_iso8601(entry->began_us, now);
+	buf_printf(&line, "{\"time\":\"%s\",\"id\":\"%s\"", now, entry->id);
+	add_peer(&line, &r->peer);
+	add_string(&line, "method", r->method);
+	add_string(&line, "path", r->raw_path);
+	add_string(&line, "op", entry->op);
+	add_string(&line, "account", entry->account);
+	add_string(&line, "auth", entry->auth);
+	buf_printf(&line, ",\"status\":%d", entry->status);
+	add_string(&line, "code", entry->code);
+	add_string(&line, "reason", entry->reason);
+	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, entry->bytes_out, (unsigned long long)(clock_ns() - entry->began_ns) / 1000);
+	if (r->tls)
+		buf_text(&line, ",\"tls\":true");
+	if (entry->cut)
+		buf_text(&line, ",\"cut\":true");
+	add_string(&line, "client_id", request_value(r, "x-ms-client-request-id"));
+	add_string(&line, "agent", request_value(r, "user-agent"));
+	buf_text(&line, "}\n");
+	pthread_mutex_lock(&log->lock);
+	if (write(log->fd, line.p, line.len) < 0)
+		line.len = 0; /* a full disk is no reason to refuse requests */
+	pthread_mutex_unlock(&log->lock);
+	buf_clear(&line);
+}
+
+void access_log_close(struct access_log *log)
+{
+	if (!log)
+		return;
+	close(log->fd);
+	pthread_mutex_destroy(&log->lock);
+	free(log->path);
+	free(log);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* listen - the sockets that requests come in by: those of the settings, or those the service manager hands over. */
+#ifndef LISTEN_H
+#define LISTEN_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define LISTEN_MAX 16
+
+struct listen_socket {
+	int fd;
+	bool tls;
+	char name[64]; /* for people: "127.0.0.1:10001" */
+};
+
+struct listen_sockets {
+	struct listen_socket list[LISTEN_MAX];
+	int len;
+};
+
+/* Sockets of systemd's (LISTEN_FDS): one named "https" or "tls" speaks TLS. None: len stays 0. The variables are taken out
+ * of the environment. */
+int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err);
+
+/* Open those of a list "127.0.0.1:10001, [::1]:10001, 10001": a port alone means loopback. Without tls also "/run/x.sock":
+ * a Unix socket. addresses NULL or "": none. */
+int listen_open(struct listen_sockets *sockets, const char *addresses, bool tls, struct deferred_error *err);
+
+/* Close those that nobody took over: whose fd is not -1. */
+void listen_close(struct listen_sockets *sockets);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * request - a request in memory: what was sent, and what it addresses. No sockets, no database.
+ *
+ * Order of calls: request_line(), request_header() for each, request_end(); then the members may be read. The body is
+ * put in by who receives it. Everything lives in the arena.
+ */
+#ifndef REQUEST_H
+#define REQUEST_H
+
+#include "http/arena.h"
+#include "http/fault.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REQUEST_BODY_MAX (512 * 1024)
+#define REQUEST_ACCOUNT_MAX 24
+#define REQUEST_QUEUE_MAX 63
+
+enum request_verb {
+	VERB_GET = 1,
+	VERB_HEAD = 2,
+	VERB_PUT = 4,
+	VERB_POST = 8,
+	VERB_DELETE = 16,
+	VERB_OPTIONS = 32,
+	VERB_OTHER = 64,
+};
+
+/* What the path names. */
+enum request_level { LEVEL_ACCOUNT, LEVEL_QUEUE, LEVEL_MESSAGES, LEVEL_MESSAGE };
+
+struct request_header {
+	const char *name;   /* lower case */
+	const char *spelt;  /* as it came */
+	const char *value;  /* trimmed; values of a repeated header joined with "," */
+	size_t times;
+	size_t order;       /* of arrival */
+};
+
+struct request_param {
+	const char *name, *value; /* decoded; a name without "=" has the value "" */
+};
+
+struct request {
+	struct arena *arena;
+	const char *method;
+	enum request_verb verb;
+	const char *raw_path;  /* as it came, without query; "/" where empty */
+	const char *host;      /* without port; "" where there is none */
+	const char *authority; /* with it */
+	struct request_header *headers; /* sorted by name from request_end() on */
+	size_t headers_len, headers_cap;
+	struct request_param *params;
+	size_t params_len;
+
+	/* What protocol/address.c of deferred_http reads; to other programs they say nothing. */
+	const char *account; /* addressed; "" where none is */
+	bool secondary;      /* by its name with "-secondary" */
+	bool path_style;
+	enum request_level level;
+	const char *queue;   /* from LEVEL_QUEUE on */
+	const char *id;      /* of the message, at LEVEL_MESSAGE */
+	bool form_2008;      /* no version anywhere: a client from before there were versions */
+	const char *version; /* x-ms-version, or the version of the SAS; NULL: none */
+
+	bool tls;
+	struct sockaddr_storage peer;
+
+	bool broken;         /* where this request ends is in doubt: nothing behind it on the connection may be read */
+	enum fault fault;    /* what is wrong with line or headers */
+	const char *fault_name; /* the header or parameter; NULL: none */
+
+	const char *body;
+	size_t body_len;
+	bool body_too_large; /* it was longer than REQUEST_BODY_MAX, and is not kept */
+};
+
+/* method and target as they stand in the request line; target may be in absolute form. */
+void request_line(struct request *r, struct arena *arena, const char *method, const char *target, size_t target_len);
+void request_header(struct request *r, const char *name, size_t name_len, const char *value, size_t value_len);
+
+/* Sorts the headers, takes query and host apart, and tells the first thing that is wrong, which is also kept in the request. */
+enum fault request_end(struct request *r);
+
+/* Unless something was wrong before: this is what is. Returns what was first. */
+enum fault request_wrong(struct request *r, enum fault fault, const char *name);
+
+/* NULL: not there. The name in lower case. */
+const char *request_value(const struct request *r, const char *name);
+const char *request_param(const struct request *r, const char *name);
+size_t request_param_times(const struct request *r, const char *name);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+#include "program/metrics.h"
+
+#include "base/job.h"
+#include "deferred.h"
+#include "store/admin.h"
+#include "store/figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE "metrics"
+#define OTHER "other"
+#define LOOK_MS 5000
+
+/* Bounds that our buckets have too, in microseconds. */
+static const int64_t bounds_us[] = { 1000, 2500, 10000, 25000, 100000, 250000, 1000000, 2500000, 10000000, 25000000, 100000000, 250000000,
+				     1000000000, 2500000000, 10000000000 };
+#define BOUNDS (sizeof(bounds_us) / sizeof(bounds_us[0]))
+
+struct out {
+	FILE *fp; /* of memory */
+	bool open;
+	const char *name; /* of the metric under way */
+};
+
+/* ---- lines -------------------------------------------------------------------------------------- */
+
+static void metric(struct out *out, const char *name, const char *type, const char *help)
+{
+	bool counter = strcmp(type, "counter") == 0;
+	/* OpenMetrics names the family of a counter without what each sample ends in. */
+	int len = (int)(strlen(name) - (counter && out->open ? strlen("_total") : 0));
+
+	out->name = name;
+	fprintf(out->fp, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
+}
+
+static void label(struct out *out, char separator, const char *name, const char *value)
+{
+	fprintf(out->fp, "%c%s=\"", separator, name);
+	for (; *value; value++)
+		fprintf(out->fp, *value == '\n' ? "\\n" : *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+	fputc('"', out->fp);
+}
+
+/* A sample's name, what follows it, and labels; NULL: has it not. */
+static void sample(struct out *out, const char *after, const char *queue, const char *fn, const char *more, const char *value)
+{
+	char separator = '{';
+
+	fprintf(out->fp, "%s%s", out->name, after);
+	if (queue) {
+		label(out, separator, "queue", queue);
+		separator = ',';
+	}
+	if (fn) {
+		label(out, separator, "fn", fn);
+		separator = ',';
+	}
+	if (more && value) {
+		label(out, separator, more, value);
+		separator = ',';
+	}
+	fputs(separator == ',' ? "} " : " ", out->fp);
+}
+
+static void whole(struct out *out, int64_t n)
+{
+	fprintf(out->fp, "%" PRId64 "\n", n);
+}
+
+/* Microseconds, as seconds. */
+static void seconds(struct out *out, int64_t us)
+{
+	fprintf(out->fp, "%" PRId64 ".%06" PRId64 "\n", us / 1000000, us % 1000000);
+}
+
+static void histogram(struct out *out, const char *queue, const char *fn, const struct histogram *h, int64_t sum_us)
+{
+	char le[32];
+
+	for (size_t i = 0; i < BOUNDS; i++) {
+		snprintf(le, sizeof(le), "%g%s", (double)bounds_us[i] / 1e6, out->open && bounds_us[i] % 1000000 == 0 ? ".0" : "");
+		sample(out, "_bucket", queue, fn, "le", le);
+		whole(out, histogram_up_to(h, bounds_us[i]));
+	}
+	sample(out, "_bucket", queue, fn, "le", "+Inf");
+	whole(out, histogram_count(h));
+	sample(out, "_sum", queue, fn, NULL, NULL);
+	seconds(out, sum_us);
+	sample(out, "_count", queue, fn, NULL, NULL);
+	whole(out, histogram_count(h));
+}
+
+/* ---- who has a name of his own ------------------------------------------------------------------ */
+
+static int by_series(const void *a, const void *b)
+{
+	const struct store_figure *x = a, *y = b;
+
+	return (x->series > y->series) - (x->series < y->series);
+}
+
+/* What a function is called where it is none: a message, or one for which there was no room. */
+static const char *fn_name(const char *fn)
+{
+	return fn && strcmp(fn, "+") == 0 ? OTHER : fn;
+}
+
+static int compare(const char *x, const char *y)
+{
+	return x && y ? strcmp(x, y) : (x != NULL) - (y != NULL);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct store_figure *x = a, *y = b;
+	int order = compare(x->queue, y->queue);
+
+	return order ? order : compare(x->fn, y->fn);
+}
+
+/* Rows of the same name become one. */
+static void merge(struct store_figures *f)
+{
+	size_t n = 0;
+
+	qsort(f->row, f->n, sizeof(*f->row), by_name);
+	for (size_t i = 0; i < f->n; i++) {
+		struct store_figure *to = n > 0 ? &f->row[n - 1] : NULL, *from = &f->row[i];
+
+		if (!to || by_name(to, from) != 0) {
+			f->row[n++] = *from;
+			continue;
+		}
+		for (int o = 0; o < STORE_OUTCOMES; o++)
+			to->outcome[o] += from->outcome[o];
+		to->attempts += from->attempts;
+		to->dead += from->dead;
+		to->arrived += from->arrived;
+		to->wait_us += from->wait_us;
+		to->run_us += from->run_us;
+		to->cpu_us += from->cpu_us;
+		to->max_rss_kb = to->max_rss_kb > from->max_rss_kb ? to->max_rss_kb : from->max_rss_kb;
+		to->series = to->series < from->series ? to->series : from->series;
+		histogram_add(&to->wait, &from->wait);
+		histogram_add(&to->run, &from->run);
+	}
+	f->n = n;
+}
+
+/* The first `most` keep their names; rows are by series then. */
+static void name_rows(struct store_figures *f, size_t most)
+{
+	merge(f);
+	qsort(f->row, f->n, sizeof(*f->row), by_series);
+	for (size_t i = 0; i < f->n; i++) {
+		f->row[i].fn = fn_name(f->row[i].fn);
+		if (i >= most && f->row[i].queue)
+			f->row[i].queue = OTHER;
+		if (i >= most && f->row[i].fn)
+			f->row[i].fn = OTHER;
+	}
+	merge(f);
+}
+
+static bool has_name(const struct store_figures *f, const char *queue, const char *fn)
+{
+	struct store_figure wanted = { .queue = queue, .fn = fn };
+
+	return bsearch(&wanted, f->row, f->n, sizeof(*f->row), by_name) != NULL;
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------ */
+
+struct all {
+	struct store_figures queues, functions, pairs;
+	struct store_depths depths;
+	struct store_state state;
+	struct pg_result *limits;
+};
+
+static void flow(struct out *out, const struct all *all)
+{
+	metric(out, "deferred_jobs_deferred_total", "counter", "Jobs deferred.");
+	for (size_t i = 0; i < all->queues.n; i++) {
+		sample(out, "", all->queues.row[i].queue, NULL, NULL, NULL);
+		whole(out, all->queues.row[i].arrived);
+	}
+	metric(out, "deferred_attempts_total", "counter", "Attempts that ended, by how they did.");
+	for (size_t i = 0; i < all->pairs.n; i++)
+		for (int o = 0; o < STORE_OUTCOMES; o++) {
+			sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome", job_outcome_text((enum job_outcome)o));
+			whole(out, all->pairs.row[i].outcome[o]);
+		}
+	metric(out, "deferred_jobs_dead_total", "counter", "Jobs that died: they will not be tried again by themselves.");
+	for (size_t i = 0; i < all->pairs.n; i++) {
+		sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, NULL, NULL);
+		whole(out, all->pairs.row[i].dead);
+	}
+	metric(out, "deferred_wait_seconds", "histogram", "Time from ready to started.");
+	for (size_t i = 0; i < all->queues.n; i++)
+		histogram(out, all->queues.row[i].queue, NULL, &all->queues.row[i].wait, all->queues.row[i].wait_us);
+}
+
+static void work(struct out *out, const struct all *all)
+{
+	metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
+	for (size_t i = 0; i < all->functions.n; i++)
+		histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run, all->functions.row[i].run_us);
+	metric(out, "deferred_cpu_seconds_total", "counter", "Processor time of attempts.");
+	for (size_t i = 0; i < all->functions.n; i++) {
+		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
+		seconds(out, all->functions.row[i].cpu_us);
+	}
+	metric(out, "deferred_max_rss_bytes", "gauge", "Largest resident memory of a runner after an attempt.");
+	for (size_t i = 0; i < all->functions.n; i++) {
+		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
+		whole(out, all->functions.row[i].max_rss_kb * 1024);
+	}
+}
+
+/* A queue that was never used has a depth, and no name among those of the sums: it is told while there are few. */
+static bool told(const struct all *all, const struct store_depth *d)
+{
+	return has_name(&all->queues, d->queue, NULL) || all->queues.n < METRICS_QUEUES;
+}
+
+static void depths(struct out *out, const struct all *all)
+{
+	const struct store_depths *d = &all->depths;
+	int64_t other[3] = { 0 };
+	bool rest = false;
+
+	metric(out, "deferred_jobs", "gauge", "Jobs in a queue, of 1000 that are looked at.");
+	for (size_t i = 0; i < d->n; i++) {
+		const int64_t n[3] = { d->row[i].ready, d->row[i].delayed, d->row[i].claimed };
+
+		for (int s = JOB_IS_DELAYED; s <= JOB_IS_CLAIMED; s++) {
+			int64_t count = s == JOB_IS_READY ? n[0] : s == JOB_IS_DELAYED ? n[1] : n[2];
+
+			if (told(all, &d->row[i])) {
+				sample(out, "", d->row[i].queue, NULL, "state", job_state_text((enum job_state)s));
+				whole(out, count);
+			} else {
+				other[s] += count;
+				rest = true;
+			}
+		}
+	}
+	for (int s = JOB_IS_DELAYED; rest && s <= JOB_IS_CLAIMED; s++) {
+		sample(out, "", OTHER, NULL, "state", job_state_text((enum job_state)s));
+		whole(out, other[s]);
+	}
+	metric(out, "deferred_oldest_ready_seconds", "gauge", "Time the longest waiting ready job has waited.");
+	for (size_t i = 0; i < d->n; i++)
+		if (told(all, &d->row[i])) {
+			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
+			whole(out, d->row[i].oldest_s > 0 ? d->row[i].oldest_s : 0);
+		}
+	metric(out, "deferred_queue_paused", "gauge", "1: nothing is taken from the queue.");
+	for (size_t i = 0; i < d->n; i++)
+		if (told(all, &d->row[i])) {
+			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
+			whole(out, d->row[i].paused);
+		}
+}
+
+static void rest(struct out *out, const struct all *all)
+{
+	const struct store_state *state = &all->state;
+
+	metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
+	for (size_t i = 0; i < pg_rows(all->limits); i++) {
+		const char *name = pg_text(all->limits, i, 1, NULL);
+		bool fn = pg_bool(all->limits, i, 0);
+
+		if (!has_name(fn ? &all->functions : &all->queues, fn ? NULL : name, fn ? name : NULL))
+			continue;
+		sample(out, "", fn ? NULL : name, fn ? name : NULL, NULL, NULL);
+		fprintf(out->fp, "%g\n", pg_float(all->limits, i, 2));
+	}
+	metric(out, "deferred_workers", "gauge", "Workers that live.");
+	sample(out, "", NULL, NULL, NULL, NULL);
+	whole(out, state->workers);
+	metric(out, "deferred_last_run_timestamp_seconds", "gauge", "When a worker was seen last.");
+	sample(out, "", NULL, NULL, NULL, NULL);
+	whole(out, state->seen_s);
+	metric(out, "deferred_database_oldest_snapshot_seconds", "gauge", "Time the oldest snapshot has been held, of sessions that may be seen.");
+	sample(out, "", NULL, NULL, NULL, NULL);
+	whole(out, state->snapshot_s);
+	metric(out, "deferred_metrics_timestamp_seconds", "gauge", "What ended before that is in these figures.");
+	sample(out, "", NULL, NULL, NULL, NULL);
+	whole(out, all->queues.folded_s);
+	metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");
+	fprintf(out->fp, "deferred_build_info{version=\"%s\",schema_version=\"%d\"} 1\n", DEFERRED_VERSION, state->schema_version);
+	if (out->open)
+		fputs("# EOF\n", out->fp);
+}
+
+/* Pairs whose queue or function has no name of its own have none either. */
+static void name_pairs(struct all *all)
+{
+	merge(&all->pairs);
+	qsort(all->pairs.row, all->pairs.n, sizeof(*all->pairs.row), by_series);
+	for (size_t i = 0; i < all->pairs.n; i++) {
+		struct store_figure *pair = &all->pairs.row[i];
+
+		pair->fn = fn_name(pair->fn);
+		if (i >= METRICS_PAIRS || !has_name(&all->queues, pair->queue, NULL))
+			pair->queue = OTHER;
+		if (i >= METRICS_PAIRS || !has_name(&all->functions, NULL, pair->fn))
+			pair->fn = OTHER;
+	}
+	merge(&all->pairs);
+}
+
+static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
+{
+	int rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_QUEUE }, &all->queues, err);
+
+	if (rc == 0)
+		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_FUNCTION }, &all->functions, err);
+	if (rc == 0)
+		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_BUILD }, &all->pairs, err);
+	if (rc == 0)
+		rc = store_depth(pg, NULL, 0, &all->depths, err);
+	if (rc == 0)
+		rc = store_limits_used(pg, &all->limits, err);
+	return rc == 0 ? store_state(pg, &all->state, err) : rc;
+}
+
+int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct deferred_error *err)
+{
+	struct out out = { .open = open };
+	struct all all = { 0 };
+	int rc;
+
+	*text = NULL;
+	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses: then as they are */
+	rc = store_admin_look(pg, LOOK_MS, err);
+	if (rc == 0)
+		rc = read_all(pg, &all, err);
+	if (rc == 0)
+		rc = pg_command(pg, "commit", err);
+	else if (pg_in_transaction(pg))
+		pg_command(pg, "rollback", NULL);
+	if (rc == 0 && !(out.fp = open_memstream(text, len)))
+		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	if (rc == 0) {
+		name_rows(&all.queues, METRICS_QUEUES);
+		name_rows(&all.functions, METRICS_FUNCTIONS);
+		name_pairs(&all);
+		flow(&out, &all);
+		work(&out, &all);
+		depths(&out, &all);
+		rest(&out, &all);
+		if (fclose(out.fp) != 0) {
+			free(*text);
+			*text = NULL;
+			rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+		}
+	}
+	store_figures_clear(&all.queues);
+	store_figures_clear(&all.functions);
+	store_figures_clear(&all.pairs);
+	store_depths_clear(&all.depths);
+	pg_result_free(all.limits);
+	return rc;
+}

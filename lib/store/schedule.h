@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_schedule - the statements about schedules. One function a file of sql/queries, of that name, which says what the rows of *res are.
+ * *res is given.
+ */
+#ifndef STORE_SCHEDULE_H
+#define STORE_SCHEDULE_H
+
+#include "port/pg.h"
+
+#include <stdbool.h>
+
+/* params: a JSON object; opts: as deferred.schedule() takes them. */
+int store_schedule_set(struct pg *pg, const char *name, const char *rule, const char *fn, const char *params, const char *opts, struct pg_result **res,
+		       struct deferred_error *err);
+int store_schedule_ls(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
+int store_schedule_ticks(struct pg *pg, const char *name, int most, struct pg_result **res, struct deferred_error *err);
+int store_schedule_next(struct pg *pg, const char *what, int ticks, const char *timezone, struct pg_result **res, struct deferred_error *err);
+int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks, struct deferred_error *err);
+
+/* One schedule. *res: schedule_pause.sql and so on. sqlstate P0002: there is none. */
+enum store_schedule_what { STORE_SCHEDULE_PAUSE, STORE_SCHEDULE_RESUME, STORE_SCHEDULE_RUN, STORE_SCHEDULE_REMOVE };
+int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *name, struct pg_result **res, struct deferred_error *err);
+
+/* All schedules of a file; dry: nothing is changed. schedules: a JSON array. */
+int store_schedule_sync(struct pg *pg, const char *source, const char *schedules, bool prune, bool dry, struct pg_result **res, struct deferred_error *err);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/web.h"
+
+#include <stdio.h>
+
+/* Send a statement; the arguments are cleared, *res is NULL on failure. */
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
+{
+	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
+
+	pg_args_clear(args);
+	return rc;
+}
+
+static void arg_id(struct pg_args *args, int64_t id)
+{
+	if (id > 0)
+		pg_arg_int8(args, id);
+	else
+		pg_arg_null(args);
+}
+
+int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	struct pg_args args;
+	int rc = pg_command(pg, read_only ? "begin read only" : "begin", err);
+
+	if (rc < 0)
+		return rc;
+	pg_args_init(&args);
+	pg_arg_text(&args, role ? role : "");
+	pg_arg_int8(&args, STORE_WEB_MS);
+	rc = exec(pg, &sql_web_session, &args, &res, err);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_web_end(struct pg *pg, bool commit, struct deferred_error *err)
+{
+	return pg_command(pg, commit ? "commit" : "rollback", err);
+}
+
+int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = pg_exec(pg, &sql_web_me, NULL, PG_TEXT, &res, err);
+
+	if (rc == 0) {
+		snprintf(me->role, sizeof(me->role), "%s", pg_text(res, 0, 0, NULL));
+		me->viewer = pg_bool(res, 0, 1);
+		me->reader = pg_bool(res, 0, 2);
+		me->operator = pg_bool(res, 0, 3);
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res, struct deferred_error *err)
+{
+	static const struct {
+		const struct sql_statement *stmt;
+		enum { NOTHING, INT4, INT8 } takes;
+	} rows[] = {
+		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 }, [WEB_DEAD] = { &sql_web_dead, INT4 }, [WEB_DEAD_COUNT] = { &sql_admin_status_dead, INT8 },
+		[WEB_RUNNING] = { &sql_web_running, NOTHING }, [WEB_WORKERS] = { &sql_web_workers, NOTHING }, [WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },
+		[WEB_RULES] = { &sql_rule_ls, NOTHING }, [WEB_JOB] = { &sql_web_job, INT8 }, [WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 },
+		[WEB_JOB_SAID] = { &sql_web_job_said, INT8 },
+	};
+	struct pg_args args;
+
+	pg_args_init(&args);
+	if (rows[what].takes == INT4)
+		pg_arg_int4(&args, (int32_t)number);
+	else if (rows[what].takes == INT8)
+		pg_arg_int8(&args, number);
+	return exec(pg, rows[what].stmt, &args, res, err);
+}
+
+int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	pg_arg_int4(&args, STORE_WEB_PARAMS);
+	return exec(pg, &sql_web_job_params, &args, res, err);
+}
+
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, filter->queue);
+	pg_arg_text(&args, filter->fn);
+	pg_arg_text(&args, filter->state);
+	pg_arg_int4(&args, filter->limit);
+	arg_id(&args, filter->after);
+	pg_arg_text(&args, filter->label);
+	pg_arg_text(&args, filter->key);
+	pg_arg_text(&args, filter->rule);
+	pg_arg_text(&args, filter->by);
+	pg_arg_text(&args, filter->since);
+	pg_arg_text(&args, filter->until);
+	pg_arg_int4(&args, STORE_WEB_LOOK);
+	pg_arg_text(&args, part ? "true" : "false");
+	pg_arg_text(&args, outcome);
+	return exec(pg, &sql_web_jobs, &args, res, err);
+}
+
+int store_web_actions(struct pg *pg, int64_t job, const char *queue, int64_t before, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	arg_id(&args, job);
+	arg_id(&args, before);
+	pg_arg_text(&args, queue);
+	return exec(pg, &sql_web_actions, &args, res, err);
+}
+
+int store_web_act(struct pg *pg, const char *verb, int64_t job, const char *queue, const char *who, const char *address, struct pg_result **res,
+		  struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, verb);
+	arg_id(&args, job);
+	pg_arg_text(&args, queue);
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act, &args, res, err);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_web - the statements of deferred_web: what a page shows, and the one by which an operator acts.
+ *
+ * A page is one transaction: store_web_begin(), then what it reads, then store_web_end(). In it no statement takes longer than
+ * STORE_WEB_MS, or waits for a lock for more than 100 ms. Nothing counts over the history. What hands out a result hands out the rows that its
+ * file of sql/queries describes, given, to be freed with pg_result_free().
+ */
+#ifndef STORE_WEB_H
+#define STORE_WEB_H
+
+#include "port/pg.h"
+#include "store/admin.h"
+
+#define STORE_WEB_MS 2000
+#define STORE_WEB_COUNT 1000   /* jobs of a queue are counted so far */
+#define STORE_WEB_LOOK 10000   /* jobs that one step of a search looks at */
+#define STORE_WEB_ROWS 50      /* jobs on a page */
+#define STORE_WEB_PARAMS 65536 /* characters of params that are shown */
+
+/* role: to act as; NULL: the one that logged in. Source: web_session.sql. */
+int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err);
+int store_web_end(struct pg *pg, bool commit, struct deferred_error *err);
+
+struct store_web_me {
+	char role[64];
+	bool viewer, reader, operator;
+};
+/* Source: web_me.sql. */
+int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *err);
+
+/* Rows for which no more than a number is to be said. */
+enum store_web_rows {
+	WEB_QUEUES,       /* number: where counting stops. Source: admin_status_queues.sql */
+	WEB_DEAD,         /* number: ends to look at. Source: web_dead.sql */
+	WEB_DEAD_COUNT,   /* the same. Source: admin_status_dead.sql */
+	WEB_RUNNING,      /* Source: web_running.sql */
+	WEB_WORKERS,      /* Source: web_workers.sql */
+	WEB_ACCOUNTS,     /* Source: web_accounts.sql */
+	WEB_RULES,        /* Source: rule_ls.sql */
+	WEB_JOB,          /* number: job. Source: web_job.sql */
+	WEB_JOB_ATTEMPTS, /* number: job. Source: web_job_attempts.sql */
+	WEB_JOB_SAID      /* number: job. Needs deferred_reader. Source: web_job_said.sql */
+};
+int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res, struct deferred_error *err);
+
+/* Needs deferred_reader. Source: web_job_params.sql. */
+int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
+/* filter->state NULL. part: the label is a part of one. outcome: of the last attempt; NULL: any. Source: web_jobs.sql. */
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err);
+
+/* job 0, queue NULL: of any. before 0: from the newest. Source: web_actions.sql. */
+int store_web_actions(struct pg *pg, int64_t job, const char *queue, int64_t before, struct pg_result **res, struct deferred_error *err);
+
+/* job 0, or queue NULL. *res: why it was not done. Needs deferred_operator. Source: web_act.sql. */
+int store_web_act(struct pg *pg, const char *verb, int64_t job, const char *queue, const char *who, const char *address, struct pg_result **res,
+		  struct deferred_error *err);
+
+#endif

@@ -1,0 +1,33 @@
+-- The action and the row that tells of it are one transaction. What is refused leaves a row too, without the action.
+create or replace function deferred.__act(verb text, job_id bigint, queue text, who text, address text) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_refused text;
+begin
+    if $1 not in ('retry', 'run', 'cancel', 'pause', 'resume') or num_nonnulls($2, $3) <> 1 or ($1 in ('pause', 'resume')) <> ($3 is not null) then
+        raise exception using errcode = '22023', message = format('no action %L', left($1, 100));
+    end if;
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+    begin
+        if $1 in ('pause', 'resume') then
+            perform deferred.__queue_set($3, json_build_object('paused', $1 = 'pause'));
+        elsif $1 = 'cancel' then
+            if not deferred.cancel($2) then v_refused := format('job %s has ended, there is nothing to cancel', $2); end if;
+        elsif not deferred.retry($2) then
+            v_refused := format('no job %s', $2);
+        end if;
+    exception when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation then
+        v_refused := sqlerrm;
+    end;
+    insert into deferred.__deferred_action (who, role, address, verb, job_id, queue, refused)
+    values (left($4, 200), deferred.__actor(), left($5, 200), $1, $2, left($3, 88), left(v_refused, 1000));
+    return v_refused;
+end
+$$;
+comment on function deferred.__act is 'does what an operator asked for on a page, and writes it down. NULL: it was done; else why not';
+grant execute on function deferred.__act to deferred_operator;

@@ -1,0 +1,75 @@
+-- Reads a rule: five fields as in crontab(5), @daily and such, every SPAN. Fields are read as Debian's cron does. L in the day field
+-- and MON#1, MON#L in that of the weekday are ours: cron cannot say "first Monday".
+create or replace function deferred.__cron_parse(rule text) returns deferred.__cron
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+    days   constant text[] := '{SUN,MON,TUE,WED,THU,FRI,SAT}';
+    months constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
+    c      deferred.__cron;
+    v_rule text := btrim(coalesce(rule, ''), E' \t');
+    v_ms   bigint;
+    f      text[];
+    m      text[];
+    v_day  integer;
+    v_bits bigint;
+    v_rest text[] := '{}';
+    v_item text;
+begin
+    if length(v_rule) > 1000 then
+        raise exception using errcode = '22023', message = format('rule %L... is longer than 1000 characters', left(v_rule, 100));
+    end if;
+    if v_rule ~ '^every\M' then
+        v_ms := deferred.__ms('every', btrim(substr(v_rule, 6)));
+        if v_ms not between 1000 and 31622400000 then
+            raise exception using errcode = '22023', message = format('invalid rule %L: the span is out of range', v_rule),
+                hint = 'use every 1s to every 366d';
+        end if;
+        c.every_us := v_ms * 1000;
+        return c;
+    end if;
+    if v_rule ~ '^@' then
+        v_rule := case v_rule when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *' when '@monthly' then '0 0 1 * *'
+                              when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'
+                              when '@hourly' then '0 * * * *' end;
+        if v_rule is null then
+            raise exception using errcode = '22023', message = format('invalid rule %L', left(rule, 100)),
+                hint = 'there are @yearly, @monthly, @weekly, @daily, @midnight and @hourly';
+        end if;
+    end if;
+    f := regexp_split_to_array(v_rule, '[ \t]+');
+    if array_length(f, 1) <> 5 or v_rule = '' then
+        raise exception using errcode = '22023',
+            message = format('invalid rule %L: it has %s fields, not 5', left(v_rule, 100), case when v_rule = '' then 0 else array_length(f, 1) end),
+            hint = case when array_length(f, 1) in (6, 7) then 'there is no field of seconds or years; write minute hour day month weekday, or every 30s'
+                        else 'write minute hour day month weekday, such as "30 2 * * *", or @daily, or every 90s' end;
+    end if;
+    c.minutes := deferred.__cron_field(f[1], 'minute', 0, 59, null);
+    c.hours := deferred.__cron_field(f[2], 'hour', 0, 23, null);
+    c.months := deferred.__cron_field(f[4], 'month', 1, 12, months);
+
+    -- L in the day field is bit 32; the rest of the list is as anywhere.
+    v_rest := array(select i from unnest(string_to_array(f[3], ',')) i where upper(i) <> 'L');
+    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(array_to_string(v_rest, ','), 'day', 1, 31, null) end
+            | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ',')) then 1::bigint << 32 else 0 end;
+
+    v_rest := '{}';
+    c.nth := 0;
+    foreach v_item in array string_to_array(f[5], ',') loop
+        m := regexp_match(upper(v_item), '^([0-7]|[A-Z]{3})#([1-5L])$');
+        v_day := case when m[1] ~ '^[0-9]' then m[1]::integer % 7 else array_position(days, m[1]) - 1 end;
+        if v_day is null then
+            v_rest := v_rest || v_item;
+        else
+            c.nth := c.nth | (1::bigint << (8 * v_day + case when m[2] = 'L' then 6 else m[2]::integer end));
+        end if;
+    end loop;
+    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
+    c.weekdays := (v_bits | (v_bits >> 7)) & 127;  -- 7 is Sunday too
+
+    c.both_days := f[3] ~ '^[*]' or f[5] ~ '^[*]';
+    c.fixed := f[1] !~ '^[*]' and f[2] !~ '^[*]';
+    return c;
+end
+$$;
+comment on function deferred.__cron_parse(text) is 'a time rule, read; refuses what is none, and says what to write';

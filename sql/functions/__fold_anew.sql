@@ -1,0 +1,14 @@
+create or replace function deferred.__fold_anew() returns void
+language plpgsql
+as $$
+declare
+    v_first timestamptz;
+begin
+    perform from deferred.__deferred_folded f for update;
+    truncate deferred.__deferred_sum, deferred.__deferred_series;
+    select coalesce(min(l.finished_at), now()) into v_first from deferred.__deferred_log l;
+    update deferred.__deferred_folded f
+    set folded_to = v_first, exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01 00:00+00'), id_to = 0, slice = '1 minute';
+end
+$$;
+comment on function deferred.__fold_anew() is 'throws the sums away: deferred.__fold() begins at the oldest row of the log. Those of what was purged are gone then';

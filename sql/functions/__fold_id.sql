@@ -1,0 +1,25 @@
+-- The newest job, from an id on, that was deferred before a time: ids are given in the order of time, but for those of transactions that take longer.
+create or replace function deferred.__fold_id(p_from bigint, p_before timestamptz) returns bigint
+language plpgsql
+as $$
+declare
+    v_lo bigint := p_from;
+    v_hi bigint := (select coalesce(max(d.id), 0) from deferred.__deferred d) + 1;
+    v    record;
+begin
+    while v_hi - v_lo > 1 loop
+        -- At first the newest one: mostly it will do.
+        select d.id, d.created_at into v from deferred.__deferred d
+        where d.id <= case when v is null then v_hi - 1 else (v_lo + v_hi) / 2 end order by d.id desc limit 1;
+        if v.id is null then
+            return v_lo;
+        elsif v.id > v_lo and v.created_at >= p_before then
+            v_hi := v.id;
+        else
+            v_lo := case when v.id > v_lo then v.id else (v_lo + v_hi) / 2 end;
+        end if;
+    end loop;
+    return v_lo;
+end
+$$;
+comment on function deferred.__fold_id is 'the newest job deferred before a time; part of deferred.__fold()';

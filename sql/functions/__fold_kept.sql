@@ -1,0 +1,11 @@
+create or replace function deferred.__fold_kept() returns boolean
+language plpgsql
+as $$
+begin
+    return (select not f.done from deferred.__fold() f);
+exception when others then
+    return false;  -- who reads the sums is told why
+end
+$$;
+comment on function deferred.__fold_kept() is 'adds a slice of the log to the sums; returns whether there is more; does not fail';
+grant execute on function deferred.__fold_kept() to deferred_worker;

@@ -1,0 +1,30 @@
+-- Computes next ticks anew, of some schedules that were not looked at for an hour. Where the server's clock went ahead and came back, they lie too
+-- far ahead, and with newer time zones they may be wrong. What is due is left for the next tick. Whatever is locked comes with a later call.
+create or replace function deferred.__schedule_check(most integer) returns integer
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_now  constant timestamptz := clock_timestamp();
+    v_next timestamptz;
+    v_n    integer := 0;
+    s      deferred.__deferred_schedule;
+begin
+    perform from deferred.__deferred_state for update skip locked;
+    if not found then return 0; end if;
+    for s in
+        select x.* from deferred.__deferred_schedule x
+        where x.next_at > v_now and x.checked_at not between v_now - interval '1 hour' and v_now
+        limit most for update skip locked
+    loop
+        v_next := deferred.__cron_next(s.cron, s.zone, v_now);
+        update deferred.__deferred_schedule x set next_at = v_next, checked_at = v_now where x.id = s.id;
+        if v_next is distinct from s.next_at then
+            v_n := v_n + 1;
+            perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
+        end if;
+    end loop;
+    return v_n;
+end
+$$;
+comment on function deferred.__schedule_check(integer) is 'part of deferred.maintain(): next ticks anew; returns how many have changed';

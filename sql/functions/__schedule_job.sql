@@ -1,0 +1,68 @@
+-- Stores one job of a schedule as its owner, as deferred.__enqueue() would if he called it: which it cannot do here, where a worker acts. NULL: the queue
+-- is full and drops.
+create or replace function deferred.__schedule_job(s deferred.__deferred_schedule, due timestamptz) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_owner name := (select r.rolname from pg_roles r where r.oid = s.owner);
+    v_now   timestamptz := clock_timestamp();
+    q       deferred.__deferred_queue;
+    v_key   text collate "C";
+    v_lane  text collate "C";
+    v_limited boolean;
+    v_expires timestamptz;
+    v_id    bigint;
+begin
+    if v_owner is null then
+        raise exception using errcode = '42501', message = format('the owner of schedule %L is no role any more', s.name),
+            hint = 'remove the schedule, and have another role set it';
+    end if;
+    if not pg_has_role(v_owner, 'deferred_producer', 'usage') then
+        raise exception using errcode = '42501', message = format('role %I, which owns schedule %L, may not defer any more', v_owner, s.name),
+            hint = format('grant deferred_producer to %I', v_owner);
+    end if;
+    if not (select bool_or((g.queue is null or g.queue = s.queue) and (g.fn is null or g.fn = s.fn))
+            from deferred.__deferred_grant g where g.role = v_owner) then
+        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', v_owner, s.fn, s.queue),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+    select * into q from deferred.__deferred_queue x where x.name = s.queue;
+    if q.name is null or q.removed_at is not null then
+        perform deferred.__queue_add(s.queue, v_owner);
+        q.params_max_bytes := coalesce(q.params_max_bytes, 1048576);
+    end if;
+    if octet_length(s.params::text) > q.params_max_bytes then
+        raise exception using errcode = '54000',
+            message = format('params of %L have %s bytes, queue %L takes %s', s.fn, octet_length(s.params::text), s.queue, q.params_max_bytes);
+    end if;
+    if q.max_length is not null and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
+        if q.on_full = 'drop' then return null; end if;
+        raise exception using errcode = '53400', message = format('queue %L is full: it holds %s jobs', s.queue, q.max_length);
+    end if;
+    v_key := case s.overlap when 'queue' then 'schedule:' || s.name else s.opts->>'concurrency_key' end;
+    v_lane := deferred.__own_key(v_owner, v_key);
+    v_limited := deferred.__is_limited(s.queue, s.fn, v_key);
+    v_expires := greatest(due, v_now) + coalesce(deferred.__ms('expires', s.opts->>'expires'), q.ttl_ms) * interval '1 millisecond';
+    if v_limited and q.limited_jobs is not true then
+        update deferred.__deferred_queue x set limited_jobs = true where x.name = s.queue and not x.limited_jobs;
+    end if;
+    if due <= v_now then
+        due := null;
+    end if;
+    v_id := nextval('deferred.__deferred_id_seq');
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded, concurrency_key, concurrency)
+    values (v_id, s.queue, s.fn, coalesce((s.opts->>'priority')::smallint, 0), due, coalesce(due, v_now), v_expires, v_limited, q.max_length is not null,
+        v_lane, (s.opts->>'concurrency')::integer);
+    insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, backoff_floor_ms,
+        backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency)
+    values (v_id, s.queue, s.fn, s.params, coalesce(s.opts->>'label', case s.fn when 'send_mail' then deferred.__subject(s.params) end),
+        coalesce((s.opts->>'priority')::smallint, 0), due, v_expires, (s.opts->>'max_attempts')::integer, deferred.__ms('timeout', s.opts->>'timeout'),
+        deferred.__ms('backoff_floor', s.opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', s.opts->>'backoff_ceiling'),
+        (s.opts->>'backoff_exponent')::double precision, v_now, v_owner, v_key, (s.opts->>'concurrency')::integer);
+    if (due is null or due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
+        perform deferred.__wake(s.queue);
+    end if;
+    return v_id;
+end
+$$;
+comment on function deferred.__schedule_job is 'stores one job of a schedule, as its owner';

@@ -1,0 +1,34 @@
+-- Has the schedules of a file be those that are given, each with name, rule, fn, params, opts; in one transaction. prune: those that came from
+-- it and are not in it any more are removed, but for those of other roles. dry: what would be done is told; the caller rolls back.
+create or replace function deferred.__schedule_sync(source text, schedules json, prune boolean) returns table (name text, what text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    e json;
+    v_names text[] := '{}';
+begin
+    if coalesce($1, '') = '' or length($1) > 1000 or json_typeof($2) <> 'array' then
+        raise exception using errcode = '22023', message = 'no source, or no list of schedules';
+    end if;
+    for e in select x from json_array_elements($2) as x loop
+        v_names := v_names || (e->>'name');
+        begin
+            return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule', e->>'fn', coalesce(e->>'params', '{}')::json, e->'opts', $1);
+        exception when invalid_text_representation or datetime_field_overflow then
+            raise exception using errcode = '22023', message = format('schedule %L: %s', e->>'name', sqlerrm);
+        end;
+    end loop;
+    for e in
+        select json_build_object('name', s.name) from deferred.__deferred_schedule s
+        where s.source = $1 and s.name <> all (v_names) and deferred.__rule_is_mine(s.owner) order by s.name
+    loop
+        if prune then
+            perform deferred.unschedule(e->>'name');
+        end if;
+        return query select e->>'name', case when prune then 'removed' else 'gone' end;
+    end loop;
+end
+$$;
+comment on function deferred.__schedule_sync is 'part of "deferred schedule sync": the schedules of a file';
+grant execute on function deferred.__schedule_sync to deferred_producer;

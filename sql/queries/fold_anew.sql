@@ -1,0 +1,5 @@
+-- fold_anew: throw the sums away, so that folding begins at the oldest row of the log.
+-- no parameters
+-- returns one row, ignored
+-- locks: the row of __deferred_folded; the tables of sums, exclusively. Reads all of the log
+select deferred.__fold_anew()

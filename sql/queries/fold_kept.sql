@@ -1,0 +1,5 @@
+-- fold_kept: add a slice of the log to the sums; part of the housekeeping of a service, which nothing that goes wrong here may spoil.
+-- no parameters
+-- returns one row: there is more to be added (bool)
+-- locks, index: as fold.sql
+select deferred.__fold_kept()

@@ -1,0 +1,7 @@
+-- fold_old: add a slice of the log to the sums where that has not been done for a while; by a run that ends.
+-- $1 for so many milliseconds (int8)
+-- returns one row if so: nothing is left, or somebody else is at it (bool)
+-- locks, index: as fold.sql
+select f.done
+from deferred.__deferred_folded x cross join lateral deferred.__fold() f
+where x.folded_to < now() - $1::int8 * interval '1 millisecond'

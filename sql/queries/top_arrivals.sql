@@ -1,0 +1,14 @@
+-- top_arrivals: jobs that arrived in the last minute, in 5, in 15, as far as the newest 5,000 tell; and the time.
+-- $1 queue (text); NULL: all
+-- returns one row: jobs in each (int8), there were more of the last 15 than were looked at (bool), the time (text), live workers (int8), the same as a JSON object (text)
+-- locks: none. Index: primary key of __deferred, __deferred_worker_alive
+with newest as materialized (
+    select d.created_at, d.queue from deferred.__deferred d order by d.id desc limit 5000),
+figures as (
+    select to_char(clock_timestamp(), 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as as_of,
+           (select count(*) from deferred.__deferred_worker w where w.ended_at is null) as workers,
+           count(*) filter (where n.created_at > now() - interval '1 min') as arrived_1, count(*) filter (where n.created_at > now() - interval '5 min') as arrived_5,
+           count(*) filter (where n.created_at > now() - interval '15 min') as arrived_15,
+           (select count(*) = 5000 and min(x.created_at) > now() - interval '15 min' from newest x) as more
+    from newest n where $1::text is null or n.queue = $1)
+select f.arrived_1, f.arrived_5, f.arrived_15, f.more, f.as_of, f.workers, row_to_json(f)::text from figures f

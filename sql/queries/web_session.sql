@@ -1,0 +1,7 @@
+-- web_session: settings of one page's transaction.
+-- $1 role to act as (text), '': the one that logged in. $2 limit of each statement, milliseconds (int8)
+-- returns one row, of no use
+-- locks: none
+select set_config('search_path', 'pg_catalog, pg_temp', true), set_config('statement_timeout', $2::int8::text, true),
+       set_config('lock_timeout', '100', true), set_config('jit', 'off', true), set_config('TimeZone', 'UTC', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('role', coalesce(nullif($1::text, ''), 'none'), true)

@@ -1,0 +1,86 @@
+-- why_job: what is known of one job.
+-- $1 job id (int8)   $2 counted so far (int8)
+-- returns one row: it is there (bool), last id given out (int8), seconds since the next job that is there was deferred (int8; NULL: there is none), what a purge
+--   leaves by age, seconds (int8; NULL: none was), state, queue, function, last outcome (text; NULL where there is none), attempts, those that count (int8), seconds since
+--   it ended (int8); a lease is on it (bool), which is over (bool), worker (int8), its registration is there, it ended, its host was booted since (bool), its pid (int8), host
+--   (text), seconds it was not seen though it says regularly that it lives (int8; NULL: it does not), seconds the lease still lasts, seconds since it was made (int8),
+--   progress (text); seconds until it is due, seconds it is ready (int8), it expires (bool), seconds until it does (int8), its queue is paused (bool), function is unknown to all workers (bool), host
+--   that refuses it, why (text), its row is locked by the transaction (text; NULL: it is not), that of its lane (text), it is stranded (bool), priority (int4), position in its lane (text), limits may be about it
+--   (bool), concurrency key (text), how many of that at once (int8), errors may be read (bool), while the queue is paused jobs that are ready in it, $2 at most (int8), seconds since a
+--   message of its queue was taken that is there still, of 1,000 of them (int8; NULL: none was)
+-- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue, __deferred_worker, __deferred_progress and __deferred_place; __deferred_log_job, __deferred_lease_span;
+--   all of __deferred_offer. Of workers the newest 1,000
+with job as materialized (
+    select j.* from deferred.job j where j.id = $1::int8),
+hot as materialized (
+    select h.id, h.xid, h.fn, h.queue, h.priority, h.due_at, h.visible_at, h.attempt, h.attempt_base, h.started_at, h.expires_at, h.limited,
+           h.concurrency_key, h.concurrency, h.xmax as locker
+    from deferred.__deferred_hot h where h.id = $1),
+-- Transactions that are open and have a number, prepared ones too; each holds a lock on it.
+open as materialized (
+    select l.transactionid from pg_catalog.pg_locks l
+    where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.granted and l.pid is distinct from pg_backend_pid()),
+lease as materialized (
+    select l.worker, l.claimed_at, l.expires_at
+    from hot h
+    cross join lateral (
+        select l.worker, l.claimed_at, l.expires_at from deferred.__deferred_lease l
+        where l.span @> h.id and h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap) order by l.expires_at desc limit 1) l
+    where h.fn is not null),
+place as materialized (
+    select p.done, p.cur, p.xid, p.id, p.rest_xid, p.rest_id, p.xmax as locker
+    from hot h
+    cross join lateral (
+        select p.*, p.xmax from deferred.__deferred_place p where p.queue = h.queue and p.priority = h.priority
+        order by p.queue desc, p.priority desc, p.seq desc limit 1) p
+    where h.fn is not null and not h.limited and h.due_at is null)
+select h.id is not null or j.id is not null,
+       (select s.last_value from deferred.__deferred_id_seq s),
+       case when j.id is null then (
+           select extract(epoch from clock_timestamp() - d.created_at)::int8 from deferred.__deferred d where d.id > $1 order by d.id limit 1) end,
+       (select extract(epoch from clock_timestamp() - u.purged_at + u.purged_older)::int8 from deferred.__deferred_upkeep u),
+       j.state, j.queue, j.fn, j.last_outcome, coalesce(j.attempt, 0)::int8, coalesce(h.attempt - h.attempt_base, 0)::int8,
+       extract(epoch from clock_timestamp() - j.finished_at)::int8,
+       l.worker is not null, l.expires_at <= clock_timestamp(), l.worker, w.id is not null, w.ended_at is not null,
+       exists (select from (select x.* from deferred.__deferred_worker x where x.id > w.id order by x.id desc limit 1000) n
+               where n.host = w.host and split_part(n.instance, '@', 2) <> split_part(w.instance, '@', 2)),
+       w.pid::int8, w.host,
+       case when w.seen_at > w.started_at and w.ended_at is null then extract(epoch from clock_timestamp() - w.seen_at)::int8 end,
+       extract(epoch from coalesce(l.expires_at, case when h.fn is null then h.visible_at end) - clock_timestamp())::int8,
+       extract(epoch from clock_timestamp() - coalesce(l.claimed_at, h.started_at))::int8,
+       (select concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text) from deferred.__deferred_progress p
+        where p.job_id = h.id and p.attempt = h.attempt + 1 and l.worker is not null),
+       extract(epoch from h.due_at - clock_timestamp())::int8, extract(epoch from clock_timestamp() - coalesce(h.due_at, h.visible_at))::int8,
+       h.expires_at is not null, floor(extract(epoch from h.expires_at - clock_timestamp()))::int8,
+       coalesce(q.paused, false),
+       h.fn is not null and h.fn not in (select o.fn from deferred.__offered o) and exists (select from deferred.__deferred_offer),
+       r.host, r.why,
+       (select o.transactionid::text from open o where o.transactionid = h.locker limit 1), (select o.transactionid::text from open o where o.transactionid = p.locker limit 1),
+       coalesce(l.worker is null and h.due_at is null and p.done is not null and pg_snapshot_xmax(p.cur) <= pg_snapshot_xmax(pg_current_snapshot())
+                and (pg_visible_in_snapshot(h.xid, p.done) or (pg_visible_in_snapshot(h.xid, p.cur) and (p.xid is null or (h.xid, h.id) <= (p.xid, p.id))))
+                and not exists (select from unnest(p.rest_xid, p.rest_id) r(xid, id) where r.id = h.id and r.xid = h.xid), false),
+       h.priority::int4, h.xid::text, coalesce(h.limited, false), j.concurrency_key, coalesce(h.concurrency, 1)::int8,
+       has_column_privilege('deferred.__deferred_log', 'error', 'select'),
+       case when q.paused then (
+           select count(*) from (
+               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and not x.limited and x.fn is not null
+               union all
+               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.limited and x.concurrency_key is null
+               union all
+               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.concurrency_key is not null and x.fn is not null
+               union all
+               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.fn is null
+               limit $2::int8) n) end,
+       case when h.fn is null then (
+           select extract(epoch from clock_timestamp() - max(x.started_at))::int8 from (
+               select y.started_at from deferred.__deferred_hot y where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x) end
+from (select) one
+left join job j on true
+left join hot h on true
+left join deferred.__deferred_queue q on q.name = h.queue
+left join lease l on true
+left join deferred.__deferred_worker w on w.id = l.worker
+left join place p on true
+left join lateral (
+    select o.host, f.plugin as why from deferred.__deferred_offer o cross join lateral unnest(o.fn, o.plugin, o.max_attempts) f(fn, plugin, max_attempts)
+    where f.fn = h.fn and f.max_attempts < 0 order by o.seen_at desc limit 1) r on true

@@ -1,0 +1,38 @@
+-- why_rates: what ended in the last 15 minutes, and how that was before; as far as the newest pages of the log tell.
+-- $1 queue (text); NULL: all   $2 pages of the log to look at for the last minutes (int8), $3 for the time before (int8)
+-- returns one row: minutes looked at (float8; 0: nothing ended), attempts, those that failed, those that were superseded (int8), their run time in seconds (float8), function that took
+--   most of it (text), its share (float8), its median run time in seconds, the one before (float8; NULL: not known), the build it has since then (text; NULL: the same), a job
+--   that failed as most did (int8)
+-- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages, and for 2,000 of the time before
+with tail as materialized (
+    select greatest(s.pages - $2::int8, 0) as near, greatest(s.pages - $3::int8, 0) as far
+    from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
+                 / current_setting('block_size')::int8 as pages) s),
+near as materialized (
+    select l.job_id, l.outcome, l.run_us, l.finished_at, l.plugin from deferred.__deferred_log l
+    where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)),
+recent as materialized (
+    select n.*, d.fn from near n
+    cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id limit 1) d
+    where $1::text is null or d.queue = $1),
+by_fn as materialized (
+    select r.fn, sum(r.run_us) as run_us, percentile_cont(0.5) within group (order by r.run_us) as p50, (array_agg(r.plugin order by r.finished_at desc))[1] as plugin
+    from recent r group by r.fn order by sum(r.run_us) desc nulls last limit 1),
+before as materialized (
+    select b.run_us, b.plugin, b.finished_at
+    from (select l.job_id, l.run_us, l.plugin, l.finished_at from deferred.__deferred_log l
+          where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.ctid >= (select format('(%s,0)', t.far)::tid from tail t)
+          limit 2000) b
+    cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = b.job_id limit 1) d
+    where d.fn = (select f.fn from by_fn f) and ($1 is null or d.queue = $1)),
+usual as materialized (
+    select percentile_cont(0.5) within group (order by b.run_us) as p50, (array_agg(b.plugin order by b.finished_at desc))[1] as plugin
+    from before b having count(b.run_us) >= 20)
+select case when s.n = 0 then 0 else greatest(1, extract(epoch from clock_timestamp() - s.since) / 60) end::float8, s.n, s.failed, s.superseded, (s.run_us / 1e6)::float8,
+       f.fn, (f.run_us / nullif(s.run_us, 0))::float8, (f.p50 / 1e6)::float8, (u.p50 / 1e6)::float8, case when u.plugin <> f.plugin then f.plugin end, s.failed_job
+from (select count(*) as n, min(r.finished_at) as since, count(*) filter (where r.outcome in ('failed', 'crashed', 'timeout', 'lost')) as failed,
+             count(*) filter (where r.outcome = 'superseded') as superseded, coalesce(sum(r.run_us), 0) as run_us,
+             (array_agg(r.job_id order by r.finished_at desc) filter (where r.outcome in ('failed', 'crashed', 'timeout', 'lost')))[1] as failed_job
+      from recent r) s
+left join by_fn f on true
+left join usual u on true

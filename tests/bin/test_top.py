@@ -1,0 +1,136 @@
+"""`deferred top`: one frame for scripts, and a real terminal, with keys and a change of its size."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+from test_deferred import fails, login, ok
+
+ESCAPE = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
+
+
+def some_work(db):
+    """A queue that is paused, one that a worker has a job of, and attempts that ended."""
+    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 3); update deferred.__deferred_queue set paused = true where name = 'mail'")
+    db.defer("noop")
+    db.defer("fail")
+    assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
+    job = db.defer("sleep", '{"ms": 60000}')
+    worker = db.spawn(["check_deferred"])
+    harness.wait_for(lambda: db.held(job))
+    return job, worker
+
+
+class Terminal:
+    """The program on a terminal of so many lines and columns; frames as they come."""
+
+    def __init__(self, db, rows, cols, *args, env=None):
+        self.master, slave = pty.openpty()
+        self.size(rows, cols)
+        self.slave = slave
+        self.before = termios.tcgetattr(slave)
+        self.process = subprocess.Popen(harness.command(["deferred", "top", *args]), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+                                        env={**harness.base_env(), **db.env, **(env or {})})
+        self.text = ""
+
+    def size(self, rows, cols):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def key(self, key):
+        os.write(self.master, key.encode())
+
+    def read(self, wait):
+        if select.select([self.master], [], [], wait)[0]:
+            self.text += os.read(self.master, 65536).decode()
+            return True
+        return False
+
+    def frame(self, *texts):
+        """The next frame that has these, its lines; what came before it is dropped."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            while "\x1b[J" in self.text:
+                frame, self.text = self.text.split("\x1b[J", 1)
+                lines = [ESCAPE.sub("", line) for line in frame.split("\x1b[H", 1)[1].split("\r\n")]
+                if all(any(text in line for line in lines) for text in texts):
+                    return lines
+            self.read(1)
+        raise AssertionError((texts, self.text))
+
+    def end(self):
+        code = self.process.wait(20)
+        while self.read(0.05):
+            pass
+        assert self.text.endswith("\x1b[?25h\x1b[?1049l"), self.text
+        assert termios.tcgetattr(self.slave) == self.before
+        os.close(self.master)
+        os.close(self.slave)
+        return code
+
+
+def test_top_shows_one_frame_where_there_is_no_terminal(db):
+    job, worker = some_work(db)
+    name, env = login(db, "deferred_viewer")
+    text = ok(db.run(["deferred", "top"], env=env))
+    assert "\x1b" not in text
+    lines = text.splitlines()
+    assert re.search(r"live workers: 1  ready: 3  late by: \d+s  claimed: 1$", lines[0]) and lines[1].endswith("failed 50.0 %"), text
+    assert lines[2:5] == ["why: queue mail is paused", f"     3 jobs wait in it, the first for {re.search('first for (.*)', text)[1]}", "do:  deferred queue resume mail"]
+    rows = {line.split()[0]: line.split() for line in lines[5:] if line}
+    assert rows["mail"][1:4] == ["3", "0", "0"] and rows["mail"][-1] == "paused" and rows["default"][1:4] == ["0", "1", "1"]
+    assert rows["sleep"][1] == "1" and rows["noop"][1:4] == ["0", "1", "0"] and rows["fail"][1:4] == ["0", "1", "1"]
+    assert rows[str(job)][1:3] == ["sleep", "default"] and rows[str(job)][-1] == str(worker.pid)
+    told = json.loads(ok(db.run(["deferred", "--json", "top", "--queue", "default"])))
+    assert told["why"] == {"cause": "nothing_waits", "why": "nothing waits in queue default", "figure": "0 jobs are ready, 1 is being run", "do": ""}
+    assert told["now"]["workers"] == 1 and told["now"]["arrived_15"] == 3 and [r["id"] for r in told["running"]] == [job]
+    assert [e["ended_15"] for e in told["ended"] if e["queue"] is None and e["fn"] is None] == [2]
+    for args, code, text in ((["x"], 64, "unexpected argument"), (["--interval", "1ms"], 64, "not between 100ms and 1h"), (["--queue", "nosuch"], 1, "no such queue")):
+        fails(db.run(["deferred", "top", *args]), code, text)
+
+
+def test_top_on_a_terminal(db):
+    job, _ = some_work(db)
+    db.sql("update deferred.__deferred_queue set paused = false; select deferred.defer('noop', '{}', json_build_object('queue', 'q' || i)) from generate_series(1, 40) i")
+    top = Terminal(db, 24, 80, "--interval", "100ms")
+    lines = top.frame("late by: ", "by ended", f"{job} sleep")
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80 and lines[2].startswith("why: "), lines
+    top.key("s")
+    top.frame("by run time")
+    top.size(10, 40)
+    top.process.send_signal(signal.SIGWINCH)  # it is not the terminal's own session
+    lines = top.frame("...")
+    assert len(lines) <= 10 and max(map(len, lines)) <= 40
+    top.key("p")
+    while top.read(0.3):
+        top.text = ""
+    top.key("s")
+    assert "by failures" not in top.frame("why")  # ten lines do not reach so far
+    top.size(60, 200)
+    top.process.send_signal(signal.SIGWINCH)
+    assert sum(line.startswith("q") for line in top.frame("by failures")) >= 15
+    assert not top.read(0.3), "it was stopped"
+    db.sql("update deferred.__deferred_queue set paused = true")
+    top.key("r")
+    top.frame("paused")
+    top.key("q")
+    assert top.end() == 0
+    top = Terminal(db, 24, 80, "--interval", "1h")
+    top.frame("why: ")
+    top.process.send_signal(signal.SIGTERM)
+    assert top.end() == 0
+    top = Terminal(db, 24, 80, "--interval", "100ms")
+    top.frame("why: ")
+    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred'")
+    top.process.wait(20)
+    while top.read(0.05):
+        pass
+    assert top.process.returncode == 69 and "\x1b[?1049ldeferred: " in top.text, top.text

@@ -1,0 +1,336 @@
+"""`deferred why`: each cause brought about on a real server, its sentence, its figure, the command that mends it; and that command done where that is quick.
+
+What is decided by figures alone is in tests/lib/cause_test.c.
+"""
+
+import json
+import os
+import re
+import signal
+
+import pytest
+
+import pg
+from harness import wait_for
+from test_deferred import end, fails, login
+
+OK, NOT_DONE = 0, 1
+
+
+@pytest.fixture
+def why(db):
+    """Asks of a job, or of all that waits, as a viewer or with env; returns the causes, each (word, sentence, figure, command)."""
+    def ask(job=None, *options, env=None, code=OK):
+        done = db.run(["deferred", "--json", "why", *([job] if job else []), *options], env=env)
+        assert done.returncode == code and done.stderr == "", done
+        # How many seconds it took to ask is none of what is tested.
+        return [(c["cause"], c["why"], re.sub(r"\b\d?\ds\b", "Ns", c["figure"]), c["do"]) for c in json.loads(done.stdout)]
+    return ask
+
+
+def check(db, *args, code=0):
+    done = db.run(["check_deferred", *args])
+    assert done.returncode == code, done
+    return done.stderr
+
+
+def do(db, command):
+    """What an answer says is to be done, done."""
+    words = command.split(";")[0].split()
+    assert words[0] in ("deferred", "check_deferred"), command
+    assert db.run(words).returncode == 0, command
+
+
+def test_a_job_that_is_not_there(db, why):
+    db.defer("noop")
+    assert why(99, code=NOT_DONE) == [("no_such_id", "there is no job 99, and never was one", "the last id that was given out is 1", "deferred ls")]
+    open_ = db.connect(application_name="shop")
+    cursor = open_.cursor()
+    cursor.execute("select deferred.defer('noop')")
+    job = cursor.fetchone()[0]
+    cause, sentence, figure, mend = why(job, code=NOT_DONE)[0]
+    assert cause == "not_committed" and figure.startswith(f"session {open_.get_backend_pid()} of ") and mend.endswith(f"pg_terminate_backend({open_.get_backend_pid()})")
+    assert sentence == f"job {job} is not there: its id was given out, and the transaction that deferred it may not have committed yet"
+    open_.rollback()
+    open_.close()
+    db.defer("noop")
+    cause, sentence, figure, mend = why(job, code=NOT_DONE)[0]
+    assert cause == "rolled_back" and figure == "the next job that is there was deferred Ns ago; no transaction that wrote something before is open"
+    check(db, "--cnt", "0")
+    db.sql("update deferred.__deferred set created_at = created_at - interval '40 days'; update deferred.__deferred_log set finished_at = finished_at - interval '40 days'")
+    db.sql("update deferred.__deferred set created_at = created_at + interval '5 days' where id = (select max(id) from deferred.__deferred)")
+    assert db.run(["deferred", "purge", "--older-than", "38d"]).returncode == 0
+    cause, sentence, figure, mend = why(1, code=NOT_DONE)[0]
+    assert (cause, sentence) == ("rolled_back", "job 1 is not there: its id was given out, and the transaction that deferred it was rolled back, or the job was purged")
+    db.sql("update deferred.__deferred_upkeep set purged_older = '34 days'")
+    assert why(1, code=NOT_DONE)[0][:3] == ("purged", "job 1 is not there any more: it was deferred before what the last purge left",
+                                            "its neighbours were deferred 35d ago, and purged is what is older than 34d")
+
+
+def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
+    done, dead, again, later, expired = db.defer("noop"), db.defer("fail", '{"error": "no such file"}', max_attempts=1), db.defer("fail"), \
+        db.defer("noop", delay="1h"), db.defer("noop", delay="200ms", expires="1ms")
+    assert why(expired)[0][0] == "expired"
+    check(db, "--cnt", "3")
+    assert why(done)[0][0:2] == ("ended", f"job {done} is done") and why(done)[0][3] == ""
+    cause, sentence, figure, mend = why(dead)[0]
+    assert (cause, sentence) == ("ended", f"job {dead} is dead: its last attempt failed: no such file") and figure.startswith("1 attempt, ended Ns ago")
+    do(db, mend)
+    assert why(dead)[0][0] == "next_start"
+    cause, sentence, figure, mend = why(again)[0]
+    assert cause == "delayed" and sentence.startswith(f"job {again} waits for its next attempt, the last one having failed: ") and re.fullmatch(r"due in Ns, after 1 attempt", figure)
+    do(db, mend)
+    assert why(again)[0][0:2] == ("behind", f"job {again} waits for its turn: 1 job of queue default comes before it")
+    assert why(later)[0] == ("delayed", f"job {later} is not to be run before its time", "due in 59min", f"deferred retry {later}")
+    name, env = login(db, "deferred_viewer")
+    do(db, f"deferred cancel {later}")
+    assert why(later, env=env)[0][1] == f"job {later} is cancelled"
+
+
+def test_a_job_that_a_worker_has(db, why):
+    job = db.defer("sleep", '{"ms": 60000}')
+    run = db.spawn(["check_deferred", "--cnt", "1", "--lease", "2s"])
+    wait_for(lambda: db.held(job))
+    worker = db.held(job)[0]
+    cause, sentence, figure, mend = why(job)[0]
+    assert (cause, sentence, mend) == ("running", f"job {job} is being run by worker {worker} ({os.uname().nodename} pid {run.pid})", f"deferred cancel {job}")
+    assert re.fullmatch(r"claimed Ns ago; its lease lasts for another Ns, and is renewed", figure)
+    run.signal(signal.SIGKILL)
+    run.wait()
+    wait_for(lambda: not db.held(job))
+    cause, sentence, figure, mend = why(job)[0]
+    assert (cause, sentence) == ("worker_vanished", f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: its lease is over")
+    assert figure.endswith("the next start of check_deferred makes it ready") and mend == "check_deferred"
+    db.sql("update deferred.__deferred_worker set ended_at = now()")
+    db.sql("update deferred.__deferred_lease set expires_at = now() + interval '3 min 30 s'")
+    assert why(job)[0][1:3] == (f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: it has ended",
+                                "the lease ends in 3min, and others may take it then")
+    db.sql("update deferred.__deferred_worker set ended_at = null, started_at = now() - interval '20 min', seen_at = now() - interval '10 min'")
+    assert why(job)[0][1].endswith("is gone: it has not been seen")
+    db.sql("update deferred.__deferred_worker set seen_at = started_at; insert into deferred.__deferred_worker (instance, host, pid, version) "
+           "select split_part(instance, '@', 1) || '@another', host, 1, version from deferred.__deferred_worker")
+    assert why(job)[0][1].endswith("is gone: its host has started anew")
+    db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s'")
+    do(db, f"deferred cancel {job}")
+    assert why(job)[0][0] == "ended"
+
+
+def test_a_job_whose_queue_or_function_nobody_serves(db, why):
+    fresh = db.defer("noop", queue="mail")
+    assert why(fresh)[0] == ("unserved", "no worker was ever seen: check_deferred has not been started for this database", "0 starts of check_deferred that had work",
+                             "deferred doctor, on the host whose cron is to start check_deferred")
+    assert why()[0][0:2] == ("stopped", why(fresh)[0][1])
+    db.defer("noop")
+    check(db, "--queue", "default")
+    job = db.defer("maail", queue="mail")
+    told = why(job, "--all")
+    assert [c[0] for c in told] == ["unknown_function", "unserved", "behind"]
+    assert told[0][1:] == ("no worker has function maail", "ready for Ns; deferred functions lists what workers have",
+                               "install its plugin on a host that runs check_deferred; or, where the name is wrong: deferred cancel --fn maail")
+    assert why(fresh)[0] == ("unserved", "no worker serves queue mail", "those that were started are for other queues", "check_deferred --queue mail")
+    told = {c[0]: c for c in why(None, "--all")}
+    assert told["unserved"][1:] == ("no worker serves queue mail", "those that were started are for other queues; 2 jobs wait, the first for Ns", "check_deferred --queue mail")
+    assert told["unknown_function"][1:] == ("no worker has function maail", "1 job waits for it, the first for Ns", why(job)[0][3])
+    do(db, why(fresh)[0][3])
+    assert why(fresh)[0][0] == "ended"
+    do(db, "deferred cancel --fn maail")
+    assert why() == [("nothing_waits", "nothing waits", "0 jobs are ready, 0 are being run", "")]
+    db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'made for ABI 2'::text, timeout_ms = timeout_ms || 0::int8, max_attempts = max_attempts || -1")
+    job = db.defer("maail")
+    assert why(job)[0] == ("unknown_function", "function maail is refused by the workers that have it", f"on {os.uname().nodename}: made for ABI 2", "deferred doctor")
+    # Runs came every two minutes, and none has for half an hour.
+    db.sql("truncate deferred.__deferred_worker; insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
+           "now() - i * interval '2 min', now() - i * interval '2 min', now() - i * interval '2 min' from generate_series(25, 15, -1) i")
+    db.sql("delete from deferred.__deferred_hot")
+    job = db.defer("noop")
+    assert why(job)[0] == ("next_start", f"nothing holds job {job} back: the next start of check_deferred takes it", "h:/run/x starts about every 2min, the next time now", "check_deferred")
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '20 min'")
+    told = ("no worker comes any more that serves queue default", "the last one, h:/run/x, was seen 30min ago, and one used to come every 2min",
+            "deferred doctor, on that host: cron's line, and the log it writes")
+    assert why(job)[0] == ("unserved", *told)
+    assert why()[0] == ("stopped", told[0], told[1] + "; 1 job waits, the first for 20min", told[2])
+    do(db, "check_deferred")
+
+
+def test_a_job_that_is_kept_from_being_claimed(db, why):
+    job = db.defer("noop")
+    db.defer("noop")
+    check(db)
+    job = db.one("select max(id) from deferred.__deferred_hot")
+    do(db, "deferred queue pause default")
+    assert why(job)[0] == why()[0][:2] + ("1 job waits in it", "deferred queue resume default") == ("paused", "queue default is paused", "1 job waits in it", "deferred queue resume default")
+    do(db, why(job)[0][3])
+    holder = db.connect(application_name="report")
+    holder.cursor().execute("select * from deferred.__deferred_hot for update")
+    pid = holder.get_backend_pid()
+    cause, sentence, figure, mend = why(job)[0]
+    assert (cause, sentence, mend) == ("locked", "a transaction that is open has locked the row of the job", f"commit there, or: select pg_terminate_backend({pid})")
+    assert figure.startswith(f"session {pid} of ") and "idle in transaction, in a transaction for Ns: select * from deferred.__deferred_hot for update" in figure
+    name, env = login(db, "deferred_viewer")
+    assert why(job, env=env)[0][2].startswith(f"session {pid} of ") and "state not seen" in why(job, env=env)[0][2]
+    holder.rollback()
+    holder.cursor().execute("select * from deferred.__deferred_place for update")
+    assert why(job)[0][1] == "a transaction that is open has locked the place of its lane, so that nothing of it can be claimed"
+    db.sql(f"select pg_terminate_backend({pid})")
+    holder.close()
+    wait_for(lambda: why(job)[0][0] == "next_start")
+    # As after a dump was restored.
+    db.sql("update deferred.__deferred_place set done = pg_current_snapshot(), cur = pg_current_snapshot(), xid = null, rest_xid = '{}', rest_id = '{}'")
+    assert why(job)[0][0::3] == ("stranded", "as deferred_owner: select deferred.__repair(); a worker does so within a day")
+    db.sql("select deferred.__repair()")
+    assert why(job)[0][0] == "next_start"
+    check(db)
+    assert why(job)[0][0] == "ended"
+
+
+def test_a_job_that_limits_hold_back(db, why):
+    for command in ("deferred queue set one --create --max-running 1", "deferred queue set rare --create --rate 1/h", "deferred function set echo --max-running 1"):
+        do(db, command)
+    first, second = db.defer("sleep", '{"ms": 60000}', queue="one"), db.defer("noop", queue="one")
+    rated = [db.defer("noop", queue="rare") for _ in range(2)]
+    keyed = db.defer("sleep", '{"ms": 60000}', concurrency_key="cust-7"), db.defer("noop", concurrency_key="cust-7")
+    several = [db.defer("sleep" if i < 2 else "noop", '{"ms": 60000}', concurrency_key="cust-8", concurrency=2) for i in range(3)]
+    run = db.spawn(["check_deferred", "--cnt", "0", "--runners", "8"])
+    wait_for(lambda: db.held(first) and db.held(keyed[0]) and db.held(several[1]) and db.log(rated[0]))
+    assert why(second)[0] == ("limit", "queue one runs no more than 1 at once", f"1 of 1 are running: {first}", "deferred queue set one --max-running 2")
+    cause, sentence, figure, mend = why(rated[1])[0]
+    assert (cause, sentence, mend) == ("rate", "queue rare starts no more than 1/h", "deferred queue set rare --rate 2/h") and figure == "the next one may start in 59min"
+    told = {c[0]: c for c in why(None, "--all")}
+    assert told["limit"] == ("limit", "queue one runs no more than 1 at once, and so many are running", "1 job of queue one waits, the first for Ns",
+                             "deferred queue set one --max-running 2; or nothing, if it is meant") and told["rate"][1] == "queue rare starts no more than 1/h"
+    assert why(keyed[1])[0] == ("key", f"jobs with concurrency key 'cust-7' run one after the other, and job {keyed[0]}, which is running, comes before it",
+                                "1 job of that key comes before it", f"deferred why {keyed[0]}")
+    assert why(several[2])[0][1:3] == ("of the jobs with concurrency key 'cust-8' no more than 2 run at once", "2 are running")
+    do(db, why(second)[0][3])
+    wait_for(lambda: db.log(second) == [(1, "ok")] or why(second)[0][0] in ("next_start", "ended"))
+    run.signal(signal.SIGKILL)
+    run.wait()
+
+
+def test_a_message_waits_for_a_consumer(db, why):
+    first, second = db.defer(None, queue="orders"), db.defer(None, queue="orders")
+    told = ("message", f"message {first} waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
+            "ready for Ns; none that lies in queue orders was ever taken", "start a consumer of queue orders")
+    assert why(first)[0] == told
+    db.sql("update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(), due_at = now() + interval '30 s', visible_at = now() + interval '30 s' where id = %s", second)
+    assert why(first)[0] == (*told[:2], "ready for Ns; one of queue orders that is there still was taken Ns ago", told[3])
+    assert why(second)[0][:3] == ("running", f"message {second} was taken by a consumer, and is hidden from others until it deletes it", "taken for the 1st time; comes again in Ns")
+
+
+ARGUMENTS = {"why_job": (7, 100), "why_error": (7,), "why_session": (None,), "why_serving": (["default"],), "why_limits": ("default", "noop", 7), "why_ahead": ("default", 0, "9", 7, 100),
+             "why_steps": ("default",), "why_rates": ("default", 10, 10), "why_arrivals": (None,), "why_queues": (), "why_runs": (60, 10), "why_server": (), "top_recent": (None, 10),
+             "top_running": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,)}
+
+
+def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
+    """What an answer can do without is left out where it is refused, or takes too long: so nobody would notice."""
+    db.sql("select deferred.defer('noop', '{}', json_build_object('concurrency_key', 'k' || i % 9)) from generate_series(1, 20) i")
+    db.sql("select count(*) from deferred.__enqueue_many(array_fill('noop'::text, array[3000]), array_fill('{}'::json, array[3000]), " + ", ".join(["null"] * 14) + ")")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select i, 1, 'ok', false, now() from generate_series(1, 3000) i")
+    db.sql("analyze deferred.__deferred_hot; analyze deferred.__deferred; analyze deferred.__deferred_log")
+    connection = db.connect()
+    cursor = connection.cursor()
+    folder = os.path.join(pg.TOP, "sql", "queries")
+    assert {f[:-4] for f in os.listdir(folder) if f.startswith(("why_", "top_"))} <= set(ARGUMENTS)
+    for name, args in ARGUMENTS.items():
+        with open(os.path.join(folder, name + ".sql")) as f:
+            text = f.read()
+        cursor.execute(f"set local role deferred_{'worker' if name == 'why_error' else 'viewer'}; set local jit = off; set local enable_bitmapscan = {'on' if name.startswith('top') else 'off'}")
+        cursor.execute(f"prepare {name} as " + text)
+        cursor.execute(f"explain (analyze, format json) execute {name}" + (f" ({', '.join(['%s'] * len(args))})" if args else ""), args)
+        for node in nodes(cursor.fetchone()[0][0]["Plan"]):
+            if not name.startswith("admin") and re.fullmatch("__deferred(_0|_hot|_log_[0-9]+)", node.get("Relation Name", "")) and node["Actual Loops"] > 0 and node["Actual Rows"] > 0:
+                assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Tid Range Scan", "Tid Scan"), (name, node)
+        connection.rollback()
+    connection.close()
+
+
+def test_a_job_whose_turn_is_to_come(db, why):
+    for _ in range(14):
+        db.defer("noop")
+    for _ in range(4):
+        check(db)
+    last, hasty = db.defer("noop"), db.defer("noop", expires="90s")
+    cause, sentence, figure, mend = why(last)[0]
+    assert (cause, sentence, mend) == ("behind", f"job {last} waits for its turn: 10 jobs of queue default come before it", "deferred why --queue default")
+    assert re.fullmatch(r"4.0 a minute ended in the last 1 min: its turn comes in about (Ns|2min)", figure), figure
+    name, env = login(db, "deferred_viewer")
+    assert why(last, "--all", env=env) == why(last, "--all")
+    told = why(hasty)[0]
+    assert told[0] == "expires_first" and told[2].startswith("it expires in Ns, and its turn comes in ")
+    urgent = db.defer("noop", priority=5)
+    assert why(urgent)[0][0] == "next_start"
+    assert why(last)[0][1].startswith(f"job {last} waits for its turn: 11 jobs")
+    cause, sentence, figure, mend = why(None, "--queue", "default")[0]
+    assert (cause, sentence, mend) == ("count", "each run ends after 1 attempt, and leaves jobs behind", "--cnt 0 in cron's line, with --if-running=skip")
+    assert re.fullmatch(r"([34]) of the last \1 runs of .* did", figure) and figure.endswith(f"{db.pidfile} did")
+    check(db, "--cnt", "0")
+    assert why()[0][0] == "nothing_waits"
+
+
+def test_workers_in_step(db, why):
+    db.defer("noop")
+    check(db)
+    job = db.defer("noop")
+    for w in 101, 102:
+        db.sql("insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'h:/' || %s, 'h', %s, '1')", w, w, w)
+    db.sql("insert into deferred.__deferred_group values ('mail', 3, 10); insert into deferred.__deferred_track values (101, 'mail', 10, 1, 3, 10, now() + interval '1 min'), "
+           "(102, 'mail', 10, 1, 3, 4, now() + interval '1 min'); update deferred.__deferred_worker set queues = '{other}' where id = 102")
+    assert why(job)[0][:3] == ("in_step", "the workers that serve queue default are kept level, and wait for others of group mail", "waited for: worker 102 (h pid 102)")
+    db.sql("update deferred.__deferred_track set made = 10")
+    assert why(job)[0][0] == "next_start"
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def recorded(db, n, fn="noop", outcome="ok", run="100 ms", age="1 min", **columns):
+    """So many attempts of so many jobs, that ended so long ago."""
+    names = "".join(f", {name}" for name in columns)
+    jobs = [r[0] for r in db.sql("select deferred.defer(%s) from generate_series(1, %s)", fn, n)]
+    db.sql(f"with gone as (delete from deferred.__deferred_hot where id = any (%s)) "
+           f"insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us{names}) "
+           f"select i, 1, %s, true, now() - %s::interval, now() - %s::interval, extract(epoch from %s::interval) * 1000000{', %s' * len(columns)} from unnest(%s) i",
+           jobs, outcome, age, age, run, *columns.values(), jobs)
+
+
+def test_what_the_last_attempts_tell_of_a_backlog(db, why):
+    recorded(db, 40, age="2 h")
+    db.sql("update deferred.__deferred set created_at = now() - interval '2 h'")
+    recorded(db, 30, run="900 ms", plugin="sample 1 b2")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('h:/run/x#1.2@boot', 'h', 1, '1')")
+    db.defer("noop")
+
+    def told():
+        return {c[0]: c[1:] for c in why(None, "--all")}
+    t = told()
+    assert t["slower"][0] == "noop takes longer than usual" and t["slower"][1] == "half of its attempts took more than 900ms in the last 1 min, and 100ms before", t
+    assert t["rush"][0].startswith("more jobs arrive than usual, most of them from ") and t["rush"][0].endswith(", who deferred noop")
+    recorded(db, 10, fn="echo", run="9 s")
+    assert told()["one_function"][0] == "function echo takes most of the time, and others wait for it" and "deferred function set echo --max-running 1" in told()["one_function"][2]
+    recorded(db, 5, outcome="superseded")
+    assert told()["superseded"] == ("a start of check_deferred ends what the one before it is at", "5 of 45 attempts in the last 1 min were superseded",
+                                    "add --if-running=skip to cron's line, or start less often")
+    recorded(db, 60, outcome="failed", error="connection refused")
+    t = told()
+    assert list(t)[0] == "failing" and t["failing"][:2] == ("most attempts fail: connection refused", "60 of 105 attempts in the last 1 min failed")
+    db.sql("select deferred.defer('noop') from generate_series(1, 3000)")
+    assert told()["capacity"][0] == "more jobs arrive than are run: the backlog grows"
+
+
+def test_the_database_keeps_jobs_from_being_claimed(db, why):
+    db.defer("noop")
+    assert why(env={"PGOPTIONS": "-c default_transaction_read_only=on"})[0][:2] == ("database", "the database takes no writes, so no job can be claimed")
+
+
+def test_what_is_asked_for_wrongly(db):
+    for args, code, text in ((["0"], 64, "job id"), (["1", "2"], 64, "unexpected argument"), (["1", "--queue", "q"], 64, "either a job id or --queue"),
+                             (["--queue", "nosuch"], NOT_DONE, 'queue "nosuch": no such queue')):
+        fails(db.run(["deferred", "why", *args]), code, text)
+    job = db.defer("noop")
+    done = db.run(["deferred", "why", str(job)])
+    assert (done.returncode, done.stdout) == (OK, "no worker was ever seen: check_deferred has not been started for this database\n"
+                                              "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor, on the host whose cron is to start check_deferred\n")

@@ -1,0 +1,46 @@
+"""What documents show to be typed: the indented blocks of a Markdown file, the literal blocks of a man page."""
+
+import os
+import re
+import shlex
+import textwrap
+
+import pg
+
+
+def read(*path):
+    with open(os.path.join(pg.TOP, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def indented(text):
+    return [textwrap.dedent(b).lstrip("\n") for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
+
+
+def section(page, name):
+    """From one .Sh to the next."""
+    return re.search(rf"(?ms)^\.Sh {name}\n(.*?)(?=^\.Sh |\Z)", page)[1]
+
+
+def literal(text):
+    """Blocks that stand as they are, as they are shown."""
+    return [b.replace("\\e", "\\") for b in re.findall(r"(?ms)^\.Bd -literal.*?\n(.*?)^\.Ed", text)]
+
+
+def typed(block):
+    """The commands of a block, those behind `$`, each with the lines shown below it."""
+    steps, open_line = [], False
+    for line in block.splitlines():
+        if open_line:
+            steps[-1][0] += "\n" + line
+        elif line.startswith("$ "):
+            steps.append([line[2:], []])
+        else:
+            steps[-1][1].append(line)
+            continue
+        try:
+            shlex.split(steps[-1][0])
+            open_line = False
+        except ValueError:  # a quotation, or a line, that goes on
+            open_line = True
+    return steps

@@ -1,0 +1,180 @@
+"""deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
+
+import html.parser
+import json
+import os
+import re
+import socket
+
+import pytest
+
+import conftest
+import harness
+
+HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
+PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/workers", "/rules",
+         "/accounts", "/audit"]
+
+
+class Tags(html.parser.HTMLParser):
+    """Elements, and the attributes that could run something."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.wrong = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.wrong += [(tag, name) for name, value in attributes if name.startswith("on") or name == "style" or (value or "").startswith("javascript:")]
+
+
+@pytest.fixture
+def job(db):
+    """A dead job that everything about is hostile, as far as it can be."""
+    job = db.defer("fail", json.dumps({"html": "</pre><script>alert(2)</script>", "number": 12345678901234567890123}), label=HOSTILE[:1000], max_attempts=1)
+    assert db.run(["check_deferred"]).returncode == 0
+    db.sql("update deferred.__deferred_log set error = %s where job_id = %s", "</pre><script>alert(3)</script>\x07" + HOSTILE, job)
+    return job
+
+
+def test_each_page_is_there_for_who_may_see_it_and_nothing_in_it_runs(web, job):
+    for path in [p.format(job=job) for p in PAGES]:
+        for who in ("vic", "rea", "opal"):
+            text = web.page(path, who)
+            tags = Tags(text)
+            assert tags.wrong == [] and tags.tags.count("script") == 1 and tags.tags.count("h1") == 1, (path, who)
+            assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x07]", text)
+            assert ("<form class=\"act\"" in text) == (who == "opal" and path in (f"/jobs/{job}", "/queues/default"))
+        path, _, query = path.partition("?")
+        assert isinstance(web.json(f"{path}.json?{query}"), dict)
+    status, headers, text = web.ask("/")
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'") and "unsafe" not in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["Cache-Control"], headers["Set-Cookie"]) == ("nosniff", "private, no-store", None)
+    assert web.ask("/", If_None_Match=headers["ETag"])[::2] in ((304, ""), (200, text))
+    for asset in re.findall(r'(?:href|src)="(/[\w-]+-[0-9a-f]{12}\.\w+)"', text):
+        status, headers, _ = web.connection.request("GET", asset) or (lambda a: (a.status, a.headers, a.read()))(web.connection.getresponse())
+        assert status == 200 and "immutable" in headers["Cache-Control"] and headers["Content-Encoding"] == "gzip"
+    assert [web.ask(path)[0] for path in ("/nothing", "/jobs/x", f"/jobs/{job + 999}", "/queues/none", "/jobs/1/retry", "/jobs/%00")] == [404, 404, 404, 404, 405, 404]
+    assert web.ask("/", method="POST", form={})[0] == 405
+
+
+def test_a_viewer_sees_no_params_errors_and_results_and_a_reader_none_of_functions_that_are_hidden(web, db, job):
+    mail = db.one("select deferred.send_mail('ann@example.org', 'Thank you', 'the secret body')")
+    done = db.defer("echo", '{"a": 1}')
+    assert db.run(["check_deferred", "--cnt", "1", "--queue", "default"]).returncode == 0
+    shown = {(who, what): word in web.page(f"/jobs/{id}{form}", who)
+             for who in ("vic", "rea", "opal") for form in ("", ".json")
+             for what, id, word in (("params", job, "12345678901234567890123"), ("error", job, "alert(3)"), ("mail", mail, "secret body"))}
+    assert shown == {("vic", "params"): False, ("vic", "error"): False, ("vic", "mail"): False, ("rea", "params"): True, ("rea", "error"): True,
+                     ("rea", "mail"): False, ("opal", "params"): True, ("opal", "error"): True, ("opal", "mail"): True}
+    told = web.json(f"/jobs/{job}.json", "opal")
+    assert told["params"]["number"] == 12345678901234567890123 and told["job"]["label"] == HOSTILE[:1000] and told["job"]["state"] == "dead"
+    assert [a["outcome"] for a in told["attempts"]] == ["failed"] and told["said"][0]["error"].startswith("</pre>")
+    assert done
+
+
+def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
+    with db.connect() as c, c.cursor() as cursor:
+        cursor.execute("select deferred.defer('noop', '{}', json_build_object('label', 'order ' || i, 'key', 'k' || i, 'queue', case when i <= 20 then 'few' else 'many' end)) from generate_series(1, 120) i")
+        ids = [row[0] for row in cursor]
+
+    def found(query):
+        return [j["id"] for j in web.json("/jobs.json?" + query)["jobs"]]
+    assert found("q=order+1")[:3] == [ids[119], ids[118], ids[117]] and len(found("q=order+1")) == 32
+    assert found("q=label:%22order+7%22") == [ids[6]] == found("q=key:k7") and found("q=key:k7+queue:many") == []
+    assert found("queue=few&state=ready") == ids[:20] and found("fn=none") == [] and len(found("q=by:deferred")) == 50
+    assert found("outcome=ok") == [] and found("since=1h&queue=few") == ids[19::-1] and found("since=2099-01-01") == [] and found("until=2020-01-01") == []
+    walked, after = [], 0
+    while after is not None:
+        answer = web.json(f"/jobs.json?after={after}" if after else "/jobs.json")
+        walked += [j["id"] for j in answer["jobs"]]
+        after = answer.get("after")
+    assert walked == ids[::-1]
+    assert web.ask("/jobs?q=17")[:1] + (web.ask("/jobs?q=17")[1]["Location"],) == (303, "/jobs/17")
+    assert web.ask("/jobs?since=rubbish")[0] == 400 and "rubbish" in web.ask("/jobs?since=rubbish")[2]
+    assert web.ask("/jobs?state=ready&outcome=ok")[0] == 400
+    assert found("q=" + "a" * 900) == [] and web.ask("/jobs?q=%ff")[0] == 400
+
+
+def test_an_operator_acts_and_each_action_is_written_down(web, db, job):
+    def act(path, verb, who="opal", **more):
+        return web.ask(f"{path}/{verb}", who, "POST", {"token": web.token(path), **more})
+    status, headers, _ = act(f"/jobs/{job}", "retry")
+    assert (status, headers["Location"]) == (303, f"/jobs/{job}?done=retry") and db.one("select state from deferred.job where id = %s", job) == "ready"
+    assert "with all its attempts" in web.page(headers["Location"]) and "alert" not in web.page(f"/jobs/{job}?done=<script>alert").replace("alert(", "")
+    assert act(f"/jobs/{job}", "cancel")[0] == 303 and db.one("select state from deferred.job where id = %s", job) == "cancelled"
+    status, headers, _ = web.ask(f"/jobs/{job}/cancel", "opal", "POST", {"token": web.token("/queues/default")})
+    assert headers["Location"].endswith("refused=cancel") and "nothing to cancel" in web.page(f"/jobs/{job}")
+    later = db.defer("noop", delay="1h")
+    assert ">Run now<" in web.page(f"/jobs/{later}") and act(f"/jobs/{later}", "run")[0] == 303
+    assert db.one("select state from deferred.job where id = %s", later) == "ready"
+    assert act("/queues/default", "pause")[0] == 303 and db.one("select paused from deferred.__deferred_queue where name = 'default'")
+    assert "is paused" in web.page("/queues/default") and act("/queues/default", "resume")[0] == 303
+    assert not db.one("select paused from deferred.__deferred_queue where name = 'default'")
+    assert db.sql("select who, role, address, verb, job_id, queue, refused is null from deferred.__deferred_action order by id") == [
+        (web.login("opal"), web.login("opal"), "127.0.0.1", verb, id, queue, ok) for verb, id, queue, ok in
+        (("retry", job, None, True), ("cancel", job, None, True), ("cancel", job, None, False), ("run", later, None, True), ("pause", None, "default", True),
+         ("resume", None, "default", True))]
+    assert [a["verb"] for a in web.json("/audit.json")["actions"]] == ["resume", "pause", "run", "cancel", "cancel", "retry"]
+
+
+def test_what_does_not_come_from_a_page_of_ours_is_refused(web, db, job):
+    path, token = f"/jobs/{job}/retry", web.token(f"/jobs/{job}")
+
+    def refused(who="opal", form=None, **headers):
+        return web.ask(path, who, "POST", {"token": token} if form is None else form, **headers)[0]
+    assert refused("vic") == refused("rea") == 403  # the token is another's, and they may not
+    assert refused(Origin="http://evil.example") == refused(Origin=None) == refused(Origin="null") == refused(Sec_Fetch_Site="cross-site") == 403
+    assert refused(form={}) == refused(form={"token": token[:-1] + "x"}) == refused(form={"token": ""}) == refused(form={"token": token, "x": "y" * 5000}) == 403
+    assert refused(Host="evil.example", Origin="http://evil.example") == 421 and web.ask("/", Host="evil.example")[0] == 421
+    assert web.ask(path, method="GET")[0] == 405 and web.ask(path, None, "POST", {"token": token})[0] == 401
+    assert db.one("select state from deferred.job where id = %s", job) == "dead" and db.sql("select from deferred.__deferred_action") == []
+    # A login that sees all may still not act by SQL, nor write the audit.
+    reader = db.connect(user=web.login("rea"), password=conftest.PASSWORD)
+    with pytest.raises(Exception, match="permission denied"), reader.cursor() as cursor:
+        cursor.execute("select deferred.__act('retry', %s, null, 'me', null)", (job,))
+    reader.close()
+    assert refused(Sec_Fetch_Site=None) == 303
+
+
+def test_logins_are_the_databases_and_tries_are_counted(web, db):
+    assert web.ask("/", None)[1]["WWW-Authenticate"].startswith("Basic ")
+    status, _, text = web.ask("/", "nob")
+    assert status == 403 and "grant deferred_viewer to" in text
+    for header in ("Basic", "Basic !!", "Basic b3BhbA==", "Basic OnB3", "Basic b3BhbDo=", "Bearer x"):
+        assert web.ask("/", Authorization=header)[0] == 401, header
+    assert web.ask("/", "vic")[0] == 200
+    assert [web.ask("/", "vic", password=f"wrong {i}")[0] for i in range(7)] == [401] * 5 + [429] * 2
+    assert web.ask("/", "vic")[0] == 200  # who is in stays in
+    assert conftest.PASSWORD not in web.program.output() and "wrong 1" not in web.program.output()
+    # Without a password nobody gets in, also where the server asks for none.
+    db.sql("create role trusted_one login in role deferred_operator")
+    try:
+        assert web.ask("/", "trusted_one", password="anything")[0] in (401, 429, 503)
+    finally:
+        db.sql("drop role trusted_one")
+
+
+def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web, db, job):
+    db.defer("noop")
+    looking = start_web("auth = none")
+    assert looking.page(f"/jobs/{job}", None) and "Not shown to your role" in looking.page(f"/jobs/{job}", None) and "<form class=\"act\"" not in looking.page("/queues/default", None)
+    assert looking.ask(f"/jobs/{job}/retry", None, "POST", {"token": "0" * 64})[0] == 403
+    reading = start_web("read_only = 1")
+    assert "<form class=\"act\"" not in reading.page(f"/jobs/{job}") and "12345678901234567890123" in reading.page(f"/jobs/{job}")
+    path = os.path.join(db.dir, "web.sock")
+    proxied = start_web(f'auth = proxy\nlisten = "{path}"\nproxies = "127.0.0.1"\nusers = "ann:deferred_operator, bob:deferred_viewer, eve:deferred_owner"\nhosts = "jobs.example.org"')
+    assert [proxied.ask("/", None, X_Forwarded_User=who)[0] for who in ("ann", "bob", "eve", "zoe", None)] == [200, 200, 403, 403, 403]
+    assert ">Retry<" in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann", Host="jobs.example.org")[2]
+    assert ">Retry<" not in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="bob")[2]
+    token = re.search(r'name="token" value="(\w+)"', proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann")[2])[1]
+    assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="bob")[0] == 403
+    assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
+    assert db.sql("select who, role from deferred.__deferred_action") == [("ann", "deferred_operator")]
+
+
+def test_it_does_not_listen_where_passwords_could_be_read(db):
+    for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on")):
+        done = db.run(["deferred_web", *options])
+        assert done.returncode == 78 and says in done.stderr, done
