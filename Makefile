@@ -65,7 +65,7 @@ DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pyt
 	python3-psycopg libdbd-pg-perl pgbouncer openssl patch nginx zsh
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
-DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libcmocka-dev perl xz-utils
+DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
 

@@ -234,6 +234,10 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 	return backfill(cli, argv[optind], from, to, dry, yes);
 }
 
+/* What the database takes, as it says itself. */
+static const char *const missed[] = { "one", "all", "skip", NULL }, *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
+static const struct cli_value values[] = { { "missed", missed }, { "overlap", overlap }, { 0 } };
+
 /* ---- the group -------------------------------------------------------------------------------- */
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -254,11 +258,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], cmd_schedule.words);
+	return cli_none_of(cli, argv[1], cli->cmd->words);
 }
-
-static const char *const missed[] = { "one", "all", "skip", NULL }, *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
-static const struct cli_value values[] = { { "missed", missed }, { "overlap", overlap }, { 0 } };
 
 const struct cmd cmd_schedule = {
 	"schedule",

@@ -684,7 +684,7 @@ comment on column deferred.__deferred_sum.ok is 'attempts that ended so';
 comment on column deferred.__deferred_sum.failed is 'attempts that ended so';
 comment on column deferred.__deferred_sum.crashed is 'attempts that ended so';
 comment on column deferred.__deferred_sum.timeout is 'attempts that ended so';
-comment on column deferred.__deferred_sum.interrupted is 'attempts that ended so, or were snoozed';
+comment on column deferred.__deferred_sum.interrupted is 'attempts that ended so';
 comment on column deferred.__deferred_sum.superseded is 'attempts that ended so';
 comment on column deferred.__deferred_sum.lost is 'attempts that ended so';
 comment on column deferred.__deferred_sum.cancelled is 'attempts that ended so';

@@ -181,7 +181,7 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     assert lines == ["MAILTO=root"]
     assert "#*/2 * * * *   root   /usr/bin/check_deferred 2>>/var/log/deferred.log\n" in debian.read("/etc/cron.d/deferred")
     units = [line.split(" ")[0] for line in debian.files() if re.match(r"\./(usr/)?lib/systemd/system/.*deferred", line)]
-    assert len(units) == 5 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
+    assert len(units) == 6 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
     assert all("/usr/local" not in debian.read(unit) and "Copy" not in debian.read(unit) for unit in units)
     for user in ("deferred", "deferred_front"):
         assert re.fullmatch(rf"{user}:x:\d+:\d+:[^:]*:/nonexistent:/usr/sbin/nologin\n", debian.run("getent", "passwd", user))
