@@ -8,13 +8,13 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
-#   check-metrics what is told to Prometheus, alerts and dashboard, by Prometheus itself, which it installs; its server is then on the machine
+#   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
 #   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
 #                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."; tables go to
-#                tests/bench/RESULTS.md too, and five lines of it to README.md
+#                tests/bench/RESULTS.md too, and its lines in bold to README.md
 #   bench-rules  the same for rules: rows queued a second, archived over the number of agents
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
@@ -26,7 +26,7 @@
 #   deb          Debian packages into build/deb (cron/debian): deferred, deferred-http, libdeferred1, libdeferred-dev
 #   check-packages  makes them and has them installed, used, upgraded, removed and purged in a small Debian of their own (minutes, as root)
 #   check-unit   the unit tests that need no server: what a build of the packages runs
-#   deps         install what is missing (as root, through apt), or say what to install
+#   deps         install what all but check-schedules, deb and check-packages need (as root, through apt), or say what to install
 #   clean        stop the private server, remove build/
 #
 # Variables: CC, CFLAGS, LDFLAGS add to ours; V=1 shows whole commands; SANITIZE=address,undefined builds
@@ -309,7 +309,7 @@ test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 
 # The first step of each target below installs what is missing, so the rest is a second make: what
 # pkg-config says is then read anew.
-.PHONY: deps deps-build deps-demo deps-check deps-lint deps-deb deps-packages
+.PHONY: deps deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages
 deps: deps-lint
 deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))

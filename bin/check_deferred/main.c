@@ -51,7 +51,7 @@ static const struct program_option options[] = {
 	{ "interval-ceiling", "interval_ceiling", "SPAN", "with --loop: longest sleep (1min)" },
 	{ "exponent", "exponent", "X", "with --loop: factor from one sleep to the next (2)" },
 	{ "gradual-decrease", "gradual_decrease", NULL, "with --loop: after a hit the sleep shrinks step by step" },
-	{ "window", "window", "N", "draw among the first N ready jobs (1000 or more)" },
+	{ "window", "window", "N", "draw among the first N ready jobs (100)" },
 	{ "batch", "batch", "N", "claim at most N jobs at once (500)" },
 	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },

@@ -273,6 +273,6 @@ const struct cmd cmd_schedule = {
 	"       deferred schedule pause|resume|run|rm NAME...\n"
 	"       deferred schedule backfill NAME --from TIME --to TIME [--dry-run] [--yes]\n"
 	"       deferred schedule sync FILE... [--prune] [--dry-run]",
-	"recurring jobs", run, "deferred_producer",
+	"have calls deferred again and again, at times as in a crontab", run, "deferred_producer",
 	"set, ls, show, next, pause, resume, run, rm, backfill and sync", values,
 };

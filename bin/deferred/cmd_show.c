@@ -139,5 +139,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_show = {
-	"show", "ID", "show a job, its params and every attempt", run, "deferred_worker",
+	"show", "ID", "show a job, its params and every attempt", run, "deferred_reader",
 };

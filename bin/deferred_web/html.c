@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "html.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Bytes of a character that turns what follows around, or is shown as nothing at all: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+2069, U+FEFF. */
@@ -66,26 +63,6 @@ void html_text_n(struct buf *b, const char *text, size_t len)
 void html_text(struct buf *b, const char *text)
 {
 	html_text_n(b, text ? text : "", text ? strlen(text) : 0);
-}
-
-void html_textf(struct buf *b, const char *fmt, ...)
-{
-	char small[256], *text = small;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(small, sizeof(small), fmt, ap);
-	va_end(ap);
-	if (n >= (int)sizeof(small)) {
-		va_start(ap, fmt);
-		if (vasprintf(&text, fmt, ap) < 0)
-			text = NULL;
-		va_end(ap);
-	}
-	html_text(b, text);
-	if (text != small)
-		free(text);
 }
 
 void html_url(struct buf *b, const char *text)

@@ -19,9 +19,6 @@
 void html_text(struct buf *b, const char *text);
 void html_text_n(struct buf *b, const char *text, size_t len);
 
-/* As printf, and then html_text(): so what is to be markup cannot be in there. */
-void html_textf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* One piece of a path, or a value of a query: what is no letter, digit or one of "-_~" becomes %XX. */
 void html_url(struct buf *b, const char *text);
 

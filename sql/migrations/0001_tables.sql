@@ -632,7 +632,6 @@ grant select on deferred.__deferred_migration to deferred_http;
 grant select on deferred.__deferred_upkeep, deferred.__deferred_place, deferred.__deferred_id_seq to deferred_viewer;
 grant select on deferred.__deferred_id_seq to deferred_worker;
 grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
-grant select (id, queue, fn, created_at, created_by) on deferred.__deferred to deferred_viewer;
 
 -- ---------------------------------------------------------------- figures: sums of the log, kept by deferred.__fold()
 

@@ -1,4 +1,4 @@
--- why_error: what the last attempt of a job said that did not end well; a worker's rights.
+-- why_error: what the last attempt of a job said that did not end well; the rights of a reader or a worker.
 -- $1 job id (int8)
 -- returns its first line (text), or no row
 -- locks: none. Index: __deferred_log_job
