@@ -57,4 +57,4 @@ figures as (
 select f.queue, f.paused, f.limited, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s from figures f
 $$;
 comment on function deferred.__depths(bigint) is 'ready, delayed and claimed jobs of each queue, as far as it counts';
-grant execute on function deferred.__depths(bigint) to deferred_viewer;
+grant execute on function deferred.__depths(bigint) to deferred_worker, deferred_viewer;

@@ -9,4 +9,4 @@ as $$
     group by r.outcome
 $$;
 comment on function deferred.__recent_outcomes(bigint) is 'how the attempts of the last hour ended';
-grant execute on function deferred.__recent_outcomes(bigint) to deferred_viewer;
+grant execute on function deferred.__recent_outcomes(bigint) to deferred_worker, deferred_viewer;
