@@ -766,6 +766,7 @@ def test_rights_decide_what_a_role_may_do(db):
     worker, working = login(db, "deferred_worker")
     nobody, nothing = login(db)
     purger, purging = login(db, "deferred_purger")
+    reader, reading = login(db, "deferred_reader")
     try:
         own = int(ok(db.run(["deferred", "add", "noop"], env=producing)))
         ok(db.run(["deferred", "add", "--stdin"], env=producing, input='{"fn": "noop"}\n'))
@@ -778,9 +779,11 @@ def test_rights_decide_what_a_role_may_do(db):
         for args in (["ls"], ["ls", "--state", "dead"], ["ls", "--state", "done"], ["status"]):
             ok(db.run(["deferred", *args], env=viewing))
             ok(db.run(["deferred", *args], env=working))
-        fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_worker to {viewer}\n")
+        fails(db.run(["deferred", "show", job], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_reader to {viewer}\n")
         fails(db.run(["deferred", "add", "noop"], env=viewing), NOPERM, "permission denied", f"\nhint: grant deferred_producer to \"{viewer}\"\n")
         assert "secret" in ok(db.run(["deferred", "show", job], env=working))
+        assert "secret" in ok(db.run(["deferred", "show", job], env=reading))
+        fails(db.run(["deferred", "retry", own], env=reading), NOPERM, "permission denied")
         ok(db.run(["deferred", "retry", own], env=working))
         fails(db.run(["deferred", "purge", "--older-than", "1d"], env=working), NOPERM, "permission denied", f"hint: grant deferred_purger to {worker}\n")
         ended = db.defer("noop")
@@ -797,7 +800,7 @@ def test_rights_decide_what_a_role_may_do(db):
         result = db.run(["deferred", "add", "noop"], env=producing)  # what is refused to who has the role is something else
         assert result.returncode == NOPERM and "grant deferred_" not in result.stderr
     finally:
-        for role in (producer, viewer, worker, nobody, purger):
+        for role in (producer, viewer, worker, nobody, purger, reader):
             db.sql(f"drop role {role}")
 
 
