@@ -214,7 +214,7 @@ int add_lines(struct cli *cli, FILE *fp)
 	a->pg = cli->pg;
 	a->progress = isatty(STDERR_FILENO);
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
-	rc = pg_command(a->pg, "begin", &err);
+	rc = pg_command(a->pg, "begin; " PG_OWN_PATH, &err);
 	if (rc == 0)
 		rc = read_lines(a, fp, &err);
 	if (rc == 0)

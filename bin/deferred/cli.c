@@ -273,6 +273,7 @@ int cli_connect(struct cli *cli, bool check_schema)
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
 		return cli_fail(cli, &err);
 	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
+	pg_set_own_path(cli->pg);
 	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

@@ -37,7 +37,7 @@ static struct module {
 } modules[MODULES_MAX];
 static size_t modules_len;
 
-static char helper[PATH_MAX]; /* path of deferred_backtrace, beside which we lie */
+static char helper[PATH_MAX]; /* path of deferred_backtrace, beside which we lie; empty: not known */
 static char self[PATH_SIZE];
 
 /* ---- before ----------------------------------------------------------------------------------- */
@@ -80,11 +80,16 @@ static void find_helper(void)
 	ssize_t n = readlink("/proc/self/exe", helper, sizeof(helper) - sizeof("deferred_backtrace"));
 	char *slash;
 
-	helper[n > 0 ? n : 0] = '\0';
+	/* Where we lie is not known, so neither is it: the name alone would be looked for where we run. */
+	if (n <= 0 || (size_t)n == sizeof(helper) - sizeof("deferred_backtrace"))
+		n = 0;
+	helper[n] = '\0';
 	if ((size_t)n < sizeof(self))
 		strcpy(self, helper);
-	slash = strrchr(helper, '/');
-	strcpy(slash ? slash + 1 : helper, "deferred_backtrace");
+	if ((slash = strrchr(helper, '/')))
+		strcpy(slash + 1, "deferred_backtrace");
+	else
+		helper[0] = '\0';
 }
 
 /* ---- in the handler --------------------------------------------------------------------------- */
@@ -200,14 +205,18 @@ static void __attribute__((noreturn)) become_helper(int in)
 	_exit(EX_UNAVAILABLE);
 }
 
-/* Returns whether they have been told. A pipe holds all of them at once. */
+/*
+ * Returns whether they have been told. A pipe holds all of them at once; one that the kernel made small, because its user has many, holds the
+ * innermost, and the rest is left out: nobody reads yet, so a write would wait for ever.
+ */
 static bool tell_by_helper(void *const *frames, int n)
 {
 	int in[2], status = -1;
 	pid_t pid;
 
-	if (pipe2(in, O_CLOEXEC) < 0)
+	if (!helper[0] || pipe2(in, O_CLOEXEC) < 0)
 		return false;
+	fcntl(in[1], F_SETFL, O_NONBLOCK);
 	hand_over(in[1], frames, n);
 	pid = _Fork();
 	if (pid == 0) {

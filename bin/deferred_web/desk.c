@@ -11,6 +11,7 @@
 #define THREADS_MAX 32
 #define SESSIONS_MAX 64 /* idle ones */
 #define KEEP_NS (60 * NS_PER_S)
+#define OLDEST_NS (300 * NS_PER_S) /* since the login: a password that was changed or a login that was taken away counts by then */
 #define TRIES 5         /* that may fail in a minute, of one name or address */
 #define TRIERS 256
 
@@ -19,7 +20,7 @@ struct session {
 	char user[GUARD_NAME_SIZE];
 	unsigned char mac[CRYPTO_SHA256_BYTES]; /* of the password */
 	struct pg *pg;
-	uint64_t used_ns;
+	uint64_t born_ns, used_ns;
 };
 
 /* Who failed to log in. An old one gives its place up. */
@@ -153,6 +154,7 @@ enum desk_outcome desk_open(struct desk *d, struct visit *v, struct deferred_err
 	while ((s = take(d, v, mac))) {
 		v->pg = pg_alive(s->pg) ? s->pg : NULL;
 		if (v->pg) {
+			v->pg_born_ns = s->born_ns;
 			free(s);
 			return DESK_OK;
 		}
@@ -167,6 +169,7 @@ enum desk_outcome desk_open(struct desk *d, struct visit *v, struct deferred_err
 	}
 	if (rc == 0) {
 		pg_on_notice(v->pg, NULL, NULL);
+		v->pg_born_ns = clock_ns();
 		return DESK_OK;
 	}
 	v->pg = NULL;
@@ -182,11 +185,12 @@ void desk_close(struct desk *d, struct visit *v)
 
 	if (!v->pg)
 		return;
-	if (!pg_broken(v->pg) && !pg_in_transaction(v->pg))
+	if (!pg_broken(v->pg) && !pg_in_transaction(v->pg) && clock_ns() - v->pg_born_ns < OLDEST_NS)
 		s = calloc(1, sizeof(*s));
 	if (s && password_mac(d, v, s->mac)) {
 		memcpy(s->user, login(d, v), strlen(login(d, v)) + 1);
 		s->pg = v->pg;
+		s->born_ns = v->pg_born_ns;
 		s->used_ns = clock_ns();
 		pthread_mutex_lock(&d->lock);
 		if (d->idle_len < SESSIONS_MAX) {
@@ -213,7 +217,7 @@ void desk_tick(struct desk *d)
 	for (at = &d->idle; *at;) {
 		struct session *s = *at;
 
-		if (now - s->used_ns < KEEP_NS) {
+		if (now - s->used_ns < KEEP_NS && now - s->born_ns < OLDEST_NS) {
 			at = &s->next;
 			continue;
 		}

@@ -425,7 +425,8 @@ static int attempts(struct visit *v, const char *fn, struct deferred_error *err)
 static int actions(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 5, CELL_TEXT, "address", "From" },
+		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+		{ 5, CELL_TEXT, "address", "From" },
 		{ 6, CELL_TEXT, "verb", "What" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 	};
 	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);

@@ -157,7 +157,8 @@ static void queue_tiles(struct visit *v, const struct pg_result *res)
 }
 
 static const struct column action_columns[] = {
-	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 5, CELL_TEXT, "address", "From" },
+	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+	{ 5, CELL_TEXT, "address", "From" },
 	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
 static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);

@@ -60,6 +60,7 @@ struct visit {
 	const char *password, *role;
 	char address[64];    /* of who asks; "": by a socket of this machine */
 	struct pg *pg;
+	uint64_t pg_born_ns; /* when it logged in */
 	struct store_web_me me;
 	struct cause *causes; /* why jobs wait, or this one does; in the arena */
 	size_t causes_len;

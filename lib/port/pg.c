@@ -24,6 +24,7 @@ struct pg {
 	PGconn *conn;
 	bool borrowed;
 	bool unnamed;
+	bool own_path; /* of a transaction that pg_exec() makes */
 	bool own;
 	bool denied; /* the last failure: see pg_denied() */
 	bool here_only; /* a commit is not known to be on the synchronous standby */
@@ -201,6 +202,11 @@ short pg_events(const struct pg *pg)
 void pg_set_unnamed(struct pg *pg)
 {
 	pg->unnamed = true;
+}
+
+void pg_set_own_path(struct pg *pg)
+{
+	pg->own_path = true;
 }
 
 bool pg_is_unnamed(const struct pg *pg)
@@ -615,8 +621,8 @@ static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct
 	return rc;
 }
 
-int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
-	    struct pg_result **out, struct deferred_error *err)
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format, struct pg_result **out,
+		struct deferred_error *err)
 {
 	PGresult *res = NULL;
 	struct wire w;
@@ -640,6 +646,28 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 		*out = (struct pg_result *)res;
 	else
 		PQclear(res);
+	return rc;
+}
+
+int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
+	    struct pg_result **out, struct deferred_error *err)
+{
+	int rc;
+
+	if (!pg->own_path || pg_in_transaction(pg))
+		return exec(pg, stmt, args, format, out, err);
+	*out = NULL;
+	rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
+	if (rc == 0)
+		rc = exec(pg, stmt, args, format, out, err);
+	if (rc == 0)
+		rc = pg_command(pg, "commit", err);
+	else if (!pg_broken(pg) && pg_in_transaction(pg))
+		pg_command(pg, "rollback", NULL);
+	if (rc < 0) {
+		pg_result_free(*out);
+		*out = NULL;
+	}
 	return rc;
 }
 

@@ -53,6 +53,15 @@ bool pg_in_transaction(const struct pg *pg);
 int pg_fd(const struct pg *pg);
 short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
 
+/*
+ * For a transaction in which statements of ours run: what they call is not looked up where others may create functions, which would run with
+ * the rights of who asks.
+ */
+#define PG_OWN_PATH "set local search_path = pg_catalog, pg_temp"
+
+/* From now on pg_exec() outside of a transaction makes one of its own, with that path. */
+void pg_set_own_path(struct pg *pg);
+
 /* From now on send statements unnamed: a transaction pooler is in between. */
 void pg_set_unnamed(struct pg *pg);
 bool pg_is_unnamed(const struct pg *pg);

@@ -229,6 +229,7 @@ static bool told(const struct all *all, const struct store_depth *d)
 	return has_name(&all->queues, d->queue, NULL) || all->queues.n < METRICS_QUEUES;
 }
 
+/* A queue may have the name of the rest: then it is counted among them, as in the sums. */
 static void depths(struct out *out, const struct all *all)
 {
 	const struct store_depths *d = &all->depths;
@@ -242,7 +243,7 @@ static void depths(struct out *out, const struct all *all)
 		for (int s = JOB_IS_DELAYED; s <= JOB_IS_CLAIMED; s++) {
 			int64_t count = s == JOB_IS_READY ? n[0] : s == JOB_IS_DELAYED ? n[1] : n[2];
 
-			if (told(all, &d->row[i])) {
+			if (told(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
 				sample(out, "", d->row[i].queue, NULL, "state", job_state_text((enum job_state)s));
 				whole(out, count);
 			} else {

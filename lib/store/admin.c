@@ -35,9 +35,9 @@ static int exec_int(struct pg *pg, const struct sql_statement *stmt, struct pg_a
 
 int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 {
-	char sql[96];
+	char sql[192];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local jit = off; set local statement_timeout = %d", timeout_ms);
+	snprintf(sql, sizeof(sql), "begin read only; set local jit = off; set local statement_timeout = %d; " PG_OWN_PATH, timeout_ms);
 	return pg_command(pg, sql, err);
 }
 

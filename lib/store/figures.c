@@ -5,11 +5,13 @@
 #include "base/job.h"
 #include "store/args.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WHERE "figures"
 #define OLD_MS (5 * 60 * 1000)
+#define FOLD_READER_MS 2000 /* of one slice */
 #define FIRST_OUTCOME 4 /* column */
 #define AFTER_OUTCOMES (FIRST_OUTCOME + STORE_OUTCOMES)
 
@@ -33,6 +35,23 @@ static int fold_once(struct pg *pg, struct store_folded *sum, struct deferred_er
 	return rc;
 }
 
+/* By who came to read: it is not waited for when the log is slow. */
+static int fold_briefly(struct pg *pg, struct store_folded *sum, struct deferred_error *err)
+{
+	char sql[64];
+	int rc;
+
+	snprintf(sql, sizeof(sql), "begin; set local statement_timeout = %d", FOLD_READER_MS);
+	rc = pg_command(pg, sql, err);
+	if (rc == 0)
+		rc = fold_once(pg, sum, err);
+	if (rc == 0)
+		return pg_command(pg, "commit", err);
+	if (!pg_broken(pg) && pg_in_transaction(pg))
+		pg_command(pg, "rollback", NULL);
+	return rc;
+}
+
 int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct deferred_error *err)
 {
 	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
@@ -40,7 +59,7 @@ int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct 
 	int rc;
 
 	do
-		rc = fold_once(pg, &sum, err);
+		rc = limit_ms == 0 ? fold_once(pg, &sum, err) : fold_briefly(pg, &sum, err);
 	while (rc == 0 && !sum.done && (limit_ms == 0 || clock_ns() < end));
 	if (folded)
 		*folded = sum;

@@ -345,7 +345,7 @@ int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_err
 	int rc = check_server(pg, err);
 
 	if (rc == 0)
-		rc = pg_command(pg, "begin", err);
+		rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
 	if (rc == 0)
 		rc = apply(pg, &todo, err);
 	if (rc == 0)

@@ -90,7 +90,7 @@ int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *
 int store_schedule_sync(struct pg *pg, const char *source, const char *schedules, bool prune, bool dry, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
-	int rc = pg_command(pg, "begin", err);
+	int rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
 
 	*res = NULL;
 	if (rc < 0)

@@ -10,11 +10,11 @@
 
 static int begin(struct pg *pg, struct deferred_error *err)
 {
-	char sql[200];
+	char sql[256];
 
 	/* A bitmap is read as a whole, and so would not end where a LIMIT does. */
 	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_bitmapscan = off", STORE_WHY_MS);
+		 "set local enable_bitmapscan = off; " PG_OWN_PATH, STORE_WHY_MS);
 	return pg_command(pg, sql, err);
 }
 

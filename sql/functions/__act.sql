@@ -24,8 +24,8 @@ begin
     exception when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation then
         v_refused := sqlerrm;
     end;
-    insert into deferred.__deferred_action (who, role, address, verb, job_id, queue, refused)
-    values (left($4, 200), deferred.__actor(), left($5, 200), $1, $2, left($3, 88), left(v_refused, 1000));
+    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, refused)
+    values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88), left(v_refused, 1000));
     return v_refused;
 end
 $$;

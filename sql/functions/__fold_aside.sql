@@ -21,7 +21,7 @@ begin
         delete from deferred.__deferred_depth d where d.at < p_now - interval '8 days';
     end if;
     perform brin_summarize_new_values(v_index) where v_index is not null;
-exception when lock_not_available or query_canceled then
+exception when lock_not_available then
     null;  -- the next minute does it
 end
 $$;

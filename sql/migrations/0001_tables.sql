@@ -743,6 +743,7 @@ create table deferred.__deferred_action (
     at      timestamptz not null default clock_timestamp(),
     who     text not null,
     role    text collate "C" not null,
+    login   text collate "C" not null,
     address text,
     verb    text not null,
     job_id  bigint,
@@ -752,9 +753,10 @@ create table deferred.__deferred_action (
 comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
 comment on column deferred.__deferred_action.at is 'when (database clock)';
-comment on column deferred.__deferred_action.who is 'who did it, as the page knew them';
+comment on column deferred.__deferred_action.who is 'who did it, as the page knew them: the word of whoever called';
 comment on column deferred.__deferred_action.role is 'role of the database that acted';
-comment on column deferred.__deferred_action.address is 'address they came from; NULL: a socket of this machine';
+comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
+comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
 comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
 comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
 comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';

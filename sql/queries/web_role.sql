@@ -2,4 +2,4 @@
 -- $1 role (text)
 -- returns one row, of no use
 -- locks: none
-select set_config('role', $1::text, false)
+select pg_catalog.set_config('role', $1::text, false)

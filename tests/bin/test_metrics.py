@@ -35,9 +35,12 @@ def test_labels_are_bounded_and_escaped(db):
               select 'q' || n, 'f' || m, 'p' from generate_series(1, 150) n, generate_series(1, 10) m order by n, m""")
     db.sql("""insert into deferred.__deferred_series (queue, fn, plugin) values ('q1', E'a"b\\\\c\\nd', 'p')""")
     db.sql("""insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{{1,1}}', '{{1,1}}' from deferred.__deferred_series""")
+    for queue in ("other", "p1"):
+        db.defer("noop", queue=queue)
     text = deferred(db, "metrics").stdout
     told = metrics(text)
     assert checked(text) == ""
+    assert told['deferred_jobs{queue="other",state="ready"}'] == 2 and text.count('deferred_jobs{queue="other",state="ready"}') == 1
     assert len(told) < 12000
     assert told['deferred_jobs_deferred_total{queue="q100"}'] == 1 and told['deferred_jobs_deferred_total{queue="other"}'] == 50
     assert 'deferred_jobs_deferred_total{queue="q101"}' not in told

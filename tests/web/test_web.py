@@ -173,7 +173,27 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
     token = re.search(r'name="token" value="(\w+)"', proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann")[2])[1]
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="bob")[0] == 403
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
-    assert db.sql("select who, role from deferred.__deferred_action") == [("ann", "deferred_operator")]
+    assert db.sql("select who, role, login = session_user from deferred.__deferred_action") == [("ann", "deferred_operator", True)]
+
+
+def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
+    """Of those in public one that takes just what is given is nearer than what takes anything."""
+    db.sql("insert into deferred.__deferred_queue (name) select 'other' where not exists (select from deferred.__deferred_queue where name = 'other')")
+    waiting, failed = db.defer("echo", '{"a": 1}'), db.defer("fail", max_attempts=1, queue="other")
+    assert db.run(["check_deferred", "--queue", "other"]).returncode == 0
+    for name, args in [("format", f"text, {t}") for t in ("bigint", "integer", "text", "interval")] + [
+            ("concat_ws", ", ".join(["text"] * n)) for n in (3, 4, 5)] + [("json_build_object", "text, text, text, boolean"), ("array_to_string", "text[], text")]:
+        kind = "json" if name.startswith("json") else "text"
+        db.sql(f"create function public.{name}({args}) returns {kind} language plpgsql as $$ begin raise exception 'called'; end $$".replace("%", "%%"))
+    db.sql(f"alter database {db.name} set track_functions = 'all'")
+    for args in (["why"], ["why", str(waiting)], ["why", str(failed)], ["status"], ["metrics"], ["top", "--once"], ["ls"], ["show", str(failed)], ["functions"],
+                 ["queue", "ls"], ["rule", "ls"], ["schedule", "ls"], ["account", "ls"], ["doctor"]):
+        done = db.run(["deferred", *args])
+        assert done.returncode in (0, 1) and "called" not in done.stdout + done.stderr, (args, done)
+    for path in ("/", "/queues/default", f"/jobs/{waiting}", f"/jobs/{failed}", "/metrics"):
+        assert "called" not in web.page(path)
+    db.sql("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'deferred%%' and datname = current_database()".replace("%%", "%"))
+    assert db.sql("select funcname, calls from pg_stat_user_functions where schemaname = 'public'") == []
 
 
 def test_it_does_not_listen_where_passwords_could_be_read(db):
