@@ -300,7 +300,8 @@ def test_pause_resume_run_and_backfill(db):
     assert db.one("select deferred.schedule_backfill('s', '2004-01-01', '2004-01-02')") == 24
     # A span of 0 is none, as with deferred.defer().
     db.sql("select deferred.schedule('z', '@daily', 'f', '{}', '{\"expires\": 0}')")
-    assert db.one("select expires_at from deferred.__deferred where id = deferred.schedule_run('z')") is None
+    job = db.one("select deferred.schedule_run('z')")
+    assert db.one("select expires_at from deferred.__deferred where id = %s", job) is None
     db.sql("select deferred.unschedule('z')")
     # Purged with the log, but for the last one.
     db.sql("update deferred.__deferred_tick set at = now() - interval '1 year'")
