@@ -129,11 +129,11 @@ def test_a_producer_who_stays_open_holds_up_his_own_schedules_alone(db):
     db.sql("set lock_timeout to '50ms'")  # as workers have it
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute("select deferred.defer('f', queue => 'new')")
-        for _ in range(3):
-            tick(db, T + 2 * HOUR)
+        for _ in range(6):
+            tick(db, T + 2.5 * HOUR)
         assert ticks(db) == [(2, "queued")]
         c.commit()
-    tick(db, T + 2 * HOUR)
+    tick(db, T + 2.5 * HOUR)
     assert ticks(db, "his0") == [(2, "queued")]
 
 
