@@ -145,7 +145,8 @@ struct worker {
 	struct {
 		uint64_t ns;       /* a schedule has its next tick then; UINT64_MAX: none has, as far as we know */
 		uint64_t again_ns; /* not to be tried before */
-		bool more;         /* more are due */
+		uint64_t busy_ns;  /* more have been due since then, without a pause; 0: no more are */
+		bool more;         /* more are due: a run waits for them */
 	} tick;
 
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */

@@ -17,7 +17,13 @@ begin
         where x.next_at > v_now and x.checked_at not between v_now - interval '1 hour' and v_now
         limit most for update skip locked
     loop
-        v_next := deferred.__cron_next(s.cron, s.zone, v_now);
+        begin
+            v_next := deferred.__cron_next(s.cron, s.zone, v_now);
+        exception when others then
+            -- One whose time zone is no longer known keeps nobody from the others, nor maintain() from its work.
+            update deferred.__deferred_schedule x set checked_at = v_now, last_error = left(sqlerrm, 1000) where x.id = s.id;
+            continue;
+        end;
         update deferred.__deferred_schedule x set next_at = v_next, checked_at = v_now where x.id = s.id;
         if v_next is distinct from s.next_at then
             v_n := v_n + 1;

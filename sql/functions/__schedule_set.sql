@@ -71,6 +71,7 @@ begin
     values (n.name, n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms, n.overlap, n.jitter_ms, n.next_at, v_owner, $6)
     on conflict (name) do nothing;
     if found then
+        perform deferred.__schedule_quota(n.name, v_owner);
         perform deferred.__schedule_moved(n.queue, n.next_at);
         return 'added';
     end if;

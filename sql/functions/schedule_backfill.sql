@@ -26,7 +26,7 @@ begin
             end if;
             if not dry then
                 insert into deferred.__deferred_tick as t (schedule, tick, what, job_id, previous)
-                values (s.id, v_tick, 'queued', deferred.__schedule_job(s, v_tick), v_last)
+                values (s.id, v_tick, 'queued', deferred.__schedule_defer(s, v_tick), v_last)
                 on conflict (schedule, tick) do update
                 set (what, job_id, previous, at) = (excluded.what, excluded.job_id, excluded.previous, clock_timestamp());
                 v_last := v_tick;

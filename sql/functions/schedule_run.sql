@@ -5,7 +5,7 @@ declare
     s    deferred.__deferred_schedule := deferred.__schedule_get($1, false);
     v_id bigint;
 begin
-    v_id := deferred.__schedule_job(s, clock_timestamp());
+    v_id := deferred.__schedule_defer(s, clock_timestamp());
     insert into deferred.__deferred_tick (schedule, tick, what, job_id, previous) values (s.id, clock_timestamp(), 'by hand', v_id, s.queued_at);
     return v_id;
 end

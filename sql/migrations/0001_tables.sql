@@ -133,11 +133,13 @@ insert into deferred.__deferred_queue (name) values ('default');
 
 create table deferred.__deferred_quota (
     creator text collate "C" primary key,
-    queues  integer not null check (queues >= 0)
+    queues  integer not null check (queues >= 0),
+    schedules integer not null default 1000 check (schedules >= 0)
 );
-comment on table  deferred.__deferred_quota is 'how many queues may be there that somebody added';
+comment on table  deferred.__deferred_quota is 'how many queues and schedules may be there that somebody added';
 comment on column deferred.__deferred_quota.creator is 'role, or account: and an account of the HTTP front; *: each that has no row';
 comment on column deferred.__deferred_quota.queues is 'queues at a time';
+comment on column deferred.__deferred_quota.schedules is 'schedules at a time; of roles';
 
 insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
 
@@ -810,6 +812,7 @@ create table deferred.__deferred_schedule (
     jitter_ms  bigint not null default 0 check (jitter_ms >= 0),
     paused     boolean not null default false,
     next_at    timestamptz,
+    tried_at   timestamptz,
     last_at    timestamptz,
     last_what  text,
     queued_at  timestamptz,
@@ -838,6 +841,7 @@ comment on column deferred.__deferred_schedule.overlap is 'while the job of the 
 comment on column deferred.__deferred_schedule.jitter_ms is 'the job is due up to so many milliseconds after its tick';
 comment on column deferred.__deferred_schedule.paused is 'true: no ticks';
 comment on column deferred.__deferred_schedule.next_at is 'next tick; NULL: paused, or there is none any more';
+comment on column deferred.__deferred_schedule.tried_at is 'when somebody''s lock kept a tick from being dealt with; equal to next_at: that is no tick, but another look at a schedule whose rule could not be read; NULL: neither';
 comment on column deferred.__deferred_schedule.last_at is 'tick dealt with last';
 comment on column deferred.__deferred_schedule.last_what is 'what came of it: as __deferred_tick.what';
 comment on column deferred.__deferred_schedule.queued_at is 'last tick that became a job';
@@ -849,6 +853,7 @@ comment on column deferred.__deferred_schedule.created_at is 'when it was set fi
 comment on column deferred.__deferred_schedule.changed_at is 'when it was changed last';
 comment on column deferred.__deferred_schedule.checked_at is 'when next_at was computed anew last, for clocks that jumped and time zones that changed: deferred.__schedule_check()';
 create index __deferred_schedule_next on deferred.__deferred_schedule (next_at) where next_at is not null;
+create index __deferred_schedule_owner on deferred.__deferred_schedule (owner);
 
 create table deferred.__deferred_tick (
     schedule bigint not null references deferred.__deferred_schedule on delete cascade,

@@ -4,8 +4,8 @@
 -- it (text), why no job (text), and the whole as JSON
 -- locks: none
 select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text,
-       case when s.paused then 'paused' when s.next_at is null then 'never' else to_char(s.next_at at time zone s.zone, 'YYYY-MM-DD HH24:MI:SS') end,
-       to_char(s.last_at at time zone s.zone, 'YYYY-MM-DD HH24:MI:SS'), s.last_what, s.last_error,
+       case when s.paused then 'paused' when s.next_at is null then 'never' else deferred.__schedule_time(s.next_at, s.zone) end,
+       deferred.__schedule_time(s.last_at, s.zone), s.last_what, s.last_error,
        json_build_object('name', s.name, 'rule', s.rule, 'timezone', s.zone, 'fn', s.fn, 'params', s.params, 'queue', s.queue, 'opts', s.opts,
            'missed', s.missed, 'late_ms', s.late_ms, 'overlap', s.overlap, 'jitter_ms', s.jitter_ms, 'paused', s.paused, 'next_at', s.next_at,
            'last_at', s.last_at, 'last_what', s.last_what, 'queued_at', s.queued_at, 'last_job', s.last_job, 'last_error', s.last_error,

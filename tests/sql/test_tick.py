@@ -98,6 +98,61 @@ def test_a_job_runs_as_its_owner_with_the_options_of_the_schedule_and_knows_its_
         assert cursor.fetchall() == [("s", T + HOUR, T + HOUR)]
 
 
+def test_a_schedule_whose_zone_is_no_longer_known_fails_alone_and_comes_back(db):
+    schedule(db, "bad", overlap="allow", missed="all")
+    schedule(db, "good", overlap="allow", at=T + HOUR)
+    db.sql("update deferred.__deferred_schedule set zone = 'Mars/Base' where name = 'bad'")
+    assert tick(db, T + 2 * HOUR) == 2
+    assert (ticks(db, "bad"), ticks(db, "good")) == ([], [(2, "queued")])
+    what, error, at = db.sql("select last_what, last_error, next_at from deferred.__deferred_schedule where name = 'bad'")[0]
+    assert (what, at) == ("failed", T + 3 * HOUR) and "Mars/Base" in error
+    # Nor is it a hindrance to upkeep or to a list.
+    db.sql("update deferred.__deferred_schedule set last_error = null, checked_at = now() - interval '2 hours'")
+    db.sql("update deferred.__deferred_upkeep set schedules_at = '-infinity', repaired_at = '-infinity'")
+    db.sql("select deferred.maintain()")
+    checked, error = db.sql("select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule where name = 'bad'")[0]
+    assert checked and "Mars/Base" in error
+    with open(os.path.join(pg.TOP, "sql", "queries", "schedule_ls.sql"), encoding="utf-8") as f:
+        rows = dict((row[0], row[6]) for row in db.sql(f.read().replace("$1", "null")))
+    assert "Mars/Base" in rows["bad"] and rows["good"].endswith(":00:00")
+    # The moment at which it was looked at again is no tick; those of the hours since it failed are.
+    db.sql("update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', cron = deferred.__cron_parse('30 * * * *') where name = 'bad'")
+    db.sql("update deferred.__deferred_schedule set next_at = %s, tried_at = %s where name = 'bad'", T + 3 * HOUR, T + 3 * HOUR)
+    tick(db, T + 4 * HOUR)
+    assert ticks(db, "bad") == [(2.5, "queued"), (3.5, "queued")]
+
+
+def test_a_producer_who_stays_open_holds_up_his_own_schedules_alone(db):
+    for n in range(60):
+        schedule(db, f"his{n}", queue="new")
+    schedule(db, at=T + HOUR)
+    db.sql("set lock_timeout to '50ms'")  # as workers have it
+    with db.connect() as c, c.cursor() as cursor:
+        cursor.execute("select deferred.defer('f', queue => 'new')")
+        for _ in range(6):
+            tick(db, T + 2.5 * HOUR)
+        assert ticks(db) == [(2, "queued")]
+        c.commit()
+    tick(db, T + 2.5 * HOUR)
+    assert ticks(db, "his0") == [(2, "queued")]
+
+
+def test_a_role_has_as_many_schedules_as_its_quota_says(db, role):  # noqa: F811
+    with role().cursor() as cursor:
+        cursor.execute("select count(deferred.schedule('s' || i, '@daily', 'f')) from generate_series(1, 1000) i")
+        cursor.connection.commit()
+        with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded) as refused:
+            cursor.execute("select deferred.schedule('more', '@daily', 'f')")
+        assert f"app_{db.name} has set 1000 already" in str(refused.value) and "__deferred_quota" in str(refused.value)
+        cursor.connection.rollback()
+        cursor.execute("select deferred.schedule('s7', '@hourly', 'f')")  # those that are there change as ever
+        cursor.connection.commit()
+        db.sql("insert into deferred.__deferred_quota (creator, queues, schedules) values (%s, 0, 1001)", f"app_{db.name}")
+        cursor.execute("select deferred.schedule('more', '@daily', 'f')")
+        cursor.connection.commit()
+    assert db.one("select deferred.schedule('mine', '@daily', 'f')") == "added"
+
+
 def test_who_may_not_defer_any_more_fails_alone_and_others_have_no_part_in_a_schedule(db, role):  # noqa: F811
     app, other = role(), role("other")
     with app.cursor() as cursor, other.cursor() as stranger:
@@ -121,6 +176,17 @@ def test_who_may_not_defer_any_more_fails_alone_and_others_have_no_part_in_a_sch
     tick(db, T + HOUR)
     assert (ticks(db), ticks(db, "t"), ticks(db, "mine")) == ([(1, "failed")], [(1, "queued")], [(1, "queued")])
     assert "may not defer 'f'" in db.one("select last_error from deferred.__deferred_schedule where name = 's'")
+    # Nor is somebody else's schedule a way around it: that of a role one is a member of.
+    db.sql(f"grant other_{db.name} to app_{db.name}")
+    with app.cursor() as cursor, other.cursor() as stranger:
+        stranger.execute("select deferred.schedule('theirs', '0 * * * *', 'f')")
+        other.commit()
+        for call in ("schedule_run('theirs')", "schedule_backfill('theirs', now() - interval '2h', now())"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege, match="may not defer 'f'"):
+                cursor.execute(f"select deferred.{call}")
+            app.rollback()
+    db.sql("select deferred.unschedule('theirs')")
+    db.sql(f"revoke other_{db.name} from app_{db.name}")
     db.sql("delete from deferred.__deferred_grant")
     db.sql("delete from deferred.__deferred_hot")
     db.sql("delete from deferred.__deferred")
@@ -224,6 +290,19 @@ def test_pause_resume_run_and_backfill(db):
     assert db.one("select count(*) from deferred.__deferred_hot") == 12
     with pytest.raises(psycopg2.errors.InvalidParameterValue):
         db.sql("select deferred.schedule_backfill('s', %s, %s)", T, T - HOUR)
+    # What a full queue drops is no job: the tick stays without one.
+    db.sql("update deferred.__deferred_queue set max_length = 1, on_full = 'drop' where name = 'default'")
+    db.sql("select deferred.schedule_run('s')")
+    for call in ("schedule_run('s')", "schedule_backfill('s', '2004-01-01', '2004-01-02')"):
+        with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded):
+            db.sql(f"select deferred.{call}")
+    db.sql("update deferred.__deferred_queue set max_length = null where name = 'default'")
+    assert db.one("select deferred.schedule_backfill('s', '2004-01-01', '2004-01-02')") == 24
+    # A span of 0 is none, as with deferred.defer().
+    db.sql("select deferred.schedule('z', '@daily', 'f', '{}', '{\"expires\": 0}')")
+    job = db.one("select deferred.schedule_run('z')")
+    assert db.one("select expires_at from deferred.__deferred where id = %s", job) is None
+    db.sql("select deferred.unschedule('z')")
     # Purged with the log, but for the last one.
     db.sql("update deferred.__deferred_tick set at = now() - interval '1 year'")
     db.sql("select deferred.__purge_workers('30 days')")
