@@ -162,7 +162,10 @@ class World:
         elif what == "retry":
             for job, in self.db.sql("select job_id from deferred.__deferred_log where final and outcome <> 'ok' order by random() limit 1"):
                 self.touched.add(job)
-                self.db.sql("select deferred.retry(%s)", job)
+                try:
+                    self.db.sql("select deferred.retry(%s)", job)
+                except (psycopg2.errors.ObjectInUse, psycopg2.errors.ObjectNotInPrerequisiteState):
+                    self.count("retried before")
         elif what == "repair":
             self.db.sql("select deferred.__repair()")
 
