@@ -276,17 +276,17 @@ def progress(db, job):
 @pytest.mark.parametrize("fn", ["steps", "steps_apart"])
 def test_progress_is_shown_with_its_age_and_ends_with_the_attempt(running, fn):
     run = service(running)
-    job = defer(running, fn, n=14, ms=500, text="copying \x01 fish", junk=1)
+    job = defer(running, fn, n=28, ms=500, text="copying \x01 fish", junk=1)
     wait_for(lambda: progress(running, job)[0], 20, "it shows")
     shown, listed = progress(running, job)
-    assert 0 <= shown["done"] <= listed["done"] <= 14 and shown["total"] == 14 and 0 <= shown["age_s"] < 10
+    assert 0 <= shown["done"] <= listed["done"] <= 28 and shown["total"] == 28 and 0 <= shown["age_s"] < 10
     assert shown["text"] == "copying \x01 fish?"
     text = running.run(["deferred", "show", job]).stdout
-    assert "progress    " in text and " of 14 (" in text and "s ago" in text
+    assert "progress    " in text and " of 28 (" in text and "s ago" in text
     wait_for(lambda: (progress(running, job)[0] or listed)["done"] > listed["done"], 20, "it goes on")
     table = running.run(["deferred", "ls", "--running"]).stdout.splitlines()
-    assert "PROGRESS" in table[0] and " of 14 (" in table[1] and len(table) == 2
-    wait_for(lambda: rows(running, job), 20)
+    assert "PROGRESS" in table[0] and " of 28 (" in table[1] and len(table) == 2
+    wait_for(lambda: rows(running, job), 40)
     assert progress(running, job) == (None, None) and running.sql("select * from deferred.__deferred_progress") == []
     assert running.run(["deferred", "ls", "--running"]).stdout == ""
     stop(run)
