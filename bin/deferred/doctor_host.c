@@ -21,8 +21,6 @@ static void check_home(struct doctor *d, const char *user, uid_t uid, const char
 {
 	struct stat st;
 
-	if (strcmp(home, "/nonexistent") == 0)
-		return; /* none, and on purpose: Debian's word for it */
 	if (stat(home, &st) < 0)
 		doctor_warn(d, "HOME of user %s, \"%s\": %s", user, home, strerror(errno));
 	else if (!S_ISDIR(st.st_mode) || (st.st_uid != uid && uid != 0))

@@ -29,7 +29,7 @@ AT_A_TIME = max(4, min(2 * len(os.sched_getaffinity(0)) + 1, 12))  # tests; some
 # Tests of these folders run processes beside each other and judge how things went in time, on a machine that may be busy with something
 # else. What fails in them has two more tries, alone, and must pass both; it is said. Whatever fails elsewhere has failed, and so have
 # many at once.
-TIMED = ("tests.bin.", "tests.faults.", "tests.http.")
+TIMED = ("tests.bench.", "tests.bin.", "tests.faults.", "tests.http.", "tests.web.")
 TIMED_MAX = 12
 
 
