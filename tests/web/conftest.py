@@ -18,6 +18,8 @@ PASSWORD = "s:cret 1"
 
 
 class Web:
+    PASSWORD = PASSWORD  # a test imports no conftest: there are several of that name
+
     def __init__(self, db, config="", options=()):
         self.db = db
         self.conf = os.path.join(db.dir, "web.conf")

@@ -8,7 +8,6 @@ import socket
 
 import pytest
 
-import conftest
 import harness
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
@@ -138,7 +137,7 @@ def test_what_does_not_come_from_a_page_of_ours_is_refused(web, db, job):
     assert web.ask(path, method="GET")[0] == 405 and web.ask(path, None, "POST", {"token": token})[0] == 401
     assert db.one("select state from deferred.job where id = %s", job) == "dead" and db.sql("select from deferred.__deferred_action") == []
     # A login that sees all may still not act by SQL, nor write the audit.
-    reader = db.connect(user=web.login("rea"), password=conftest.PASSWORD)
+    reader = db.connect(user=web.login("rea"), password=web.PASSWORD)
     with pytest.raises(Exception, match="permission denied"), reader.cursor() as cursor:
         cursor.execute("select deferred.__act('retry', %s, null, 'me', null)", (job,))
     reader.close()
@@ -154,7 +153,7 @@ def test_logins_are_the_databases_and_tries_are_counted(web, db):
     assert web.ask("/", "vic")[0] == 200
     assert [web.ask("/", "vic", password=f"wrong {i}")[0] for i in range(7)] == [401] * 5 + [429] * 2
     assert web.ask("/", "vic")[0] == 200  # who is in stays in
-    assert conftest.PASSWORD not in web.program.output() and "wrong 1" not in web.program.output()
+    assert web.PASSWORD not in web.program.output() and "wrong 1" not in web.program.output()
     # Without a password nobody gets in, also where the server asks for none.
     db.sql("create role trusted_one login in role deferred_operator")
     try:
