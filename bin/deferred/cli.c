@@ -170,6 +170,18 @@ int cli_none_of(const struct cli *cli, const char *word, const char *words)
 	return word && word[0] ? cli_usage(cli, "\"%.64s\" is none of %s", word, words) : cli_usage(cli, "one of %s is wanted", words);
 }
 
+int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv)
+{
+	int c;
+
+	for (; argc > 1 && words->name; words++)
+		if (strcmp(argv[1], words->name) == 0)
+			return words->run(cli, argc - 1, argv + 1);
+	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	return cli_none_of(cli, argv[1], cli->cmd->words);
+}
+
 int cli_bad_option(const struct cli *cli, int c, char **argv)
 {
 	const char *word = argv[optind - 1];

@@ -77,6 +77,15 @@ int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format
 /* The same of a word that is none of `words`, "" or NULL: is missing. */
 int cli_none_of(const struct cli *cli, const char *word, const char *words);
 
+/* A word of a command that has several, and what does it. */
+struct cli_word {
+	const char *name; /* NULL: the end of a list */
+	int (*run)(struct cli *cli, int argc, char **argv);
+};
+
+/* Runs the one that the first argument names, with the arguments from it on; complains if it names none. Result: exit code. */
+int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv);
+
 /* The same of what getopt_long() has just refused, with opterr 0 and options that begin with ":". */
 int cli_bad_option(const struct cli *cli, int c, char **argv);
 

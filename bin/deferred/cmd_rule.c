@@ -312,22 +312,12 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(struct cli *cli, int argc, char **argv);
-	} commands[] = {
+	static const struct cli_word words[] = {
 		{ "add", rule_add }, { "ls", rule_ls }, { "test", rule_test }, { "run", rule_run }, { "rm", rule_rm },
+		{ 0 },
 	};
-	int c;
 
-	if (argc > 1) {
-		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-			if (strcmp(argv[1], commands[i].name) == 0)
-				return commands[i].run(cli, argc - 1, argv + 1);
-	}
-	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], cli->cmd->words);
+	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_rule = {

@@ -242,23 +242,13 @@ static const struct cli_value values[] = { { "missed", missed }, { "overlap", ov
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(struct cli *cli, int argc, char **argv);
-	} commands[] = {
+	static const struct cli_word words[] = {
 		{ "set", schedule_set },       { "ls", schedule_ls },   { "show", schedule_show }, { "next", schedule_next },         { "pause", schedule_pause },
 		{ "resume", schedule_resume }, { "run", schedule_run }, { "rm", schedule_rm },     { "backfill", schedule_backfill }, { "sync", schedule_sync },
+		{ 0 },
 	};
-	int c;
 
-	if (argc > 1) {
-		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-			if (strcmp(argv[1], commands[i].name) == 0)
-				return commands[i].run(cli, argc - 1, argv + 1);
-	}
-	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], cli->cmd->words);
+	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_schedule = {
