@@ -95,7 +95,7 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql("update pg_index set indisvalid = false where indexrelid = 'deferred.__deferred_hot_delayed'::regclass")
     for weeks in 2, 3, 4:
         table = db.one("select '__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC') + %s * interval '1 week', 'YYYYMMDD')", weeks)
-        db.sql(f"drop table deferred.{table}")
+        db.sql(f"drop table if exists deferred.{table}")  # the last one is missing where the week has ended since the tables were made
     db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '1 year')")
     db.sql("select pg_stat_force_next_flush()")
     db.sql("select 1")

@@ -9,7 +9,7 @@ Turns are counted over all connections from 1, the start-up packet included.
     proxy.drop_reply = N    turn N reaches the server; its reply does not come back, the connection is cut
     proxy.swallow = True    bytes vanish both ways while connections stay open, as in a partition
     proxy.refuse = True     new connections are closed at once
-    proxy.idle_s = 1        a connection idle for that long is cut, as firewalls do
+    proxy.idle_s = 1        a connection that was used and is idle for that long is cut, as firewalls do
     proxy.cut()             all connections are cut now
 """
 
@@ -20,6 +20,8 @@ import threading
 import time
 
 import pg
+
+READY_FOR_QUERY = b"Z\0\0\0\5"  # and one byte for the state of the transaction
 
 
 class Proxy:
@@ -91,10 +93,11 @@ class Proxy:
     def carry(self, client, server):
         """Carries one connection to its end. While `doomed`, replies are discarded until the server pauses."""
         pair, doomed = (client, server), False
+        asked, answered = 0, False
         try:
             while pair in self.open:
-                # The end of a doomed connection comes when the server has had its say.
-                ready, _, _ = select.select([client, server], [], [], 0.2 if doomed else self.idle_s)
+                # The end of a doomed connection comes when the server has had its say. One that begins, or waits for a slow answer, is not idle.
+                ready, _, _ = select.select([client, server], [], [], 0.2 if doomed else self.idle_s if asked > 1 and answered else None)
                 if not ready:
                     break
                 for source in ready:
@@ -107,9 +110,12 @@ class Proxy:
                         with self.lock:
                             self.turns += 1
                             doomed = doomed or self.turns == self.drop_reply
+                        asked, answered = asked + 1, False
                         server.sendall(data)
-                    elif not doomed:
-                        client.sendall(data)
+                    else:
+                        answered = data[-6:-1] == READY_FOR_QUERY
+                        if not doomed:
+                            client.sendall(data)
         except OSError:
             pass
         finally:
