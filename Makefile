@@ -96,10 +96,11 @@ WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototyp
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
+comma := ,
 ifdef SANITIZE
 OUR_CFLAGS := $(subst -D_FORTIFY_SOURCE=2,,$(OUR_CFLAGS))
 endif
-OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE) -Wl$(comma)-u$(comma)dl_iterate_phdr)
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
@@ -112,6 +113,9 @@ LIB_OBJ := $(call objects,$(FLOORS:%=lib/%)) $(B)/obj/gen/sql.o
 API_OBJ := $(call objects,lib/api) $(B)/obj/lib/base/backoff.o # public too, and used below
 ifeq ($(SANITIZE),thread)
 LIB_OBJ := $(B)/obj/lib/api/coordinator.o $(B)/obj/lib/base/error.o
+else ifdef SANITIZE
+LIB_OBJ += $(B)/obj/tests/harness/leak_roots.o
+$(B)/obj/tests/harness/leak_roots.o: OUR_CFLAGS += -fno-sanitize=all # runs before the sanitizers are ready
 endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
@@ -258,7 +262,7 @@ PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/p
 $(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
 # Preloaded into PostgreSQL too, and so without what a build asks for.
 CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
-TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out tests/harness/clock_shift.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
+TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out %/clock_shift.c %/leak_roots.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 MODELS := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*.c))
 
