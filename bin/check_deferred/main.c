@@ -31,6 +31,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads the log */
+
 static const struct program_option options[] = {
 	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1; 0 with --loop)" },
 	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
@@ -520,6 +522,7 @@ int main(int argc, char **argv)
 	signal(SIGUSR2, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* who started us may have it ignored, and the kernel would reap our children */
 	log_init(check_deferred.name, LOG_L_INFO);
+	log_never_wait();
 	rc = program_read_line(&line, &check_deferred, argc, argv);
 	if (rc < 0) {
 		rc = read_settings(&settings, &err);
@@ -533,5 +536,6 @@ int main(int argc, char **argv)
 	}
 	free_settings(&settings);
 	program_free_line(&line);
+	log_flush(LAST_WORDS_MS);
 	return rc;
 }
