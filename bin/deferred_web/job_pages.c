@@ -251,19 +251,15 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 /* ---- one job ---------------------------------------------------------------------------------- */
 
 /* May what this function is given be shown to who asks? */
-static bool may_see_params(const struct visit *v, const char *fn)
+static bool may_see_params(struct visit *v, const char *fn)
 {
-	const char *list = v->web->hide_params;
-	size_t len = strlen(fn);
+	size_t len;
+	const char **hidden = hidden_functions(v, &len);
 
-	if (!v->me.reader)
-		return false;
-	for (const char *p = list; !v->me.operator && p && *p; p += strcspn(p, ",")) {
-		p += strspn(p, ", \t");
-		if (strncmp(p, fn, len) == 0 && (!p[len] || strchr(", \t", p[len])))
+	for (size_t i = 0; i < len; i++)
+		if (strcmp(hidden[i], fn) == 0)
 			return false;
-	}
-	return true;
+	return v->me.reader;
 }
 
 static void facts(struct visit *v, const struct pg_result *res)
@@ -422,23 +418,6 @@ static int attempts(struct visit *v, const char *fn, struct deferred_error *err)
 	return rc;
 }
 
-static int actions(struct visit *v, struct deferred_error *err)
-{
-	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
-		{ 5, CELL_TEXT, "address", "From" },
-		{ 6, CELL_TEXT, "verb", "What" }, { 9, CELL_TEXT, "refused", "Refused, because" },
-	};
-	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
-	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, v->number, NULL, 0, &res, err);
-
-	if (rc == 0)
-		page_part(v, &part, res, NULL);
-	pg_result_free(res);
-	return rc;
-}
-
 int page_job(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -477,7 +456,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 	if (rc == 0)
 		rc = params(v, fn, err);
 	if (rc == 0)
-		rc = actions(v, err);
+		rc = actions_of(v, &(struct store_web_target){ .job = v->number }, err);
 	page_end(v);
 done:
 	pg_result_free(res);

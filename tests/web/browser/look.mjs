@@ -8,7 +8,8 @@ import { chromium } from "playwright-core";
 
 const [url, job, dead, later, operator, viewer, password] = process.argv.slice(2);
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/workers", "/rules",
+const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
+	"/recurring/nightly", "/workers", "/rules",
 	"/accounts", "/audit"];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -60,6 +61,17 @@ await press(`/jobs/${dead}`, "Cancel", "cancelled");
 await press(`/jobs/${later}`, "Run now", "ready now");
 await press("/queues/default", "Pause", "paused");
 await press("/queues/default", "Resume", "goes on");
+await press("/recurring/nightly", "Pause", "paused");
+await press("/recurring/nightly", "Resume", "goes on");
+await press("/recurring/nightly", "Run now", "One job");
+for (const path of ["/queues/default", "/functions/fail"]) {
+	await page.goto(url + path);
+	await page.getByLabel("Burst").focus();
+	await page.getByLabel("Most running at once").fill("7");
+	await page.keyboard.press("Enter");
+	await page.waitForURL(/done=set/);
+	check(`${path} Set`, await page.getByLabel("Most running at once").inputValue() === "7");
+}
 
 /* "/" finds, j and Enter open. */
 await page.goto(`${url}/jobs`);
