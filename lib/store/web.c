@@ -105,7 +105,12 @@ int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, stru
 	return exec(pg, &sql_web_job_params, &args, res, err);
 }
 
-int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err)
+int store_web_tagged(struct pg *pg, struct deferred_error *err)
+{
+	return pg_command(pg, "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan", err);
+}
+
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -122,9 +127,15 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool 
 	pg_arg_text(&args, filter->since);
 	pg_arg_text(&args, filter->until);
 	pg_arg_int4(&args, STORE_WEB_LOOK);
-	pg_arg_text(&args, part ? "true" : "false");
-	pg_arg_text(&args, outcome);
-	return exec(pg, &sql_web_jobs, &args, res, err);
+	pg_arg_text(&args, search->part ? "true" : "false");
+	pg_arg_text(&args, search->outcome);
+	pg_arg_text_array(&args, filter->tags_len > 0 ? filter->tags : NULL, NULL, filter->tags_len);
+	if (search->path_len == 0)
+		return exec(pg, &sql_web_jobs, &args, res, err);
+	pg_arg_text_array(&args, search->path, NULL, search->path_len);
+	pg_arg_text(&args, search->value);
+	pg_arg_text_array(&args, search->hidden, NULL, search->hidden_len);
+	return exec(pg, &sql_web_jobs_params, &args, res, err);
 }
 
 int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, struct pg_result **res, struct deferred_error *err)

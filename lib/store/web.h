@@ -51,8 +51,21 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 /* Needs deferred_reader. Source: web_job_params.sql. */
 int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
-/* filter->state NULL. part: the label is a part of one. outcome: of the last attempt; NULL: any. Source: web_jobs.sql. */
-int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err);
+/* What is searched for beside filter, whose state is NULL. */
+struct store_web_search {
+	bool part;           /* the label is a part of one */
+	const char *outcome; /* of the last attempt; NULL: any */
+	/* In the params, by keys from the outermost on; needs deferred_reader. path_len 0: anything. */
+	const char *const *path, *value;
+	size_t path_len;
+	const char *const *hidden; /* functions whose params are not looked at */
+	size_t hidden_len;
+};
+/* Source: web_jobs.sql, web_jobs_params.sql. */
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err);
+
+/* What follows in the transaction is planned for the tags it is given, whose index can be read as a bitmap only. */
+int store_web_tagged(struct pg *pg, struct deferred_error *err);
 
 /* What an action is done to: one of these; all of them 0 and NULL: anything. */
 struct store_web_target {
