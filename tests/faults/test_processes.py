@@ -383,7 +383,7 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     after = [db.defer("count_fds") for _ in range(5)]
     check(db, "--cnt", "0", "--isolate=job")
     assert all(db.log(j) == [(1, "ok")] for j in [before, *after])
-    assert db.log(bad) == [(1, "failed" if fn == "junk_on_fds" else "ok")]
+    assert db.log(bad) == [(1, "failed" if fn in ("junk_on_fds", "close_all_fds") else "ok")]
     assert len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
     ledger(db)
 
@@ -407,12 +407,15 @@ def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
     ledger(db)
 
 
-def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db, isolate):
     db.plugins("unruly")
-    bad = [db.defer(fn, max_attempts=1) for fn in ("junk_on_fds", "close_all_fds")]
+    bad = [db.defer(fn, params, max_attempts=1) for fn, params in (("junk_on_fds", "{}"), ("junk_on_fds", '{"n": 3}'), ("close_all_fds", "{}"))]
     good = [db.defer("noop") for _ in range(20)]
-    check(db, "--cnt", "0")
-    assert all(len(db.log(j)) == 1 for j in bad)
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    assert [db.log(j) for j in bad] == [[(1, "failed")]] * len(bad)
+    errors = db.sql("select distinct left(error, 60) from deferred.__deferred_log where outcome = 'failed'")
+    assert ("the function wrote into, or closed, a descriptor that is not",) in errors
     assert all(db.log(j) == [(1, "ok")] for j in good)
     ledger(db)
 
