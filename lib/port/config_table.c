@@ -80,6 +80,20 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
 	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
 
+	TEXT("alert.command", NULL, "program that is told what is wrong, by its environment and as JSON; none: no program"),
+	TEXT("alert.mail_to", NULL, "who is told by mail, addresses separated by commas; none: nobody"),
+	TEXT("alert.queue", "alert", "queue of the jobs that tell it"),
+	NUMBER("alert.timeout", MS, "30s", SECOND, HOUR, "limit of the command"),
+	NUMBER("alert.repeat", MS, "4h", HOUR, 30 * DAY, "what stays wrong is told again after that"),
+	NUMBER("alert.late", MS, "15min", 0, 30 * DAY, "a queue whose first job has been ready for so long is told; 0: never"),
+	TEXT("alert.late_queues", NULL, "queues that may be late by another time, as in \"mail:2min, reports:6h\"; none: alert.late is for all"),
+	NUMBER("alert.dead", INT, "1", 0, 1e9, "so many jobs of a function that died are told; 0: never"),
+	NUMBER("alert.failing", REAL, "0.2", 0, 1, "a function of whose attempts this share fails, and more than did before, is told; 0: never"),
+	NUMBER("alert.build_ratio", REAL, "1.5", 0, 1000, "a build that is so many times slower or bigger than the one before is told; 0: never"),
+
+	NUMBER("breaker.crashes", INT, "20", 0, 1e9, "a function whose last attempts, so many, all crashed is paused; 0: never"),
+	NUMBER("breaker.retry", MS, "5min", SECOND, DAY, "while it is, one attempt is made that often"),
+
 	TEXT("http.listen", "127.0.0.1:10001", "where deferred_http serves HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
 	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
 	TEXT("http.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
