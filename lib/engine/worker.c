@@ -390,7 +390,7 @@ static int wait_ms(const struct worker *w, uint64_t now)
 
 static void wait_for_events(struct worker *w, uint64_t now)
 {
-	struct pollfd fds[2 + 2 * 256];
+	struct pollfd fds[3 + 2 * 256];
 	nfds_t n = 0;
 
 	fds[n++] = (struct pollfd){ w->setup->signal_fd, POLLIN, 0 };
@@ -398,7 +398,8 @@ static void wait_for_events(struct worker *w, uint64_t now)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), pg_events(w->pg), 0 };
 	else if (w->db == DB_READY)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), POLLIN, 0 }; /* the server says goodbye */
-	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n);
+	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n - 1);
+	fds[n++] = (struct pollfd){ log_waits_fd(), POLLOUT, 0 }; /* below 0: not looked at */
 	if (poll(fds, n, wait_ms(w, now)) < 0)
 		return;
 	if (w->db == DB_READY && fds[1].revents && !pg_alive(w->pg)) {
@@ -428,6 +429,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	uint64_t now = clock_ns();
 	int rc = 0;
 
+	if (log_waits_fd() >= 0)
+		log_flush(0);
 	worker_fence(w, now);
 	if (w->setup->alive_ms > 0 && now >= w->alive_ns) {
 		w->alive_ns = now + (uint64_t)w->setup->alive_ms * NS_PER_MS;

@@ -19,6 +19,8 @@
 const struct config_setting config_settings[] = {
 	TEXT("application", "deferred", "name of the application; names the default pidfile"),
 	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
+	NUMBER("database.answer_timeout", MS, "30s", 0, DAY, "how long the library and the command deferred wait for one answer of the server; 0: for ever"),
+	NUMBER("database.lock_timeout", MS, "0", 0, DAY, "and of that for a lock; 0: no limit of its own"),
 
 	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready; with loop 0, for ever, unless set"),
 	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),

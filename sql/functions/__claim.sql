@@ -104,6 +104,14 @@ begin
     v_limited := coalesce(v_queue.max_running, v_queue.rate) is not null;
     for v_step in 1 .. 14 loop  -- what is left of `cur`, and a fresh one; again, and of more, while there were some to be put aside, or locked
         if p_round = 3 and v_step = 1 then
+            -- Those who wait stand in line here: at the place itself each claim that ends would wake all of them, for one. Where the line is
+            -- too long, the worker comes again.
+            begin
+                perform from deferred.__deferred_limit_guard g
+                where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]) for update;
+            exception when lock_not_available then
+                exit;
+            end;
             for v_try in 1 .. 20 loop  -- each claim that is waited for deletes the row that was, and leaves another one
                 select p.* into v from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
                 order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
@@ -117,7 +125,7 @@ begin
             -- Else the insert would wait for another claim that is adding the first one; and would add it, though others have followed, if that
             -- claim has moved on since: so we look again, in a statement behind the lock.
             perform from deferred.__deferred_limit_guard g
-            where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer]) for update skip locked;
+            where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]) for update skip locked;
             if found then
                 insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id, rest_xid, rest_id)
                 select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'

@@ -22,7 +22,7 @@ begin
             perform from deferred.__deferred_place p where p.queue = v_lane.queue and p.priority = v_lane.priority;
             if not found then  -- the first claim of the lane may be under way
                 perform from deferred.__deferred_limit_guard g
-                where g.n = any (array[(hashtextextended(v_lane.queue || ' ' || v_lane.priority, 0) & 1023)::integer]) for update;
+                where g.n = any (array[(hashtextextended(v_lane.queue || ' ' || v_lane.priority, 0) & 1023)::integer + 1024]) for update;
             end if;
         end loop;
     end loop;
@@ -63,4 +63,4 @@ begin
 end
 $$;
 comment on function deferred.__mark is 'part of "deferred queue set": marks jobs that limits are about, takes the mark from others';
-grant execute on function deferred.__mark to deferred_worker;
+grant execute on function deferred.__mark to deferred_worker, deferred_operator;

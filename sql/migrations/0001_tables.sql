@@ -586,8 +586,8 @@ create table deferred.__deferred_limit_guard (
     n integer primary key
 );
 comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
-comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added';
-insert into deferred.__deferred_limit_guard select generate_series(0, 1023);
+comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its first place';
+insert into deferred.__deferred_limit_guard select generate_series(0, 2047);
 grant select, update on deferred.__deferred_limit_guard to deferred_worker;
 grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 
@@ -758,6 +758,9 @@ create table deferred.__deferred_action (
     verb    text not null,
     job_id  bigint,
     queue   text collate "C",
+    fn      text collate "C",
+    schedule text collate "C",
+    settings json,
     refused text
 );
 comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
@@ -767,12 +770,17 @@ comment on column deferred.__deferred_action.who is 'who did it, as the page kne
 comment on column deferred.__deferred_action.role is 'role of the database that acted';
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
-comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
-comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume or set';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four is not NULL';
+comment on column deferred.__deferred_action.queue is 'queue it was done to';
+comment on column deferred.__deferred_action.fn is 'function it was done to';
+comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
+comment on column deferred.__deferred_action.settings is 'what was set, as it was given; NULL: nothing';
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
+create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
+create index __deferred_action_schedule on deferred.__deferred_action (schedule, id) where schedule is not null;
 
 grant usage on schema deferred to deferred_reader, deferred_operator;
 -- A reader also sees what functions are given, what they answer, and why they failed.

@@ -171,7 +171,7 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     before = debian.files()
     install(debian, packages)
 
-    # Installed: nothing runs, the user is there and owns nothing.
+    # Installed: nothing runs, the user is there and owns nothing but its home.
     assert debian.run("deferred", "--version").strip() == "deferred 0.1.0"
     assert debian.run("check_deferred", "--version").startswith("check_deferred 0.1.0, schema ")
     assert debian.run("deferred_http", "--version").startswith("deferred_http 0.1.0")
@@ -183,9 +183,9 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     units = [line.split(" ")[0] for line in debian.files() if re.match(r"\./(usr/)?lib/systemd/system/.*deferred", line)]
     assert len(units) == 6 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
     assert all("/usr/local" not in debian.read(unit) and "Copy" not in debian.read(unit) for unit in units)
-    for user in ("deferred", "deferred_front"):
-        assert re.fullmatch(rf"{user}:x:\d+:\d+:[^:]*:/nonexistent:/usr/sbin/nologin\n", debian.run("getent", "passwd", user))
-        assert debian.run("find", "/", "-xdev", "-path", debian.SOCKET, "-prune", "-o", "-user", user, "-print") == ""
+    for user, home, owned in ("deferred", "/var/lib/deferred", "/var/lib/deferred\n"), ("deferred_front", "/nonexistent", ""):
+        assert re.fullmatch(rf"{user}:x:\d+:\d+:[^:]*:{home}:/usr/sbin/nologin\n", debian.run("getent", "passwd", user))
+        assert debian.run("find", "/", "-xdev", "-path", debian.SOCKET, "-prune", "-o", "-user", user, "-print") == owned
     assert "libdeferred.so.1 " in debian.run("/sbin/ldconfig", "-p")
     debian.run("logrotate", "-d", "/etc/logrotate.d/deferred", "/etc/logrotate.d/deferred-http")
 
