@@ -84,7 +84,7 @@ int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_er
 {
 	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
 	struct fold_old f = { 0 };
-	int rc;
+	int rc = 0;
 
 	do {
 		struct pg_args args;
