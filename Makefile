@@ -3,6 +3,7 @@
 # Targets
 #   all          programs, libraries and plugins into build/ (default)
 #   demo         see it work: private servers, mails deferred, delivered, shown
+#   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
 #   check        unit and integration tests, plain and under AddressSanitizer + UBSan; threads under ThreadSanitizer
 #   check-quick  the same without the sanitizer build
 #   check-san    the same with the sanitizer build only
@@ -10,6 +11,7 @@
 #   check-faults the longer fault tests, with a printed seed
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
+#   screenshots  the pictures of README anew, by Chromium, from demo-web
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -20,6 +22,7 @@
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
 #                that follows the queue
+#   bench-web    pages of deferred_web beside a long history (BENCH_ARGS="--rows 5000000"), and what an open one costs who works
 #   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir, bashdir, zshdir; uninstall takes it back
@@ -406,6 +409,10 @@ bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 bench-rules: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) bench-programs $(B)/tests/plugins/archive.so
 	@$(PYTHON) tests/bench/rules.py
+.PHONY: bench-web
+bench-web: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/web.py $(BENCH_ARGS)
 .PHONY: bench-wake bench-runners
 bench-wake bench-runners: bench-%: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests bench-programs
@@ -442,6 +449,16 @@ build/browser/installed: $(addprefix tests/web/browser/,package.json package-loc
 demo: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) -s demo-programs
 	@tests/demo/demo.sh
+.PHONY: demo-web screenshots
+demo-web: deps-demo
+	+@$(MAKE) --no-print-directory $(PARALLEL) -s all
+	@$(PYTHON) tests/demo/web.py $(if $(SEED),--seed $(SEED))
+# The week and the seed are the same each time, the time of day is not.
+screenshots: deps-demo
+	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE) --no-print-directory $(PARALLEL) -s all build/browser/installed
+	@cp tests/web/browser/shots.mjs build/browser
+	@$(PYTHON) tests/demo/web.py --seed 7 --port 0 -- node build/browser/shots.mjs tests/demo/pictures
 .PHONY: demo-programs
 demo-programs: all $(B)/tests/demo/demo
 
