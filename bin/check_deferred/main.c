@@ -31,6 +31,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads the log */
+
 static const struct program_option options[] = {
 	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1; 0 with --loop)" },
 	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
@@ -343,6 +345,7 @@ static void tell_manager(void *data, enum worker_event event)
 		break;
 	case WORKER_ALIVE:
 		notify_send("WATCHDOG=1");
+		pidfile_alive(&run.pidfile);
 		break;
 	}
 }
@@ -427,14 +430,24 @@ static void summarize(const struct worker_summary *s)
 		 s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
 }
 
+/* How often we show that we live: to the manager of services, and to the next start. */
+static int64_t alive_ms(int64_t lease_ms)
+{
+	int64_t watchdog_ms = notify_watchdog_ms() / 2, own_ms = lease_ms / 4 < PIDFILE_ALIVE_MS ? lease_ms / 4 : PIDFILE_ALIVE_MS;
+
+	return watchdog_ms > 0 && watchdog_ms < own_ms ? watchdog_ms : own_ms;
+}
+
 static int run_with_pidfile(void)
 {
 	const struct config *config = run.settings->config;
 	struct deferred_error err = { 0 };
 	struct worker_summary summary = { 0 };
 	const char *pidfile = config_text(config, "pidfile");
+	static char path[PATH_MAX]; /* settings that are read anew take the old ones away */
 	char default_path[PATH_MAX];
 	bool replace = strcmp(config_text(config, "if_running"), "replace") == 0;
+	struct pidfile_terms terms;
 	enum pidfile_result held;
 	int rc;
 
@@ -458,12 +471,15 @@ static int run_with_pidfile(void)
 	}
 	signal(SIGTERM, leave);
 	signal(SIGINT, leave);
-	held = pidfile_take(&run.pidfile, pidfile, replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000, &err);
+	terms = (struct pidfile_terms){ replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000, config_int(config, "lease") };
+	held = pidfile_take(&run.pidfile, pidfile, &terms, &err);
 	if (held != PIDFILE_HELD) {
-		if (held == PIDFILE_BUSY && !replace)
+		if (held == PIDFILE_BUSY && !replace && !run.pidfile.silent)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
 		return program_complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
 	}
+	snprintf(path, sizeof(path), "%s", pidfile);
+	run.pidfile.path = path;
 	name_instance(pidfile);
 	run.runners.config = config;
 	run.runners.program = runner_program(run.program);
@@ -473,7 +489,7 @@ static int run_with_pidfile(void)
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
 		.predecessor_killed = run.pidfile.replaced,
-		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = notify_watchdog_ms() / 2, .data = NULL,
+		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	cgroup_leave();
@@ -506,6 +522,7 @@ int main(int argc, char **argv)
 	signal(SIGUSR2, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* who started us may have it ignored, and the kernel would reap our children */
 	log_init(check_deferred.name, LOG_L_INFO);
+	log_never_wait();
 	rc = program_read_line(&line, &check_deferred, argc, argv);
 	if (rc < 0) {
 		rc = read_settings(&settings, &err);
@@ -519,5 +536,6 @@ int main(int argc, char **argv)
 	}
 	free_settings(&settings);
 	program_free_line(&line);
+	log_flush(LAST_WORDS_MS);
 	return rc;
 }

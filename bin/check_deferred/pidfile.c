@@ -19,6 +19,8 @@
 
 #define KILL_WAIT_MS 5000 /* from SIGKILL to giving up: a process may be stuck in the kernel */
 #define TAKEOVERS_MAX 1000
+#define SILENT_MIN_MS 5000 /* however short the lease */
+#define SILENT_GRACE_MS 1000 /* for one that shows no sign of life */
 
 static enum pidfile_result refuse(struct deferred_error *err, const char *path, const char *why, const char *remedy)
 {
@@ -70,7 +72,6 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 		return refuse(err, path, "it has several names (hard links)", "remove it");
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return refuse(err, path, "it is writable by others", "chmod go-w the file");
-	p->unclean = st.st_size > 0;
 	return PIDFILE_HELD;
 }
 
@@ -116,10 +117,9 @@ static int send_term(int pidfd)
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, &info, 0);
 }
 
-/* End the process that holds the lock. Returns false when it cannot be ended. */
-static bool end_holder(struct pidfile *p, int64_t grace_ms)
+/* End the process that holds the lock, if it still does. Returns false when it cannot be ended. */
+static bool end_holder(struct pidfile *p, pid_t pid, int64_t grace_ms)
 {
-	pid_t pid = holder(p);
 	bool gone = true;
 	int pidfd;
 
@@ -154,6 +154,77 @@ static int write_pid(struct pidfile *p)
 	return ftruncate(p->fd, 0) == 0 && pwrite(p->fd, text, (size_t)n, 0) == n ? 0 : -1;
 }
 
+/* ---- signs of life ------------------------------------------------------------------------------ */
+
+static struct timespec last_sign(struct pidfile *p)
+{
+	struct stat st;
+
+	return fstat(p->fd, &st) == 0 ? st.st_mtim : (struct timespec){ 0 };
+}
+
+/* Since the holder showed last that it lives, in ms. */
+static int64_t silent_ms(struct pidfile *p)
+{
+	struct timespec now, last = last_sign(p);
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)(now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000;
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char path[64], text[512], *end = NULL;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (fd >= 0)
+		close(fd);
+	if (n > 0) {
+		text[n] = '\0';
+		end = strrchr(text, ')'); /* a name may hold anything */
+	}
+	return end && (strncmp(end, ") T", 3) == 0 || strncmp(end, ") t", 3) == 0);
+}
+
+/* The clock may have been set, or the host have slept: then the next sign comes as soon as ever. */
+static bool stays_silent(struct pidfile *p)
+{
+	struct timespec last = last_sign(p), next = last;
+
+	for (int ms = 0; ms < PIDFILE_ALIVE_MS + 1000 && next.tv_sec == last.tv_sec && next.tv_nsec == last.tv_nsec && holder(p) != 0; ms += 100) {
+		poll(NULL, 0, 100);
+		next = last_sign(p);
+	}
+	return next.tv_sec == last.tv_sec && next.tv_nsec == last.tv_nsec;
+}
+
+static void name_holder(pid_t pid, char name[static 64])
+{
+	if (pid > 0)
+		snprintf(name, 64, "another copy (pid %d)", (int)pid);
+	else
+		snprintf(name, 64, "another copy, in another pid namespace,");
+}
+
+/* Is it one that would be left alone for ever, or hold us up? Says so. */
+static bool is_silent(struct pidfile *p, pid_t pid, const char *path, const struct pidfile_terms *terms)
+{
+	int64_t ms = silent_ms(p);
+	bool stopped = pid > 0 && is_stopped(pid);
+	char name[64];
+
+	if (pid == 0 || ms <= terms->lease_ms || ms <= SILENT_MIN_MS || (!stopped && (terms->replace || !stays_silent(p))))
+		return false;
+	name_holder(pid, name);
+	log_line(LOG_L_WARNING, "%s holds '%s' and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s", name, path,
+		 (double)ms / 1000, stopped ? ": it is stopped, as by SIGSTOP" : "", pid > 0 ? "replaced" : "out of reach");
+	return true;
+}
+
 /* Who locks a file that has been removed locks nothing. */
 static bool still_there(struct pidfile *p, const char *path)
 {
@@ -166,33 +237,47 @@ static bool still_there(struct pidfile *p, const char *path)
 	return ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
-enum pidfile_result pidfile_take(struct pidfile *p, const char *path, bool replace, int64_t grace_ms, struct deferred_error *err)
+static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct deferred_error *err)
+{
+	pid_t pid = holder(p);
+	char name[64];
+
+	name_holder(pid, name);
+	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds '%s'", name, path);
+	if (pid < 0)
+		error_hint(err, "end it where it runs, in its container say; or name another file with --pidfile, and both run");
+	return PIDFILE_BUSY;
+}
+
+/* Many starts at once each end the one before; every round one process is gone. */
+static enum pidfile_result lock(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err)
+{
+	struct stat st;
+
+	for (int round = 0; !try_lock(p); round++) {
+		pid_t pid = holder(p);
+
+		p->silent = is_silent(p, pid, path, terms);
+		if ((!terms->replace && !p->silent) || round == TAKEOVERS_MAX || !end_holder(p, pid, p->silent ? SILENT_GRACE_MS : terms->grace_ms))
+			return say_busy(p, path, err);
+	}
+	p->silent = false;
+	p->unclean = fstat(p->fd, &st) == 0 && st.st_size > 0;
+	return PIDFILE_HELD;
+}
+
+enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err)
 {
 	enum pidfile_result rc;
 
 	memset(p, 0, sizeof(*p));
 	p->fd = -1;
+	p->path = path;
 	rc = check_folder(path, err);
 	if (rc == PIDFILE_HELD)
 		rc = open_checked(p, path, err);
-	if (rc == PIDFILE_HELD && !try_lock(p)) {
-		/* Many starts at once each end the one before; every round one process is gone. */
-		int round = 0;
-		bool ended = replace;
-
-		while (ended && round++ < TAKEOVERS_MAX && (ended = end_holder(p, grace_ms)) && !try_lock(p))
-			;
-		if (!ended || round > TAKEOVERS_MAX) {
-			pid_t pid = holder(p);
-
-			error_set(err, DEFERRED_ESYSTEM, "pidfile", "another copy (pid %d) holds '%s'", (int)pid, path);
-			rc = PIDFILE_BUSY;
-		} else {
-			struct stat st;
-
-			p->unclean = fstat(p->fd, &st) == 0 && st.st_size > 0;
-		}
-	}
+	if (rc == PIDFILE_HELD)
+		rc = lock(p, path, terms, err);
 	if (rc == PIDFILE_HELD && !still_there(p, path)) {
 		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' was replaced while it was being locked", path);
 		rc = PIDFILE_BUSY;
@@ -210,6 +295,18 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, bool repla
 	}
 	p->held = true;
 	return rc;
+}
+
+void pidfile_alive(struct pidfile *p)
+{
+	if (p->fd < 0)
+		return;
+	if (!p->missed && !still_there(p, p->path)) {
+		p->missed = true;
+		log_line(LOG_L_ERROR, "pidfile '%s' has been removed or replaced while this copy runs: the next start does not find this one, and runs beside it; "
+			 "stop one of them, this one with `kill %d`", p->path, (int)getpid());
+	}
+	futimens(p->fd, NULL);
 }
 
 void pidfile_release(struct pidfile *p)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include "base/outlet.h"
 #include "base/visible.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -136,6 +138,41 @@ static void add_json(struct line *line, enum log_level level, const struct log_a
 	add(line, "\"}");
 }
 
+static void make_line(struct line *line, enum log_level level, const struct log_attempt *a, const char *text)
+{
+	if (to_journal)
+		add(line, "<%d>", levels[level].journal);
+	if (as_json) {
+		add_json(line, level, a, text);
+	} else {
+		if (!to_journal) {
+			add_time(line);
+			add(line, " %s[%d] ", program, (int)getpid());
+		}
+		add(line, "%s: ", levels[level].name);
+		add_visible(line, text, false, sizeof("\n"));
+	}
+	line->text[line->len++] = '\n';
+}
+
+/* There is room again: what is missing is said where it is missing. */
+static void say_lost(void)
+{
+	struct line line = { .len = 0 };
+	char text[200];
+	int why, again;
+	uint64_t lost = outlet_take_lost(&why);
+
+	if (lost == 0)
+		return;
+	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are",
+		 why == EAGAIN ? "nobody read it" : strerror(why));
+	make_line(&line, LOG_L_WARNING, NULL, text);
+	outlet_put(line.text, line.len);
+	if (outlet_take_lost(&again) > 0)
+		outlet_lost(lost, why); /* not even that */
+}
+
 static void write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
 {
 	char text[LINE_MAX_BYTES / 2];
@@ -144,21 +181,29 @@ static void write_line(enum log_level level, const struct log_attempt *a, const 
 	if (!log_enabled(level))
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
-	if (to_journal)
-		add(&line, "<%d>", levels[level].journal);
-	if (as_json) {
-		add_json(&line, level, a, text);
-	} else {
-		if (!to_journal) {
-			add_time(&line);
-			add(&line, " %s[%d] ", program, (int)getpid());
-		}
-		add(&line, "%s: ", levels[level].name);
-		add_visible(&line, text, false, sizeof("\n"));
-	}
-	line.text[line.len++] = '\n';
-	if (write(STDERR_FILENO, line.text, line.len) < 0)
+	make_line(&line, level, a, text);
+	if (outlet_begun()) {
+		log_flush(0);
+		outlet_put(line.text, line.len);
+	} else if (write(STDERR_FILENO, line.text, line.len) < 0) {
 		return; /* nowhere left to say it */
+	}
+}
+
+void log_never_wait(void)
+{
+	outlet_begin(STDERR_FILENO);
+}
+
+int log_waits_fd(void)
+{
+	return outlet_fd();
+}
+
+void log_flush(int patience_ms)
+{
+	outlet_flush(patience_ms);
+	say_lost();
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

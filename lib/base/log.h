@@ -6,7 +6,7 @@
  *
  * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and
  * carries no time. A line is written by one write(2), and shows what visible.h makes of the text, so
- * that no text of a job can forge a line or split one.
+ * that no text of a job can forge a line or split one. A process may have asked not to wait for that: then it may be several.
  *
  * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event, of an attempt job, queue, fn, attempt, outcome, final, wait_ms, run_ms and
  * retry_ms, and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
@@ -25,6 +25,14 @@ void log_set_level(enum log_level level); /* at any time */
 void log_set_json(bool json);             /* the same */
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * For a process that must not wait for who reads its log: a line that finds no room is kept, or lost when too much is; how many are missing is said
+ * in the log as soon as there is room. For one thread; see outlet.h.
+ */
+void log_never_wait(void);
+int log_waits_fd(void);           /* lines are kept: to be polled for POLLOUT, then log_flush(); else -1 */
+void log_flush(int patience_ms);  /* at the end: so long there may come some room */
 
 /* The same of an attempt that has ended: in the text its fields do not show. */
 struct log_attempt {

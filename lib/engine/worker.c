@@ -390,7 +390,7 @@ static int wait_ms(const struct worker *w, uint64_t now)
 
 static void wait_for_events(struct worker *w, uint64_t now)
 {
-	struct pollfd fds[2 + 2 * 256];
+	struct pollfd fds[3 + 2 * 256];
 	nfds_t n = 0;
 
 	fds[n++] = (struct pollfd){ w->setup->signal_fd, POLLIN, 0 };
@@ -398,7 +398,8 @@ static void wait_for_events(struct worker *w, uint64_t now)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), pg_events(w->pg), 0 };
 	else if (w->db == DB_READY)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), POLLIN, 0 }; /* the server says goodbye */
-	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n);
+	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n - 1);
+	fds[n++] = (struct pollfd){ log_waits_fd(), POLLOUT, 0 }; /* below 0: not looked at */
 	if (poll(fds, n, wait_ms(w, now)) < 0)
 		return;
 	if (w->db == DB_READY && fds[1].revents && !pg_alive(w->pg)) {
@@ -428,6 +429,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	uint64_t now = clock_ns();
 	int rc = 0;
 
+	if (log_waits_fd() >= 0)
+		log_flush(0);
 	worker_fence(w, now);
 	if (w->setup->alive_ms > 0 && now >= w->alive_ns) {
 		w->alive_ns = now + (uint64_t)w->setup->alive_ms * NS_PER_MS;
@@ -474,6 +477,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		worker_offer(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_tick(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_tell(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -539,6 +544,7 @@ void worker_set_up(struct worker *w)
 	w->pool.runners_keep = 1;
 	worker_idle_set_up(w);
 	worker_scale_set_up(w);
+	worker_tell_set_up(w);
 }
 
 static void set_up(struct worker *w, const struct worker_setup *setup)
@@ -566,6 +572,7 @@ static void tear_down(struct worker *w)
 		free(w->unknown[i]);
 	free(w->unknown);
 	forget_said(w);
+	worker_tell_clear(w);
 }
 
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
@@ -573,6 +580,7 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	uint64_t start = clock_ns();
 	struct deferred_error aside = { 0 }, fatal;
 	struct store_probe probe = { 0 };
+	bool folded = false;
 	struct worker w;
 	int rc;
 
@@ -601,8 +609,10 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
 	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
-				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &aside) < 0))
+				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &folded, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
+	else if (folded)
+		worker_tell_at_end(&w);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "port/config_reader.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -18,6 +21,9 @@
 #define WHERE "config"
 #define PROGRAM "deferred_config"
 #define ANSWER_MAX (16 * 1024 * 1024)
+#define END_MS 1000 /* what has answered has so long to end */
+
+int config_reader_patience_ms = 10000;
 
 /* ---- where it is ------------------------------------------------------------------------------ */
 
@@ -119,9 +125,12 @@ static int start(pid_t *pid, const char *path, int in, int out, char **env)
 	return rc;
 }
 
-/* All that comes, up to ANSWER_MAX. Given: free(). NULL: out of memory, or not to be read. */
+/* All that comes, up to ANSWER_MAX. Given: free(). NULL: out of memory, not to be read, or, with ETIMEDOUT, too late: who asks has leases to
+ * renew, and a process that is stopped or frozen answers nobody. */
 static char *read_all(int fd, size_t *len)
 {
+	struct pollfd readable = { fd, POLLIN, 0 };
+	uint64_t end = clock_ns() + (uint64_t)config_reader_patience_ms * NS_PER_MS, now;
 	size_t size = 0;
 	char *text = NULL, *more;
 	ssize_t n;
@@ -132,7 +141,10 @@ static char *read_all(int fd, size_t *len)
 				break;
 			text = more;
 		}
-		n = read(fd, text + *len, size - *len);
+		while ((now = clock_ns()) < end && poll(&readable, 1, (int)((end - now) / NS_PER_MS) + 1) <= 0)
+			;
+		errno = now < end ? 0 : ETIMEDOUT;
+		n = now < end ? read(fd, text + *len, size - *len) : -1;
 		if (n == 0)
 			return text;
 		if (n < 0 && errno != EINTR)
@@ -152,11 +164,22 @@ static int above_standard(int fd)
 	return high;
 }
 
+/* It has nothing more to do; if it cannot die, it is left to itself. */
+static void end(pid_t pid, bool late)
+{
+	for (int ms = 0; waitpid(pid, NULL, WNOHANG) == 0 && ms < END_MS; ms++) {
+		if (ms == (late ? 0 : END_MS / 2))
+			kill(pid, SIGKILL);
+		poll(NULL, 0, 1);
+	}
+}
+
 static int run(const char *text, size_t len, char **answer, size_t *answer_len, struct deferred_error *err)
 {
 	char path[PATH_MAX], **env = clean_environment();
 	int in = above_standard(text_file(text, len)), out[2] = { -1, -1 }, code = 0, rc = 0;
 	pid_t pid = 0;
+	bool late = false;
 
 	*answer = NULL;
 	if (!env || in < 0 || pipe2(out, O_CLOEXEC) < 0)
@@ -170,13 +193,15 @@ static int run(const char *text, size_t len, char **answer, size_t *answer_len, 
 		close(out[1]);
 	if (code == 0) {
 		*answer = read_all(out[0], answer_len);
+		late = !*answer && errno == ETIMEDOUT;
 		/* Before it is waited for: one whose answer was given up would write for ever. */
 		close(out[0]);
 		out[0] = -1;
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		end(pid, late);
 	}
-	if (code == ENOMEM || (code == 0 && !*answer))
+	if (late)
+		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot read the settings: '%s' (pid %d) does not answer", path, (int)pid);
+	else if (code == ENOMEM || (code == 0 && !*answer))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
 	else if (code != 0)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot read the settings: cannot execute '%s': %s", path, strerror(code));

@@ -28,7 +28,7 @@
  *
  * answer  receives the records, perhaps not all of them: without a last record the child has died; given: free()
  *
- * Returns 0, DEFERRED_ENOMEM, or DEFERRED_ESYSTEM where the program cannot be started.
+ * Returns 0, DEFERRED_ENOMEM, or DEFERRED_ESYSTEM where the program cannot be started, or does not answer.
  */
 int config_reader_run(const char *text, size_t len, char **answer, size_t *answer_len, struct deferred_error *err);
 
@@ -38,5 +38,8 @@ void config_reader_keep(const char *text, size_t len, const char *answer, size_t
 /* For programs of ours: deferred_config may lie beside the running one, where both were built. Else it is where it was installed, or in
  * the folder that the environment variable DEFERRED_LIBEXEC_DIR names. */
 void config_reader_beside_program(void);
+
+/* So long an answer may take. */
+extern int config_reader_patience_ms;
 
 #endif

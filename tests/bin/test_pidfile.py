@@ -5,6 +5,7 @@ test_check_deferred.py; attacks by its text and by strangers' locks: tests/fault
 import os
 import signal
 import stat
+import time
 
 import pytest
 
@@ -124,3 +125,30 @@ def test_what_a_killed_copy_left_is_ended_even_if_nothing_is_due_in_between(db):
     assert db.run(["check_deferred"]).returncode == 0
     assert db.orphans() == [] and content(db) == ""
     ledger(db)
+
+
+def test_a_stopped_copy_is_left_alone_for_its_lease_then_named_and_replaced(db):
+    job = db.defer("sleep", '{"ms": 60000}', max_attempts=1)
+    run = started(db)
+    run.signal(signal.SIGSTOP)
+    skip = ["check_deferred", "--if-running=skip", "--queue", "none"]
+    done = db.run(skip)
+    assert (done.returncode, done.stderr) == (75, ""), "no news yet: it may go on"
+    os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
+    done = db.run(skip)
+    assert done.returncode == 0, done.stderr
+    assert f"another copy (pid {run.pid}) holds '{db.pidfile}' and has shown no sign of life for 61 s" in done.stderr
+    assert "it is stopped, as by SIGSTOP; it is replaced" in done.stderr
+    assert run.wait(20) == -signal.SIGKILL and db.log(job) == [(1, "superseded")]
+    ledger(db)
+
+
+def test_a_copy_shows_that_it_lives_and_says_that_its_file_is_gone(db):
+    run = db.spawn(["check_deferred", "--loop", "--lease", "1s"])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+    os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
+    wait_for(lambda: time.time() - os.stat(db.pidfile).st_mtime < 5, 20, "it has moved the time of the file on")
+    os.unlink(db.pidfile)
+    wait_for(lambda: f"stop one of them, this one with `kill {run.pid}`" in run.output(), 20, "it has noticed")
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0 and run.output().count("has been removed or replaced") == 1

@@ -132,6 +132,23 @@ static void one_that_answers_without_end_is_given_up(void **state)
 	assert_null(answer);
 }
 
+static void one_that_is_stopped_is_not_waited_for(void **state)
+{
+	struct deferred_error err = { 0 };
+	char *answer = NULL;
+	size_t len;
+
+	(void)state;
+	reader_is("kill -STOP $$");
+	config_reader_patience_ms = 100;
+	alarm(20);
+	assert_int_equal(config_reader_run("stopped", 7, &answer, &len, &err), DEFERRED_ESYSTEM);
+	alarm(0);
+	config_reader_patience_ms = 10000;
+	assert_null(answer);
+	assert_non_null(strstr(err.message, "does not answer"));
+}
+
 static void an_answer_that_was_kept_is_given_again_to_the_same_text_alone(void **state)
 {
 	(void)state;
@@ -179,6 +196,7 @@ int main(void)
 		cmocka_unit_test(it_has_none_of_our_descriptors_nor_our_signals),
 		cmocka_unit_test(one_that_is_not_there_is_named),
 		cmocka_unit_test(one_that_answers_without_end_is_given_up),
+		cmocka_unit_test(one_that_is_stopped_is_not_waited_for),
 		cmocka_unit_test(an_answer_that_was_kept_is_given_again_to_the_same_text_alone),
 		cmocka_unit_test(what_names_the_environment_is_read_each_time),
 	};

@@ -2,7 +2,9 @@
 /* A log line is one line and one write, whatever is in its text. Standard error is a pipe here. */
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -153,6 +155,55 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	log_set_json(false);
 }
 
+/* Fills a pipe that nobody reads: no line waits, and how many are missing is said when there is room. */
+static void who_must_not_wait_keeps_lines_then_counts_them(void **state)
+{
+	static char all[1 << 20];
+	int fds[2], kept, missing, saved = dup(STDERR_FILENO);
+	char *at, *end;
+	size_t len = 0;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDERR_FILENO);
+	log_never_wait();
+	assert_int_equal(log_waits_fd(), -1);
+	signal(SIGPIPE, SIG_IGN);
+	alarm(20); /* a write that waits ends the test */
+	for (int i = 0; i < 5000; i++)
+		log_line(LOG_L_INFO, "%05d %0100d", i, 0);
+	assert_true(log_waits_fd() >= 0);
+	assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0); /* others share it */
+	fcntl(fds[0], F_SETFL, O_NONBLOCK);
+	while (len < sizeof(all) - 1 && ((n = read(fds[0], all + len, sizeof(all) - 1 - len)) > 0 || log_waits_fd() >= 0)) {
+		len += n > 0 ? (size_t)n : 0;
+		log_flush(0);
+	}
+	all[len] = '\0';
+	/* In order, whole, none twice; then what is missing. */
+	missing = 0;
+	for (at = all, kept = 0; (end = strchr(at, '\n')); at = end + 1) {
+		*end = '\0';
+		if (sscanf(strstr(at, "]") + 1, " warning: %d lines of this log are missing here: nobody read it", &missing) == 1)
+			break;
+		assert_int_equal(atoi(strstr(at, "info: ") + 6), kept++);
+	}
+	assert_true(kept > 1000);
+	assert_int_equal(kept + missing, 5000);
+	log_line(LOG_L_INFO, "after");
+	assert_true(read(fds[0], all, sizeof(all)) > 0);
+	assert_non_null(strstr(all, "info: after\n"));
+	/* Whoever read it has gone: nothing is kept for him. */
+	close(fds[0]);
+	log_line(LOG_L_INFO, "nobody");
+	assert_int_equal(log_waits_fd(), -1);
+	alarm(0);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +213,7 @@ int main(void)
 		cmocka_unit_test(a_long_line_is_cut_and_still_ends),
 		cmocka_unit_test(lines_below_the_level_are_not_written),
 		cmocka_unit_test(the_journal_gets_a_priority_and_no_time),
+		cmocka_unit_test(who_must_not_wait_keeps_lines_then_counts_them), /* for good: the last */
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

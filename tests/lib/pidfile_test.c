@@ -115,7 +115,7 @@ static void who_holds_the_lock_is_asked_to_end(void **state)
 	struct pidfile p;
 
 	(void)state;
-	assert_int_equal(pidfile_take(&p, path, true, 5000, &err), PIDFILE_HELD);
+	assert_int_equal(pidfile_take(&p, path, &(struct pidfile_terms){ true, 5000, 60000 }, &err), PIDFILE_HELD);
 	assert_true(p.replaced);
 	assert_int_equal(end_of_holder(), SIGTERM);
 	pidfile_release(&p);
@@ -128,7 +128,7 @@ static void who_has_let_the_lock_go_meanwhile_is_left_alone(void **state)
 
 	(void)state;
 	order = 'l';
-	assert_int_equal(pidfile_take(&p, path, true, 100, &err), PIDFILE_HELD);
+	assert_int_equal(pidfile_take(&p, path, &(struct pidfile_terms){ true, 100, 60000 }, &err), PIDFILE_HELD);
 	assert_int_equal(order, 0);
 	assert_false(p.replaced);
 	assert_int_equal(end_of_holder(), 0);
@@ -143,7 +143,7 @@ static void the_lock_of_a_file_that_was_removed_meanwhile_is_none(void **state)
 
 	(void)state;
 	order = 'u';
-	assert_int_equal(pidfile_take(&p, path, true, 100, &err), PIDFILE_BUSY);
+	assert_int_equal(pidfile_take(&p, path, &(struct pidfile_terms){ true, 100, 60000 }, &err), PIDFILE_BUSY);
 	assert_int_equal(order, 0);
 	assert_non_null(strstr(err.message, "was replaced while it was being locked"));
 	assert_int_equal(end_of_holder(), 0);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outlet - lines written to a descriptor by a process that must never wait for who reads it: nobody may read a pipe, and a terminal can be
+ * stopped. What finds no room is kept, up to OUTLET_KEPT bytes, and written as soon as there is some; what finds none there either is counted.
+ *
+ * A pipe is opened anew, for the flag that it is not to wait belongs to whoever shares the open file. Where that cannot be, and for a moment
+ * nobody else may fill it between being asked and written to. A regular file is written to as ever.
+ *
+ * For one thread. Until outlet_begin() the others do nothing.
+ */
+#ifndef OUTLET_H
+#define OUTLET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OUTLET_KEPT (256u << 10)
+
+void outlet_begin(int fd);                    /* which stays the caller's */
+bool outlet_begun(void);
+void outlet_put(const char *line, size_t len); /* whole, with its end */
+void outlet_flush(int patience_ms);           /* write what is kept, and wait so long for room */
+int outlet_fd(void);                          /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
+
+/* Lines that were lost, once what was kept before them is written; 0: none, or not yet. They are counted anew then. why: errno. */
+uint64_t outlet_take_lost(int *why);
+void outlet_lost(uint64_t lines, int why);    /* it could not be said */
+
+#endif
