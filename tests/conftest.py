@@ -23,7 +23,7 @@ import pg  # noqa: E402
 # would only be run twice.
 collect_ignore = ["bin/test_valgrind.py", "bench", "model", "mutants"] + [
     f"sql/test_{subject}.py" for subject in ("actor", "alert", "claim", "cron", "defer", "finish", "lease", "limits", "many_queues", "place", "plans", "quota", "schema",
-                                             "tags", "tick", "track_move")] if harness.SAN else []
+                                             "tags", "tick", "track_move", "waits")] if harness.SAN else []
 
 TEMPLATE = "template_" + os.path.basename(harness.BUILD)
 

@@ -238,6 +238,14 @@ static void delayed(struct list *list, const struct cause_job *j)
 		SAY(mend, "deferred retry %" PRId64, j->id);
 }
 
+static void waiting(struct list *list, const struct cause_job *j)
+{
+	struct cause *c = add(list, CAUSE_WAITING);
+
+	SAY(why, "job %" PRId64 " waits for the end of other jobs", j->id);
+	SAY(mend, "select * from deferred.parents(%" PRId64 ")", j->id);
+}
+
 static void say_unknown_function(struct cause *c, const char *fn, const char *host, const char *why)
 {
 	if (host) {
@@ -448,7 +456,7 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 		not_there(&list, j);
 	} else if (strcmp(j->state, "claimed") == 0 || (j->leased && j->lease_over)) {
 		held(&list, j);
-	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0) {
+	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0 && strcmp(j->state, "waiting") != 0) {
 		ended(&list, j);
 	} else {
 		if (j->expires && j->expires_in_s < 0) {
@@ -458,7 +466,9 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 			SAY(figure, "it was not to be started later than %s ago", AGE(-j->expires_in_s));
 			SAY(mend, "defer it again, with a longer --expires");
 		}
-		if (strcmp(j->state, "delayed") == 0)
+		if (strcmp(j->state, "waiting") == 0)
+			waiting(&list, j);
+		else if (strcmp(j->state, "delayed") == 0)
 			delayed(&list, j);
 		else
 			ready(&list, j);

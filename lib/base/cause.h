@@ -26,6 +26,7 @@
 	X(VANISHED, "worker_vanished")         \
 	X(RUNNING, "running")                  \
 	X(EXPIRED, "expired")                  \
+	X(WAITING, "waiting")                  \
 	X(DELAYED, "delayed")                  \
 	X(PAUSED, "paused")                    \
 	X(MESSAGE, "message")                  \

@@ -52,6 +52,7 @@ enum job_outcome {
 
 /* X(name, text): states of a job, as in the view deferred.job. */
 #define JOB_STATES(X)             \
+	X(WAITING, "waiting")     \
 	X(DELAYED, "delayed")     \
 	X(READY, "ready")         \
 	X(CLAIMED, "claimed")     \

@@ -33,6 +33,9 @@ void worker_tick_learn(struct worker *w)
 	wait_for_next(w, w->cycle.due.tick_ms);
 	if (w->tick.ns < again_ns)
 		w->tick.ns = again_ns;
+	/* A run stays for what it is to wait for shortly; where somebody else is at it, it does not. */
+	if (w->cycle.due.tick_ms == 0 && !w->tick.busy_ns)
+		w->tick.more = w->tick.ns < clock_ns() + LOCKED_NS / 2;
 }
 
 static void note_more(struct worker *w, bool more, uint64_t now)

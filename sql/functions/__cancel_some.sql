@@ -7,7 +7,7 @@ declare
     v_ids bigint[];
 begin
     select m.ids, m.after into v_ids, after
-    from deferred.__matching(case when state is null then '{ready,delayed,claimed}' else array[state] end, filter, at, 1000) m;
+    from deferred.__matching(case when state is null then '{ready,delayed,waiting,claimed}' else array[state] end, filter, at, 1000) m;
     select count(*) into done from unnest(v_ids) i where dry or deferred.cancel(i);
     refused := 0;
 end

@@ -80,8 +80,8 @@ declare
     v_picks    integer[];      -- taken: their positions
     v_kept_xids xid8[];        -- left
     v_kept_ids bigint[];
-    v_apart    tid[];
-    v_expired  tid[];
+    v_apart    bigint[];
+    v_expired  bigint[];
     v_aside    integer;        -- these, and those of others than v_again that are locked
 begin
     -- In the second round lanes that have more share what others could not give. The third is for who has nothing, and holds no lock: it
@@ -217,7 +217,7 @@ begin
             select array_agg(c.i order by c.n) filter (where c.n <= v_want),
                    (array_agg(c.xid) filter (where not c.free))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want),
                    (array_agg(c.id) filter (where not c.free))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want),
-                   array_agg(c.tid) filter (where c.free and c.why = 'apart'), array_agg(c.tid) filter (where c.free and c.why = 'expired'),
+                   array_agg(c.id) filter (where c.free and c.why = 'apart'), array_agg(c.id) filter (where c.free and c.why = 'expired'),
                    count(*) filter (where case when c.free then c.why is not null else c.i > v_again end)
             into v_picks, v_kept_xids, v_kept_ids, v_apart, v_expired, v_aside
             from (select b.*, case when b.free and b.why is null then

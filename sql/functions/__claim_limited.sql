@@ -234,10 +234,10 @@ begin
     gone as (
         delete from deferred.__deferred_hot h using job j
         where h.ctid = j.tid and j.expired
-        returning j.*),
+        returning h.id, case when h.watched then deferred.__note_end(h.id, 0, 'expired') else 0 end as attempt, h.expires_at),
     expired as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
-        select g.id, 0, 'expired', true, format('not started before %s', g.expires_at)
+        select g.id, g.attempt, 'expired', true, format('not started before %s', g.expires_at)
         from gone g),
     new as materialized (
         select u.kind, u.queue, u.name, array_agg(u.id) as ids

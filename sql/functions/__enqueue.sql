@@ -24,6 +24,7 @@ declare
     v_usual      boolean;
     v_id         bigint;
     v_old        record;
+    v_ended      integer;
     v_actor      name := deferred.__actor();
     v_key        text collate "C";
     v_lane       text collate "C";
@@ -166,9 +167,9 @@ begin
                 -- It will never run: it must not stand in the way of one that can.
                 with gone as (
                     delete from deferred.__deferred_hot h where h.id = v_old.id and h.receipt is null and h.expires_at <= v_now
-                    returning h.id, h.expires_at)
+                    returning h.id, case when h.watched then deferred.__note_end(h.id, 0, 'expired') else 0 end as attempt, h.expires_at)
                 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
-                select g.id, 0, 'expired', true, format('not started before %s', g.expires_at) from gone g;
+                select g.id, g.attempt, 'expired', true, format('not started before %s', g.expires_at) from gone g;
                 continue;
             end if;
             if coalesce($11, 'skip') = 'skip' then
@@ -184,7 +185,8 @@ begin
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
             end if;
-            delete from deferred.__deferred_hot h where h.id = v_old.id;
+            delete from deferred.__deferred_hot h where h.id = v_old.id
+            returning case when h.watched then deferred.__note_end(h.id, 0, 'cancelled') end into v_ended;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
             values (v_old.id, 0, 'cancelled', true, format('replaced by job %s', v_id));
         end loop;

@@ -3,9 +3,11 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
-                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags}';
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,after}';
     o   jsonb := opts::jsonb;
     bad record;
+    v_mark bigint;
+    v_id   bigint;
 begin
     if jsonb_typeof(o) <> 'object' then
         raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
@@ -33,6 +35,18 @@ begin
         limit 1;
         raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
             hint = 'it takes a number';
+    end if;
+    if o ? 'after' then
+        v_mark := nextval('deferred.__deferred_id_seq');
+        v_id := deferred.__enqueue_opts(fn, params, (o - 'after')::json, queue);
+        -- One with the key may have been there; dropped, it is none.
+        if v_id > v_mark and exists (select from deferred.__deferred_hot h where h.id = v_id and h.xid = pg_current_xact_id()) then
+            if fn is null then
+                raise exception using errcode = '22023', message = 'a message cannot wait for jobs', hint = 'option "after" is for calls';
+            end if;
+            perform deferred.__after(v_id, o->'after');
+        end if;
+        return v_id;
     end if;
     return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,

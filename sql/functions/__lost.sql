@@ -40,7 +40,8 @@ begin
             attempt = h.attempt + r.alone::integer, attempt_base = h.attempt_base + (r.alone and p_outcome <> 'lost')::integer
         from row r where h.id = any (array[r.id]) and not r.used_up),
     gone as (
-        delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and r.used_up),
+        delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and r.used_up
+        returning case when h.watched then deferred.__note_end(h.id, 0, 'lost') end),
     log as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
         select r.id, r.attempt + 1, p_outcome, r.used_up,

@@ -62,7 +62,7 @@ begin
         union all
         (select w.id, w.finished_at from walk w where n.found < batch order by w.finished_at desc, w.id desc limit 1)) e on true;
     if not v_more then
-        if v_hot or not states && '{delayed,ready,claimed}' then return; end if;
+        if v_hot or not states && '{delayed,waiting,ready,claimed}' then return; end if;
         v_hot := true;
         v_id := 0;
         v_time := null;

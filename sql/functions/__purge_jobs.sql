@@ -13,7 +13,14 @@ begin
         where d.id = s.id and s.created_at < v_cutoff
           and not exists (select from deferred.__deferred_hot h where h.id = d.id)
           and not exists (select from deferred.__deferred_log l where l.job_id = d.id)
-        returning 1)
+        returning d.id),
+    edge as (
+        delete from deferred.__deferred_edge e using gone g where e.child = g.id),
+    -- Those whose jobs went with a whole partition, some a call.
+    old as (
+        delete from deferred.__deferred_edge e
+        where e.ctid = any (array(select x.ctid from deferred.__deferred_edge x
+                                  where x.child < (select min(d.id) from deferred.__deferred d) and x.kind <> 'm' order by x.child limit batch)))
     select (select count(*) from gone),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -12,6 +12,9 @@ begin
     end if;
     delete from deferred.__deferred_hot x where x.id = $1 returning * into h;
     if not found then return false; end if;
+    if h.watched then
+        perform deferred.__note_end(h.id, 0, 'cancelled');
+    end if;
     if h.fn is not null then
         l := deferred.__lease_of(h.id, h.xid);
         h.attempt := h.attempt + 1;

@@ -31,6 +31,9 @@ begin
     if not found then
         perform deferred.__refuse_receipt($1, $2);
     end if;
+    if h.watched then
+        perform deferred.__note_end(h.id, 0, 'ok');
+    end if;
     h.started_at := coalesce(l.claimed_at, h.started_at);
     delete from deferred.__deferred_progress p where p.job_id = $1;
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, run_us, result)

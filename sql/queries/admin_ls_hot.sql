@@ -18,6 +18,7 @@ from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at
                            and pg_visible_in_snapshot(x.xid, y.snap) order by y.expires_at desc limit 1) l on true
       where ($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
         and ($3::text is null or $3 = case when l.expires_at is not null or (x.started_at is not null and x.visible_at > clock_timestamp()) then 'claimed'
+                                           when x.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = x.id) then 'waiting'
                                            when x.due_at > clock_timestamp() then 'delayed'
                                            else 'ready' end)
         and x.id > coalesce($5::int8, 0)

@@ -4,14 +4,14 @@
 -- Arrays in step, without NULLs: $1 id int8[], $2 receipt int8[], $3 time since the start interval[], $4 time since the
 -- end interval[], $5 run_us int8[], $6 wait_us int8[], $7 user_us int8[], $8 sys_us int8[], $9 max_rss_kb int8[]
 -- $10 plugin text, of all of them   $11 the receipts, each once, int8[]
--- returns, locks: as job_finish.sql
+-- returns, locks: as job_finish.sql, and so is what becomes of a job that others wait for
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l where l.receipt = any ($11::int8[]) and l.expires_at - now() > interval '0'),
 gone as (
     delete from deferred.__deferred_hot h
     using unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, i) join lease l on l.receipt = r.receipt
     where h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
-    returning h.id, h.attempt + 1 as attempt, l.worker, l.receipt, r.i)
+    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok') else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
     worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
 select g.id, g.attempt, 'ok', true, now() - ($3::interval[])[g.i], now() - ($4::interval[])[g.i],

@@ -16,7 +16,7 @@ r as materialized (
 gone as (
     delete from deferred.__deferred_hot h using r join lease l on l.receipt = r.receipt
     where h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
-    returning h.id, h.attempt + 1 as attempt, l.worker, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
+    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, r.outcome) else h.attempt + 1 end as attempt, l.worker, r.receipt, r.outcome, r.error, r.exit_code, r.signal, r.start_age, r.end_age,
               r.plugin, r.wait_us, r.user_us, r.sys_us, r.max_rss_kb, r.result)
 insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, exit_code, signal, started_at, finished_at,
     worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb, result)

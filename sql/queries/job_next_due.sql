@@ -3,12 +3,14 @@
 -- $1 looked for from then on, timestamptz, as $2 of job_promote.sql
 -- returns one row: milliseconds, rounded up, 0: it is due already, or none is delayed (int8); when the first one is,
 --   or was, due (timestamptz, NULL: none); now (timestamptz); microseconds that finding it took (int8);
---   milliseconds, rounded up, until the next tick of a schedule is due, 0: it is (int8; NULL: there is none)
+--   milliseconds, rounded up, until the next tick of a schedule is due, 0: it is, or somebody waits to be told
+--   of the end of a job (int8; NULL: neither)
 -- locks: none. Index: __deferred_hot_delayed
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8, n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8,
-       (select greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000))::int8
-        from deferred.__deferred_state s where s.next_tick < timestamptz 'infinity')
+       (select case when exists (select from deferred.__deferred_ended) then 0
+                    when s.next_tick < timestamptz 'infinity' then greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) end::int8
+        from deferred.__deferred_state s)
 from (select (select h.due_at from deferred.__deferred_hot h
               where h.due_at < timestamptz 'infinity' and h.fn is not null and h.due_at >= $1::timestamptz
               order by h.due_at limit 1) as due_at) n

@@ -1,7 +1,8 @@
 -- run_glance: is there any job at all that is ready, claimed or due, and has a schedule a tick? Mostly there is none, and the other questions of
 -- run_probe.sql, which take the server three times as long to plan, need not be asked. Where a long snapshot keeps dead rows from being
 -- removed, they are not walked over: 100,000 take some 50 ms.
--- returns one row: schema version (int4), there is a job (bool; NULL: not looked, for too many rows are dead), a tick is due (bool)
+-- returns one row: schema version (int4), there is a job (bool; NULL: not looked, for too many rows are dead), a tick is due, or somebody
+-- waits to be told of the end of a job (bool)
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
@@ -11,4 +12,5 @@ select s.version,
            or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)
        end,
        s.next_tick <= now()
+       or (exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) and deferred.__unsettled())
 from deferred.__deferred_state s

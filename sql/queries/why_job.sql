@@ -50,7 +50,7 @@ select h.id is not null or j.id is not null,
        extract(epoch from clock_timestamp() - coalesce(l.claimed_at, h.started_at))::int8,
        (select concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text) from deferred.__deferred_progress p
         where p.job_id = h.id and p.attempt = h.attempt + 1 and l.worker is not null),
-       extract(epoch from h.due_at - clock_timestamp())::int8, extract(epoch from clock_timestamp() - coalesce(h.due_at, h.visible_at))::int8,
+       extract(epoch from nullif(h.due_at, 'infinity') - clock_timestamp())::int8, extract(epoch from clock_timestamp() - coalesce(nullif(h.due_at, 'infinity'), h.visible_at))::int8,
        h.expires_at is not null, floor(extract(epoch from h.expires_at - clock_timestamp()))::int8,
        coalesce(q.paused, false),
        h.fn is not null and h.fn not in (select o.fn from deferred.__offered o) and exists (select from deferred.__deferred_offer),

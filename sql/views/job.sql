@@ -4,10 +4,11 @@ create or replace view deferred.job as
     select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
            case when h.id is null then deferred.state(l.outcome)
                 when held.worker is not null or (h.fn is null and h.receipt is not null and h.visible_at > clock_timestamp()) then 'claimed'
+                when h.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = h.id) then 'waiting'
                 when h.due_at > clock_timestamp() then 'delayed'
                 else 'ready' end as state,
            coalesce(h.attempt + (held.worker is not null)::integer, l.attempts, 0) as attempt,
-           coalesce(held.expires_at, h.due_at, h.visible_at) as visible_at,
+           coalesce(held.expires_at, nullif(h.due_at, 'infinity'), h.visible_at) as visible_at,
            held.worker, coalesce(held.claimed_at, h.started_at) as started_at,
            case when h.id is null then l.finished_at end as finished_at,
            l.outcome as last_outcome,

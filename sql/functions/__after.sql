@@ -1,0 +1,51 @@
+-- Has a job that this transaction has just stored wait for jobs and flows that are there. parents: a number, or a list of numbers and of
+-- objects with job, on (ok, failed or ended) and as, its name for this parent.
+create or replace function deferred.__after(p_id bigint, p_parents jsonb) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_item   jsonb;
+    v_parent bigint;
+    v_kind   text;
+begin
+    if jsonb_typeof(p_parents) <> 'array' then
+        p_parents := jsonb_build_array(p_parents);
+    end if;
+    if jsonb_array_length(p_parents) not between 1 and 1000 then
+        raise exception using errcode = '22023', message = format('option "after" names %s jobs', jsonb_array_length(p_parents)),
+            hint = 'a job waits for 1 to 1000; have it wait for a flow where there are more';
+    end if;
+    for v_item in select i from jsonb_array_elements(p_parents) i loop
+        if jsonb_typeof(v_item) = 'number' then
+            v_item := jsonb_build_object('job', v_item);
+        end if;
+        v_kind := case coalesce(v_item->>'on', 'ok') when 'ok' then 'o' when 'failed' then 'f' when 'ended' then 'e' end;
+        if jsonb_typeof(v_item) <> 'object' or v_item - array['job', 'on', 'as'] <> '{}' or v_kind is null
+           or (v_item->>'job' ~ '^[0-9]{1,18}$') is not true or length(v_item->>'as') not between 1 and 100 then
+            raise exception using errcode = '22023', message = format('invalid value %L for option "after"', left(v_item::text, 200)),
+                hint = 'for example 17, [17, 18] or [{"job": 17, "on": "failed", "as": "pack"}]; on: ok, failed or ended';
+        end if;
+        v_parent := v_item->>'job';
+        if v_parent >= p_id
+           or not exists (select from deferred.__deferred d where d.id = v_parent and d.fn is not null and deferred.__may_touch(d.created_by::name)
+                          union all
+                          select from deferred.__deferred_flow f where f.id = v_parent and deferred.__may_touch(f.created_by::name))
+           or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
+               and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)
+               and not exists (select from deferred.__deferred_flow f where f.id = v_parent)) then
+            raise exception using errcode = '22023', message = format('job %s, to be waited for: no such job', v_parent),
+                hint = 'a job waits for calls of one''s own that were deferred before, and whose attempts were not purged';
+        end if;
+        insert into deferred.__deferred_edge (child, parent, kind, name) values (p_id, v_parent, v_kind::"char", v_item->>'as')
+        on conflict do nothing;
+        if not found then
+            raise exception using errcode = '22023', message = format('option "after" names job %s twice', v_parent);
+        end if;
+    end loop;
+    insert into deferred.__deferred_wait (id, waits, due_at)
+    select h.id, jsonb_array_length(p_parents), h.due_at from deferred.__deferred_hot h where h.id = p_id;
+    update deferred.__deferred_hot h set due_at = 'infinity' where h.id = p_id;
+    insert into deferred.__deferred_ended (id, what) values (p_id, 'l');
+end
+$$;
+comment on function deferred.__after is 'has a job that was just stored wait for others';

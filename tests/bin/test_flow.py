@@ -1,0 +1,28 @@
+"""Jobs that wait for jobs, run by real workers and shown by the commands."""
+
+
+
+def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
+    """With cron alone: one start, and however long the chain."""
+    first = job = db.defer("noop")
+    for _ in range(5):
+        job = db.defer("noop", after=job)
+    wide = [db.defer("noop", after=first) for _ in range(5)]
+    last = db.defer("noop", after=[*wide, job])
+    lame = db.defer("noop", after={"job": last, "on": "failed"})
+    shown = {word: db.run(["deferred", *word.split()]) for word in (f"show {last}", f"why {last}", "ls --state waiting", "status", "top --once", "ls --json", "why")}
+    assert [d.stderr for d in shown.values()] == [""] * len(shown)
+    assert "state       waiting" in shown[f"show {last}"].stdout
+    done = db.run(["check_deferred", "--cnt", "0"])
+    assert done.returncode == 0, done.stderr
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == 12
+    assert db.log(lame) == [(0, "cancelled")]
+    assert db.hot() == 0 and db.one("select count(*) from deferred.__deferred_wait") == 0
+    # What was told to nobody, as its worker died or nobody was there, is told by the next start.
+    parent = db.defer("noop", delay="1h")
+    child = db.defer("noop", after={"job": parent, "on": "failed"})
+    db.sql("select deferred.__settle(10)")
+    db.sql("select deferred.cancel(%s)", parent)
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(child) == [(1, "ok")]
+    assert db.sql("select * from deferred.check_ledger()") == []

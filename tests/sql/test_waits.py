@@ -1,0 +1,137 @@
+"""Jobs that wait for jobs: deferred.__settle()."""
+
+import pg
+import psycopg2.errors as pgerror
+import pytest
+
+OK = "('{%s}', '{%s}', '{00:00:01}', '{00:00:00}', '{0}', '{0}', '{0}', '{0}', '{0}', 'p', '{%s}')"
+
+
+def settle(db, most=1000):
+    """Until nothing is left to be told."""
+    for _ in range(100):
+        db.sql("select deferred.__settle(%s)", most)
+        if not db.one("select exists (select from deferred.__deferred_ended)"):
+            return
+    raise AssertionError("notes are left")
+
+
+def states(db, *jobs):
+    return [db.one("select state from deferred.job where id = %s", job) for job in jobs]
+
+
+def clean(db):
+    assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def end(db, job, outcome="ok"):
+    """What a worker does; a claim is not needed for it."""
+    db.sql("with h as (delete from deferred.__deferred_hot h where id = %s"
+           " returning id, case when h.watched then deferred.__note_end(id, attempt + 1, %s) else attempt + 1 end as attempt)"
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, attempt, %s, true from h", job, outcome, outcome)
+
+
+def test_a_job_waits_until_its_parents_have_ended_as_it_says(db):
+    first, second = db.defer("a"), db.defer("b")
+    both, undo, log = db.defer("c", after=[first, second]), db.defer("u", after={"job": first, "on": "failed"}), \
+        db.defer("l", after=[{"job": second, "on": "ended", "as": "b"}], delay="1h")
+    behind, undone = db.defer("d", after=both), db.defer("e", after={"job": undo, "on": "failed"})
+    assert states(db, both, undo, log, behind, undone) == ["waiting"] * 5
+    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {both} waits for job {first}"):
+        db.sql("select deferred.retry(%s)", both)
+    settle(db)
+    end(db, first)
+    assert states(db, both, undo) == ["waiting"] * 2
+    settle(db)
+    assert states(db, both, undo, undone) == ["waiting", "cancelled", "cancelled"], "one that was skipped has not failed"
+    end(db, second)
+    settle(db)
+    assert states(db, both, log, behind) == ["ready", "delayed", "waiting"]
+    assert db.sql("select deferred.cancel(%s)", both) == [(True,)]
+    settle(db)
+    assert states(db, behind) == ["cancelled"]
+    assert db.one("select error from deferred.__deferred_log where job_id = %s", behind) == f"skipped: job {both}, for which it waited, did not end as it must have"
+    assert db.one("select count(*) from deferred.__deferred_wait") == 0
+    clean(db)
+    assert db.sql("select name, parent, \"on\", outcome from deferred.parents(%s)", log) == [("b", second, "ended", "ok")]
+    assert db.sql("select deferred.retry(%s)", behind) == [(True,)], "who wants it in spite of all that has it run"
+    assert states(db, behind) == ["ready"]
+
+
+def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
+    done, dead, other = db.defer("a"), db.defer("b"), db.defer("c", label="of another role")
+    end(db, done)
+    end(db, dead, "failed")
+    a, b, c = db.defer("d", after=done), db.defer("d", after=dead), db.defer("d", after={"job": dead, "on": "failed"})
+    settle(db)
+    assert states(db, a, b, c) == ["ready", "cancelled", "ready"]
+    for after, says in (([], "names 0 jobs"), ([done, done], f"names job {done} twice"), (10 ** 6, "no such job"), ({"job": done, "on": "x"}, "invalid value"),
+                        ("x", "invalid value"), ({"job": str(done) + " "}, "invalid value"), (list(range(1001)), "names 1001 jobs")):
+        with pytest.raises(pgerror.InvalidParameterValue, match=says):
+            db.defer("e", after=after)
+    with pytest.raises(pgerror.InvalidParameterValue, match="a message cannot wait"):
+        db.sql("select deferred.defer(null, '{}'::json, %s::json)", '{"queue": "q", "after": %d}' % done)
+    db.sql("update deferred.__deferred set created_by = 'somebody' where id = %s", other)
+    with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
+        with pytest.raises(pgerror.InvalidParameterValue, match="no such job"):
+            cursor.execute("select deferred.defer('e', '{}'::json, '{\"after\": %s}'::json)", (other,))
+    key = db.defer("k", key="one")
+    assert db.defer("k", key="one", after=done) == key, "the one that has the key waits for nobody"
+    assert states(db, key) == ["ready"]
+    clean(db)
+
+
+def test_every_way_to_end_is_told(db):
+    """Each by the statement that does it, of a job that a worker holds or that is ready."""
+    def child(job, **more):
+        return db.defer("child", after={"job": job, **more})
+
+    job = {name: db.defer("a", queue=name, **opts) for name, opts in {
+        "done": {}, "finish": {}, "cancel": {}, "clear": {}, "expired": {"expires": "1ms"}, "limited": {"expires": "1ms", "concurrency_key": "k"},
+        "lost": {"max_attempts": 1}, "key": {"key": "k"}, "key2": {"key": "k", "expires": "1ms"}}.items()}
+    well = {name: child(i) for name, i in job.items()}
+    ill = {name: child(i, on="failed") for name, i in job.items()}
+    settle(db)
+    db.hold(job["done"], receipt=5)
+    with open(f"{pg.TOP}/sql/queries/job_done.sql") as f:
+        db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[]) as " + f.read())
+    db.sql("execute done" + OK % (job["done"], 5, 5))
+    db.hold(job["finish"], receipt=6)
+    with open(f"{pg.TOP}/sql/queries/job_finish.sql") as f:
+        db.sql("prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as " + f.read())
+    db.sql(f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')")
+    db.sql("select deferred.cancel(%s)", job["cancel"])
+    db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")
+    db.sql("select deferred.__claim_aside('expired', null, array[%s])", job["expired"])
+    db.sql("select deferred.__claim_limited('{limited}', 1, 1, 1, 1000, 1, null, 1, 1000, 1)")
+    db.hold(job["lost"], receipt=7, worker=7, alone=True)
+    db.sql("select deferred.__lost('{7}', 'lost', 1)")
+    db.defer("a", queue="key", key="k", on_duplicate="replace")
+    db.defer("a", queue="key2", key="k")
+    settle(db)
+    for name in job:
+        assert (name, *states(db, well[name], ill[name])) == (name, *(("ready", "cancelled") if name == "done" else ("cancelled", "ready")))
+    clean(db)
+
+
+def test_a_locked_row_is_not_waited_for(db):
+    """Neither who ends a job, nor who tells of it, waits for a transaction that cancels another one, or defers to wait for it."""
+    first, second = db.defer("a"), db.defer("b")
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("select deferred.cancel(%s)", (first,))
+        waits, free = db.defer("c", after=first), db.defer("d", after=second)
+        for _ in range(3):
+            db.sql("select deferred.__settle(1000)")
+        end(db, second)
+        db.sql("select deferred.__settle(1000)")
+        assert states(db, waits, free) == ["waiting", "ready"]
+        other.rollback()
+        settle(db)
+        cursor.execute("select deferred.defer('e', '{}'::json, '{\"after\": %s}'::json)", (first,))
+        late = cursor.fetchone()[0]
+        end(db, first)
+        settle(db)
+        other.commit()
+    settle(db)
+    assert states(db, waits, late) == ["ready", "ready"]
+    clean(db)
