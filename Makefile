@@ -9,6 +9,7 @@
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
+#   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -419,6 +420,17 @@ bench-peers: deps-check
 	@cp $(PEERS_SRC) build/bench/peers
 	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)
 build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+# The browser is large, and so no part of what check installs.
+.PHONY: check-web
+check-web: deps-check
+	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts build/browser/installed
+	@DEFERRED_BROWSER=1 $(PYTHON) -m pytest -q tests/web
+build/browser/installed: $(addprefix tests/web/browser/,package.json package-lock.json)
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@

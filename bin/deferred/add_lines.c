@@ -214,11 +214,13 @@ int add_lines(struct cli *cli, FILE *fp)
 	a->pg = cli->pg;
 	a->progress = isatty(STDERR_FILENO);
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
-	rc = pg_command(a->pg, "begin; " PG_OWN_PATH, &err);
+	rc = pg_begin(a->pg, &err);
 	if (rc == 0)
 		rc = read_lines(a, fp, &err);
 	if (rc == 0)
 		rc = pg_command(a->pg, "commit", &err);
+	if (rc == DEFERRED_ETIMEOUT)
+		error_prefix(&err, "not stored");
 	if (a->progress)
 		fputc('\n', stderr);
 	if (rc == 0)

@@ -95,11 +95,13 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 	static const struct option global[] = {
 		{ "db", required_argument, NULL, CLI_OPT_DB },
 		{ "config", required_argument, NULL, CLI_OPT_CONFIG },
+		{ "answer-timeout", required_argument, NULL, CLI_OPT_ANSWER_TIMEOUT },
+		{ "lock-timeout", required_argument, NULL, CLI_OPT_LOCK_TIMEOUT },
 		{ "json", no_argument, NULL, CLI_OPT_JSON },
 		{ "help", no_argument, NULL, CLI_OPT_HELP },
 		{ 0 }
 	};
-	struct option all[26] = { 0 };
+	struct option all[28] = { 0 };
 	int n = 0, c;
 
 	while (own && own->name && n < 20)
@@ -118,6 +120,11 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		case CLI_OPT_CONFIG:
 			cli->config_path = optarg;
 			break;
+		case CLI_OPT_ANSWER_TIMEOUT:
+		case CLI_OPT_LOCK_TIMEOUT:
+			if (!cli_take_limit(cli, c, optarg))
+				return CLI_OPT_BAD;
+			break;
 		case CLI_OPT_JSON:
 			cli->json = true;
 			break;
@@ -134,6 +141,30 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		}
 	}
 	return CLI_OPT_DONE;
+}
+
+bool cli_take_limit(struct cli *cli, int c, const char *text)
+{
+	int64_t ms;
+
+	if (!cli_ms(cli, c == CLI_OPT_ANSWER_TIMEOUT ? "--answer-timeout" : "--lock-timeout", text, &ms))
+		return false;
+	*(c == CLI_OPT_ANSWER_TIMEOUT ? &cli->answer_ms : &cli->lock_ms) = ms > 0 ? ms : -1;
+	return true;
+}
+
+/* As pg_set_limits() takes it. */
+static int limit(int64_t given, const struct config *config, const char *setting)
+{
+	int64_t ms = given ? given : config_int(config, setting);
+
+	return ms < 0 ? 0 : ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+void cli_set_limits(const struct cli *cli, bool takes_long)
+{
+	pg_set_limits(cli->pg, takes_long && !cli->answer_ms ? 0 : limit(cli->answer_ms, cli->config, "database.answer_timeout"),
+		      limit(cli->lock_ms, cli->config, "database.lock_timeout"));
 }
 
 void cli_take_db(struct cli *cli, char *argument)
@@ -244,6 +275,8 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	case DEFERRED_ECONNECT:
 	case DEFERRED_ELOST:
 		return EX_UNAVAILABLE;
+	case DEFERRED_ETIMEOUT:
+		return EX_TEMPFAIL;
 	case DEFERRED_ECONFIG:
 	case DEFERRED_ESCHEMA:
 		return EX_CONFIG;
@@ -286,6 +319,7 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return cli_fail(cli, &err);
 	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
 	pg_set_own_path(cli->pg);
+	cli_set_limits(cli, false);
 	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

@@ -37,6 +37,7 @@ struct cli {
 	const char *config_path;
 	bool json;
 	struct config *config;
+	int64_t answer_ms, lock_ms; /* --answer-timeout, --lock-timeout; 0: not given, -1: no limit */
 	struct pg *pg;
 	char stored[96]; /* what was done though the answer may not arrive */
 	const char *describe; /* where the options stand that are to be told instead of read; NULL: read them */
@@ -52,11 +53,11 @@ struct cmd {
 	const struct cli_value *values; /* ends with a zero element; NULL: none */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+extern const struct cmd cmd_account, cmd_add, cmd_alert, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
 	cmd_show, cmd_status, cmd_top, cmd_why, cmd_schedule;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
-enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD };
+enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT };
 
 /*
  * Next option of the command; the global ones are dealt with inside. own ends with a zero element, at most 20
@@ -100,6 +101,13 @@ int cli_config(struct cli *cli);
 
 /* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
 int cli_connect(struct cli *cli, bool check_schema);
+
+/* --answer-timeout, --lock-timeout. False: it was reported, return EX_USAGE. */
+bool cli_take_limit(struct cli *cli, int c, const char *text);
+
+/* How long the server may take, as cli_connect() has it. takes_long: what is done from here on may, so that of limits of an answer only one on
+ * the command line counts. */
+void cli_set_limits(const struct cli *cli, bool takes_long);
 
 /* --db: taken out of what ps shows if there is a password in it. */
 void cli_take_db(struct cli *cli, char *argument);

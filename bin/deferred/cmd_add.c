@@ -81,6 +81,7 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts)
 {
 	struct deferred_error err = { 0 };
+	const struct deferred_open_opts limits = { .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms };
 	struct deferred *d = NULL;
 	int64_t id;
 	int rc;
@@ -88,7 +89,7 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	/* The library reads the settings itself. */
 	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
 		return EX_OSERR;
-	rc = deferred_open(&d, cli->conninfo, &err);
+	rc = deferred_open_with(&d, cli->conninfo, &limits, &err);
 	if (rc == 0)
 		rc = deferred_defer(d, fn, params, opts, &id, &err);
 	if (rc == 0 && id > 0)

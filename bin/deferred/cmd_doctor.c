@@ -166,6 +166,7 @@ void doctor_connection(struct doctor *d)
 
 	if (pg_open(&d->cli->pg, cli_conninfo(d->cli), "deferred", &d->lost) == 0) {
 		pg_set_unnamed(d->cli->pg);
+		cli_set_limits(d->cli, false);
 		return;
 	}
 	doctor_fail(d, "%s", d->lost.message);

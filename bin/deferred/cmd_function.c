@@ -11,17 +11,18 @@
 
 static void print_functions(const struct pg_result *res)
 {
-	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST" };
-	char rate[SETTINGS_RATE_SIZE];
+	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST", "PAUSED FOR" };
+	char rate[SETTINGS_RATE_SIZE], age[TABLE_AGE_SIZE];
 	struct table t;
 
-	table_begin(&t, headers, 5);
+	table_begin(&t, headers, 6);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
 		table_cell(&t, "%s", pg_null(res, i, 3) ? "" : settings_rate(rate, pg_float(res, i, 3)));
 		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
+		table_cell(&t, "%s", pg_null(res, i, 5) ? "" : table_age(age, pg_int(res, i, 5)));
 	}
 	table_end(&t);
 }
@@ -34,7 +35,7 @@ static int ls(struct cli *cli, const char *fn)
 	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 5);
+		cli_print_json_array(res, 6);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
 		print_functions(res);
@@ -74,6 +75,19 @@ static int rm(struct cli *cli, const char *fn)
 	return set(cli, fn, &none);
 }
 
+static int resume(struct cli *cli, const char *fn)
+{
+	struct deferred_error err = { 0 };
+	bool paused;
+
+	if (store_admin_function_resume(cli->pg, fn, &paused, &err) < 0)
+		return cli_fail(cli, &err);
+	if (paused)
+		return EX_OK;
+	error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" is not paused", fn);
+	return cli_fail(cli, &err);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	struct option options[26] = { 0 };
@@ -90,7 +104,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	verb = optind < argc ? argv[optind++] : "";
 	n = argc - optind;
-	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0)
+	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0 && strcmp(verb, "resume") != 0)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	if (n == 0 && verb[0] != 'l')
 		return cli_usage(cli, "no function given");
@@ -104,13 +118,16 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (verb[0] == 'l')
 		return ls(cli, n ? argv[optind] : NULL);
-	return verb[0] == 's' ? set(cli, argv[optind], &s) : rm(cli, argv[optind]);
+	if (verb[0] == 's')
+		return set(cli, argv[optind], &s);
+	return verb[1] == 'm' ? rm(cli, argv[optind]) : resume(cli, argv[optind]);
 }
 
 const struct cmd cmd_function = {
 	"function",
 	"ls [FN]\n"
 	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--unset SETTING]\n"
-	"       deferred function rm FN",
-	"list and change the limits of functions", run, "deferred_worker", "ls, set and rm", NULL,
+	"       deferred function rm FN\n"
+	"       deferred function resume FN",
+	"list and change the limits of functions", run, "deferred_worker", "ls, set, rm and resume", NULL,
 };

@@ -90,6 +90,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if ((rc = cli_connect(cli, false)) != 0)
 		return rc;
+	cli_set_limits(cli, true);
 	progress.json = cli->json;
 	if (cli->json)
 		printf("{\"%s\": [", progress.dry_run ? "pending" : "applied");

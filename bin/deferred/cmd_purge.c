@@ -120,6 +120,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "--older-than is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
+	cli_set_limits(cli, true);
 	if (cli->json)
 		printf("{\"partitions\": [");
 	rc = purge(&p, &err);

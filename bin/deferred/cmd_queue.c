@@ -144,7 +144,7 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 {
 	static const char *const name[] = { "paused" }, *const value[] = { "true" }, *const none[] = { NULL };
 	struct deferred_error err = { 0 };
-	int rc = pg_command(cli->pg, "begin; " PG_OWN_PATH, &err);
+	int rc = pg_begin(cli->pg, &err);
 
 	for (int i = 0; i < n && rc == 0; i++)
 		rc = store_admin_queue_set(cli->pg, queues[i], name, paused ? value : none, 1, NULL, false, &err);
@@ -195,6 +195,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 		if (!confirmed(queue, hot))
 			return CLI_NOT_DONE;
 	}
+	cli_set_limits(cli, true);
 	if (hot > 0)
 		rc = store_admin_queue_clear(cli->pg, queue, last, &cancelled, &err);
 	if (rc == 0 && rm)

@@ -20,9 +20,11 @@ int rule_connect(struct cli *cli)
 {
 	int rc = cli_connect(cli, true);
 
-	if (rc == 0)
-		pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
-	return rc;
+	if (rc != 0)
+		return rc;
+	pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
+	cli_set_limits(cli, true); /* it has a limit of its own */
+	return 0;
 }
 
 int rule_fail(const struct cli *cli, const struct deferred_error *err)

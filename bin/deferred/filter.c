@@ -144,6 +144,7 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 		rc = filter_times(cli, filter);
 	if (rc != 0)
 		return rc;
+	cli_set_limits(cli, !dry);
 	catch_interrupts();
 	rc = store_admin_some(cli->pg, verb, &filter->jobs, dry, dry ? CLI_LOOK_MS : 0, &interrupted, &bulk, &err);
 	bulk.more |= rc < 0;

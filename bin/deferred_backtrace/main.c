@@ -27,10 +27,10 @@ static char *clean(char *text)
 	return text;
 }
 
-/* What people know the file by. A plugin was loaded by its descriptor, which we have too: if its path is another's by now, it is still that file. */
+/* What people know the file by. Of a plugin a copy in memory was loaded, by its descriptor, which we have too; it has the name of the file. */
 static void display_name(const char *path, char name[NAME_SIZE])
 {
-	static const char gone[] = " (deleted)";
+	static const char gone[] = " (deleted)", memory[] = "memfd:";
 	char target[PATH_MAX];
 	ssize_t n = readlink(path, target, sizeof(target) - 1);
 	const char *slash;
@@ -44,7 +44,10 @@ static void display_name(const char *path, char name[NAME_SIZE])
 			*end = '\0';
 	}
 	slash = strrchr(path, '/');
-	snprintf(name, NAME_SIZE, "%.80s", slash ? slash + 1 : path);
+	path = slash ? slash + 1 : path;
+	if (strncmp(path, memory, sizeof(memory) - 1) == 0)
+		path += sizeof(memory) - 1;
+	snprintf(name, NAME_SIZE, "%.80s", path);
 	clean(name);
 }
 

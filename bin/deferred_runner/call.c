@@ -529,6 +529,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		atomic_store(&slot->state, BOARD_FREE); /* recalled before we came to it */
 		return;
 	}
+	catalog_look(slot->started_ns);
 	if (state.board->progress.slot == slot_no)
 		atomic_store_explicit(&state.board->progress.seq, 0, memory_order_relaxed); /* of a call long ago */
 	state.slot = slot;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "runner.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -15,6 +16,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define LOOK_NS NS_PER_S /* so often a runner with something to do looks whether plugins have changed */
+
 /* Where a function is whose plugin is not loaded yet; sorted by name. */
 struct entry {
 	const char *name, *file;
@@ -24,6 +27,7 @@ static struct {
 	struct plugin_set *plugins;
 	struct entry *entries;
 	size_t len, cap;
+	uint64_t looked_ns;
 } catalog;
 
 static void *own(void *memory)
@@ -238,6 +242,20 @@ void catalog_load(const char *dir)
 		load_apart();
 	else
 		load_all(false);
+}
+
+static void on_changed(void *data, const char *file, bool gone)
+{
+	(void)data;
+	send_frame(FRAME_CHANGED, gone, &(struct frame_part){ file, strlen(file) + 1 }, 1);
+}
+
+void catalog_look(uint64_t now_ns)
+{
+	if (!catalog.plugins || now_ns < catalog.looked_ns + LOOK_NS)
+		return;
+	catalog.looked_ns = now_ns;
+	plugin_each_changed(catalog.plugins, on_changed, NULL);
 }
 
 static int by_name(const void *a, const void *b)

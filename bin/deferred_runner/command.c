@@ -54,6 +54,21 @@ static bool read_output(struct output *out)
 	return true;
 }
 
+/* What the hook is told, apart: its label is "CAUSE NAME: SENTENCE". */
+static void set_alert(const char *label)
+{
+	const char *blank = strchr(label, ' '), *colon = blank ? strstr(blank, ": ") : NULL;
+	char word[160];
+
+	if (!colon)
+		return;
+	snprintf(word, sizeof(word), "%.*s", (int)(blank - label), label);
+	setenv("DEFERRED_ALERT_CAUSE", word, 1);
+	snprintf(word, sizeof(word), "%.*s", (int)(colon - blank - 1), blank + 1);
+	setenv("DEFERRED_ALERT_NAME", word, 1);
+	setenv("DEFERRED_ALERT_TEXT", colon + 2, 1);
+}
+
 static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out, int err, int progress)
 {
 	char number[32];
@@ -76,6 +91,8 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	setenv("DEFERRED_PROGRESS_FD", number, 1);
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
 	setenv("DEFERRED_JOB_LABEL", call->label, 1);
+	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
+		set_alert(call->label);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 || dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);

@@ -144,6 +144,17 @@ static void hand_over(int fd, void *const *frames, int n)
 	}
 }
 
+/* The name of the file of which that is a copy in memory: "/memfd:NAME (deleted)". */
+static const char *copied_name(char *target, size_t len)
+{
+	static const char memory[] = "/memfd:", gone[] = " (deleted)";
+
+	target[len] = '\0';
+	if (len >= sizeof(gone) && strcmp(target + len - (sizeof(gone) - 1), gone) == 0)
+		target[len - (sizeof(gone) - 1)] = '\0';
+	return strncmp(target, memory, sizeof(memory) - 1) == 0 ? target + sizeof(memory) - 1 : target;
+}
+
 /* Without it: file and offset. */
 static void tell_plainly(void *const *frames, int n)
 {
@@ -156,10 +167,8 @@ static void tell_plainly(void *const *frames, int n)
 		ssize_t len = strncmp(path, OBJECT_FD, sizeof(OBJECT_FD) - 1) == 0 ? readlink(path, target, sizeof(target) - 1) : -1;
 		size_t at = 0;
 
-		if (len > 0) {
-			target[len] = '\0';
-			path = target;
-		}
+		if (len > 0)
+			path = copied_name(target, (size_t)len);
 		at = append(line, at, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
 		at = append(line, at, m ? "+0x" : "0x");
 		at = append_hex(line, at, m ? pc - m->base : pc);

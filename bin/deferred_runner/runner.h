@@ -62,6 +62,9 @@ void flush_frames(void);
  * which functions there are, and that we are ready. Where the plugins as a whole cannot be used, ends the process. */
 void catalog_load(const char *dir);
 
+/* Tell the parent of plugins that have changed since they were copied, if it is time to look. */
+void catalog_look(uint64_t now_ns);
+
 /* NULL: not there, or cannot be loaded, as err says. */
 const struct plugin_function *catalog_find(const char *name, struct deferred_error *err);
 

@@ -257,11 +257,11 @@ static void json(struct visit *v, const struct chart *c)
 	html_raw(b, "]");
 }
 
-int chart_figures(struct visit *v, const char *queue, struct deferred_error *err)
+int chart_figures(struct visit *v, const char *queue, const char *fn, struct deferred_error *err)
 {
 	struct chart c = { .range = asked_range(v) };
-	struct store_figures_query query = { .span = c.range->span, .by = queue ? STORE_BY_QUEUE : STORE_BY_NOTHING, .queue = queue,
-					     .back_s = (int64_t)c.range->n * c.range->width_s };
+	struct store_figures_query query = { .span = c.range->span, .by = queue ? STORE_BY_QUEUE : fn ? STORE_BY_FUNCTION : STORE_BY_NOTHING, .queue = queue,
+					     .fn = fn, .back_s = (int64_t)c.range->n * c.range->width_s };
 	struct store_figures figures = { 0 };
 	int rc = store_figures(v->pg, &query, &figures, err);
 

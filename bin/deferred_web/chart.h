@@ -5,7 +5,7 @@
 
 #include "page.h"
 
-/* Of one queue; NULL: of all. What span is asked for stands in the query: range. */
-int chart_figures(struct visit *v, const char *queue, struct deferred_error *err);
+/* Of one queue, or of one function; both NULL: of all. What span is asked for stands in the query: range. */
+int chart_figures(struct visit *v, const char *queue, const char *fn, struct deferred_error *err);
 
 #endif

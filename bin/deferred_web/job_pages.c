@@ -20,18 +20,59 @@ static const char *one_of(const char *const *words, size_t n, const char *text)
 	return NULL;
 }
 
+#define TAGS_MAX 32
+#define PATH_MAX_LEN 16
+
 struct search {
 	struct store_admin_filter filter;
-	const char *outcome;
-	bool part;
+	struct store_web_search more;
+	const char *tags[TAGS_MAX], *path[PATH_MAX_LEN];
+	bool too_many; /* tags, or keys */
 	int64_t id; /* that one */
 };
+
+/* "customer.address.0", in place. */
+static void read_path(struct search *s, char *text)
+{
+	s->more.path = s->path;
+	s->more.path_len = 0;
+	for (char *dot; text; text = dot) {
+		dot = strchr(text, '.');
+		if (dot)
+			*dot++ = '\0';
+		if (s->more.path_len == PATH_MAX_LEN) {
+			s->too_many = true;
+			return;
+		}
+		s->path[s->more.path_len++] = text;
+	}
+}
+
+/* What is no field of its own: a tag, of which there may be several, or a value of the params. */
+static bool term_of_many(struct search *s, char *text, char *value)
+{
+	static const char params[] = "params.";
+
+	if (strncmp(text, "tag:", 4) == 0) {
+		s->too_many |= s->filter.tags_len == TAGS_MAX;
+		if (!s->too_many && *value)
+			s->tags[s->filter.tags_len++] = value;
+		s->filter.tags = s->tags;
+		return true;
+	}
+	if (strncmp(text, params, strlen(params)) != 0)
+		return false;
+	value[-1] = '\0';
+	read_path(s, text + strlen(params));
+	s->more.value = value;
+	return true;
+}
 
 /* name:value or name:"a value", of a search's text; all else is part of a label. */
 static void term(struct visit *v, struct search *s, char *text, struct buf *label)
 {
 	static const char *const names[] = { "queue", "fn", "state", "label", "key", "rule", "by", "outcome" };
-	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key, &s->filter.rule, &s->filter.by, &s->outcome };
+	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key, &s->filter.rule, &s->filter.by, &s->more.outcome };
 	char *colon = strchr(text, ':'), *value = colon ? colon + 1 : NULL;
 
 	for (size_t i = 0; colon && i < sizeof(names) / sizeof(names[0]); i++) {
@@ -40,6 +81,8 @@ static void term(struct visit *v, struct search *s, char *text, struct buf *labe
 		*values[i] = arena_copy(&v->arena, value, strlen(value));
 		return;
 	}
+	if (colon && term_of_many(s, text, value))
+		return;
 	if (label->len > 0)
 		html_raw(label, " ");
 	buf_text(label, text);
@@ -64,7 +107,7 @@ static void terms(struct visit *v, struct search *s, const char *q)
 	}
 	if (label.len > 0 && !s->filter.label) {
 		s->filter.label = arena_copy(&v->arena, label.p, label.len);
-		s->part = true;
+		s->more.part = true;
 	}
 	buf_clear(&label);
 }
@@ -108,7 +151,8 @@ static int read_search(struct visit *v, struct search *s, struct deferred_error 
 	s->filter.queue = s->filter.queue ? s->filter.queue : pages_text(v, "queue");
 	s->filter.fn = s->filter.fn ? s->filter.fn : pages_text(v, "fn");
 	s->filter.state = one_of(states, sizeof(states) / sizeof(states[0]), s->filter.state ? s->filter.state : pages_text(v, "state"));
-	s->outcome = one_of(outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->outcome ? s->outcome : pages_text(v, "outcome"));
+	s->more.outcome = one_of(outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->more.outcome ? s->more.outcome : pages_text(v, "outcome"));
+	s->more.hidden = hidden_functions(v, &s->more.hidden_len);
 	return read_times(v, s, err);
 }
 
@@ -152,11 +196,11 @@ static void search_form(struct visit *v, const struct search *s)
 	if (v->json)
 		return;
 	html_raw(&v->reply.body, "<form class=\"search\" action=\"/jobs\">");
-	text_box(v, "q", "Words", pages_text(v, "q"), "label, or key:k by:role rule:r label:\"exact words\"");
+	text_box(v, "q", "Words", pages_text(v, "q"), "label, or tag:t key:k params.a.b:value by:role label:\"exact words\"");
 	select_box(v, "state", "State", states, sizeof(states) / sizeof(states[0]), s->filter.state);
 	text_box(v, "queue", "Queue", s->filter.queue, "any");
 	text_box(v, "fn", "Function", s->filter.fn, "any");
-	select_box(v, "outcome", "Last outcome", outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->outcome);
+	select_box(v, "outcome", "Last outcome", outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->more.outcome);
 	text_box(v, "since", "Deferred since", pages_text(v, "since"), "2h, 2026-11-22 10:00");
 	text_box(v, "until", "Until", pages_text(v, "until"), "now");
 	html_raw(&v->reply.body, "<button>Find</button></form>");
@@ -189,11 +233,19 @@ static bool fits(const struct pg_result *res, size_t row)
 	return pg_bool(res, row, 12);
 }
 
+static bool has_index(const struct search *s)
+{
+	return !s->more.part && !s->more.outcome && s->more.path_len == 0;
+}
+
 /* What lists of one state are in order of, and look at, is said by sql/queries. */
 static int find(struct visit *v, const struct search *s, struct pg_result **res, struct deferred_error *err)
 {
-	return s->filter.state && !s->part && !s->outcome ? store_admin_ls(v->pg, &s->filter, res, err)
-							   : store_web_jobs(v->pg, &s->filter, s->part, s->outcome, res, err);
+	int rc = s->filter.tags_len > 0 ? store_web_tagged(v->pg, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	return s->filter.state && has_index(s) ? store_admin_ls(v->pg, &s->filter, res, err) : store_web_jobs(v->pg, &s->filter, &s->more, res, err);
 }
 
 static void results(struct visit *v, const struct search *s, const struct pg_result *res)
@@ -232,8 +284,17 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 		return 0;
 	}
 	/* A state is looked for by its own index, which knows nothing of outcomes and parts of labels. */
-	if (rc == 0 && s.filter.state && (s.part || s.outcome)) {
-		visit_refuse(v, 400, "A state cannot be searched together with a part of a label or an outcome. Say label:\"the whole label\".");
+	if (rc == 0 && s.filter.state && !has_index(&s)) {
+		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome or params. Leave the state out, or say label:\"the whole label\", "
+				     "key:, tag:, queue: or fn:.");
+		return 0;
+	}
+	if (rc == 0 && s.too_many) {
+		visit_refuse(v, 400, "A search may have 32 tags, and 16 keys in a path of params.");
+		return 0;
+	}
+	if (rc == 0 && s.more.path_len > 0 && !v->me.reader) {
+		visit_refuse(v, 403, "Params are not shown to your role, and not searched either.");
 		return 0;
 	}
 	if (rc == 0)
@@ -251,19 +312,15 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 /* ---- one job ---------------------------------------------------------------------------------- */
 
 /* May what this function is given be shown to who asks? */
-static bool may_see_params(const struct visit *v, const char *fn)
+static bool may_see_params(struct visit *v, const char *fn)
 {
-	const char *list = v->web->hide_params;
-	size_t len = strlen(fn);
+	size_t len;
+	const char **hidden = hidden_functions(v, &len);
 
-	if (!v->me.reader)
-		return false;
-	for (const char *p = list; !v->me.operator && p && *p; p += strcspn(p, ",")) {
-		p += strspn(p, ", \t");
-		if (strncmp(p, fn, len) == 0 && (!p[len] || strchr(", \t", p[len])))
+	for (size_t i = 0; i < len; i++)
+		if (strcmp(hidden[i], fn) == 0)
 			return false;
-	}
-	return true;
+	return v->me.reader;
 }
 
 static void facts(struct visit *v, const struct pg_result *res)
@@ -422,23 +479,6 @@ static int attempts(struct visit *v, const char *fn, struct deferred_error *err)
 	return rc;
 }
 
-static int actions(struct visit *v, struct deferred_error *err)
-{
-	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
-		{ 5, CELL_TEXT, "address", "From" },
-		{ 6, CELL_TEXT, "verb", "What" }, { 9, CELL_TEXT, "refused", "Refused, because" },
-	};
-	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
-	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, v->number, NULL, 0, &res, err);
-
-	if (rc == 0)
-		page_part(v, &part, res, NULL);
-	pg_result_free(res);
-	return rc;
-}
-
 int page_job(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -477,7 +517,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 	if (rc == 0)
 		rc = params(v, fn, err);
 	if (rc == 0)
-		rc = actions(v, err);
+		rc = actions_of(v, &(struct store_web_target){ .job = v->number }, err);
 	page_end(v);
 done:
 	pg_result_free(res);

@@ -13,6 +13,7 @@ static const struct {
 	const char *path, *name;
 } places[] = {
 	{ "/", "Overview" }, { "/queues", "Queues" }, { "/jobs", "Jobs" }, { "/running", "Running" }, { "/dead", "Dead" }, { "/functions", "Functions" },
+	{ "/recurring", "Recurring" },
 	{ "/workers", "Workers" }, { "/rules", "Rules" }, { "/accounts", "Accounts" }, { "/audit", "Audit" },
 };
 
@@ -194,7 +195,10 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 		link_to(b, "/queues/", text);
 		break;
 	case CELL_FN:
-		link_to(b, "/jobs?fn=", text);
+		link_to(b, "/functions/", text);
+		break;
+	case CELL_SCHEDULE:
+		link_to(b, "/recurring/", text);
 		break;
 	case CELL_AGO:
 		seconds(b, n < 0 ? 0 : n);
@@ -374,19 +378,28 @@ void page_fact(struct visit *v, const char *name, const char *value)
 	html_raw(b, "</bdi></dd></div>");
 }
 
-void page_button(struct visit *v, const char *path, const char *label, const char *confirm)
+void page_token(struct visit *v)
 {
 	struct buf *b = &v->reply.body;
 	char token[GUARD_TOKEN_SIZE];
 
+	guard_token(v->web->key, v->user, v->began_us / 1000000 / 3600, token);
+	html_raw(b, "<input type=\"hidden\" name=\"token\" value=\"");
+	html_text(b, token);
+	html_raw(b, "\">");
+}
+
+void page_button(struct visit *v, const char *path, const char *label, const char *confirm)
+{
+	struct buf *b = &v->reply.body;
+
 	if (v->json || !visit_may_act(v))
 		return;
-	guard_token(v->web->key, v->user, v->began_us / 1000000 / 3600, token);
 	html_raw(b, "<form class=\"act\" method=\"post\" action=\"");
 	html_text(b, path);
-	html_raw(b, "\"><input type=\"hidden\" name=\"token\" value=\"");
-	html_text(b, token);
-	html_raw(b, "\"><button");
+	html_raw(b, "\">");
+	page_token(v);
+	html_raw(b, "<button");
 	if (confirm) {
 		html_raw(b, " class=\"careful\" data-confirm=\"");
 		html_text(b, confirm);

@@ -13,7 +13,7 @@ enum cell {
 	CELL_TEXT, CELL_CODE, CELL_INT, CELL_BOOL,
 	CELL_STATE,    /* of a job, or an outcome: a word with a colour */
 	CELL_JOB,      /* id, which leads there */
-	CELL_QUEUE, CELL_FN,
+	CELL_QUEUE, CELL_FN, CELL_SCHEDULE,
 	CELL_AGO,      /* seconds since */
 	CELL_IN,       /* seconds until; negative: since */
 	CELL_SPAN,     /* seconds */
@@ -53,6 +53,9 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 
 /* A form with one button; confirm: what a browser asks before it is sent, NULL: nothing. */
 void page_button(struct visit *v, const char *path, const char *label, const char *confirm);
+
+/* The hidden field that says that a form came from a page of ours. */
+void page_token(struct visit *v);
 
 /* A number in front of people: "12 ms", "3.4 s", "2 min 5 s". */
 void page_span_us(struct buf *b, int64_t us);

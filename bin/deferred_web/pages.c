@@ -89,31 +89,6 @@ static int page_queues(struct visit *v, struct deferred_error *err)
 	return rc;
 }
 
-static void queue_settings(struct visit *v, const struct pg_result *res)
-{
-	static const struct {
-		int at;
-		const char *name, *unit;
-	} facts[] = {
-		{ 3, "Most running at once", "" }, { 2, "Running by that limit", "" }, { 4, "Starts a second", "" }, { 5, "Burst", "" }, { 6, "Most jobs held", "" },
-		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Attempts", "" }, { 11, "Weight", "" }, { 12, "Function of messages", "" },
-		{ 14, "Back-off from", " ms" }, { 15, "Back-off to", " ms" }, { 16, "Back-off exponent", "" }, { 17, "Takes of a message", "" }, { 18, "Largest params", " bytes" },
-	};
-
-	if (v->json) {
-		html_raw(&v->reply.body, ",\"settings\":");
-		buf_text(&v->reply.body, pg_text(res, 0, 13, NULL));
-		return;
-	}
-	html_raw(&v->reply.body, "<section><h2>Settings</h2><dl class=\"facts\">");
-	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
-		if (!pg_null(res, 0, facts[i].at) && !(facts[i].at == 7 && pg_null(res, 0, 6)))
-			page_fact(v, facts[i].name, arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
-	html_raw(&v->reply.body, "</dl><p class=\"hint\">Changed by <code>deferred queue set ");
-	html_text(&v->reply.body, v->name);
-	html_raw(&v->reply.body, "</code></p></section>");
-}
-
 static bool is_queue_of_page(const struct pg_result *res, size_t row, const char *name)
 {
 	return strcmp(pg_text(res, row, 0, NULL), name) == 0;
@@ -159,13 +134,42 @@ static void queue_tiles(struct visit *v, const struct pg_result *res)
 static const struct column action_columns[] = {
 	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
 	{ 5, CELL_TEXT, "address", "From" },
-	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
+	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
 static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);
 
+int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err)
+{
+	/* What it was done to is known on its page. */
+	static const struct column columns[] = {
+		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+		{ 5, CELL_TEXT, "address", "From" },
+		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+	};
+	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
+	struct pg_result *res = NULL;
+	int rc = store_web_actions(v->pg, target, 0, &res, err);
+
+	if (rc == 0)
+		page_part(v, &part, res, NULL);
+	pg_result_free(res);
+	return rc;
+}
+
+const char **hidden_functions(struct visit *v, size_t *len)
+{
+	const char *list = v->me.operator || !v->web->hide_params ? "" : v->web->hide_params;
+	const char **names = arena_alloc(&v->arena, (strlen(list) / 2 + 1) * sizeof(*names));
+
+	for (*len = 0; *(list += strspn(list, ", \t")); list += strcspn(list, ", \t"))
+		names[(*len)++] = arena_copy(&v->arena, list, strcspn(list, ", \t"));
+	return names;
+}
+
 static int page_queue(struct visit *v, struct deferred_error *err)
 {
-	struct pg_result *settings = NULL, *depth = NULL, *actions = NULL;
+	struct pg_result *settings = NULL, *depth = NULL;
 	int rc = store_admin_queue_ls(v->pg, v->name, &settings, err);
 	char *path;
 
@@ -175,8 +179,6 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	}
 	if (rc == 0)
 		rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &depth, err);
-	if (rc == 0)
-		rc = store_web_actions(v->pg, 0, v->name, 0, &actions, err);
 	if (rc < 0)
 		goto done;
 	page_begin(v, "Queue", v->name);
@@ -192,12 +194,12 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 		page_button(v, path, "Resume", NULL);
 	else
 		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
-	rc = chart_figures(v, v->name, err);
+	rc = chart_figures(v, v->name, NULL, err);
 	queue_settings(v, settings);
-	page_part(v, &action_part, actions, NULL);
+	if (rc == 0)
+		rc = actions_of(v, &(struct store_web_target){ .queue = v->name }, err);
 	page_end(v);
 done:
-	pg_result_free(actions);
 	pg_result_free(depth);
 	pg_result_free(settings);
 	return rc;
@@ -279,7 +281,7 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 		if (!v->json)
 			html_raw(&v->reply.body, "<h2>Queues</h2>");
 		queue_table(v, queues);
-		rc = chart_figures(v, NULL, err);
+		rc = chart_figures(v, NULL, NULL, err);
 		page_live_end(v);
 		page_end(v);
 	}
@@ -364,9 +366,22 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("dead", NULL, "No job is dead.", columns);
 
-	return page_list(v, WEB_DEAD, DEAD_LOOK, &part,
-			 "<p class=\"hint\">Among the newest 10,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
-			 "All of a function again: <code>deferred retry --fn NAME</code></p>", err);
+	struct pg_result *res = NULL;
+	int rc = store_web_rows(v->pg, WEB_DEAD, DEAD_LOOK, &res, err);
+
+	if (rc == 0) {
+		page_begin(v, NULL, "Dead");
+		if (!v->json)
+			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 10,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
+						 "All of a function again: <code>deferred retry --fn NAME</code></p>");
+		page_live(v, "dead");
+		page_part(v, &part, res, NULL);
+		rc = errors_of(v, NULL, err);
+		page_live_end(v);
+		page_end(v);
+	}
+	pg_result_free(res);
+	return rc;
 }
 
 static int page_functions(struct visit *v, struct deferred_error *err)
@@ -392,7 +407,7 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 static int page_audit(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, 0, NULL, pages_number(v, "after"), &res, err);
+	int rc = store_web_actions(v->pg, &(struct store_web_target){ 0 }, pages_number(v, "after"), &res, err);
 	size_t n = pg_rows(res);
 
 	if (rc == 0) {
@@ -431,23 +446,31 @@ static int page_metrics(struct visit *v, struct deferred_error *err)
 }
 
 const struct route routes[] = {
-	{ "/", "overview", "Overview", page_overview, false, before_backlog },
-	{ "/queues", "queues", "Queues", page_queues, false, NULL },
-	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue },
-	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL },
-	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL },
-	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL },
-	{ "/jobs/#", "job", "Job", page_job, false, before_job },
-	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL },
-	{ "/jobs/#/run", "run", NULL, action_run, true, NULL },
-	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true, NULL },
-	{ "/running", "running", "Running", page_running, false, NULL },
-	{ "/dead", "dead", "Dead", page_dead, false, NULL },
-	{ "/functions", "functions", "Functions", page_functions, false, NULL },
-	{ "/workers", "workers", "Workers", page_workers, false, NULL },
-	{ "/rules", "rules", "Rules", page_rules, false, NULL },
-	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL },
-	{ "/audit", "audit", "Audit", page_audit, false, NULL },
-	{ "/metrics", "metrics", "Metrics", page_metrics, false, before_metrics },
-	{ NULL, NULL, NULL, NULL, false, NULL },
+	{ "/", "overview", "Overview", page_overview, false, before_backlog, NULL },
+	{ "/queues", "queues", "Queues", page_queues, false, NULL, NULL },
+	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue, NULL },
+	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
+	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
+	{ "/queues/*/set", "set", NULL, action_set, true, NULL, after_set },
+	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL, NULL },
+	{ "/jobs/#", "job", "Job", page_job, false, before_job, NULL },
+	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL, NULL },
+	{ "/jobs/#/run", "run", NULL, action_run, true, NULL, NULL },
+	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true, NULL, NULL },
+	{ "/running", "running", "Running", page_running, false, NULL, NULL },
+	{ "/dead", "dead", "Dead", page_dead, false, NULL, NULL },
+	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },
+	{ "/functions/*", "function", "Function", page_function, false, before_figures, NULL },
+	{ "/functions/*/set", "set", NULL, action_set, true, NULL, after_set },
+	{ "/recurring", "recurring", "Recurring", page_recurring, false, NULL, NULL },
+	{ "/recurring/*", "schedule", "Schedule", page_schedule, false, NULL, NULL },
+	{ "/recurring/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
+	{ "/recurring/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
+	{ "/recurring/*/run", "run", NULL, action_run, true, NULL, NULL },
+	{ "/workers", "workers", "Workers", page_workers, false, NULL, NULL },
+	{ "/rules", "rules", "Rules", page_rules, false, NULL, NULL },
+	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL, NULL },
+	{ "/audit", "audit", "Audit", page_audit, false, NULL, NULL },
+	{ "/metrics", "metrics", "Metrics", page_metrics, false, before_metrics, NULL },
+	{ NULL, NULL, NULL, NULL, false, NULL, NULL },
 };

@@ -12,6 +12,11 @@ int64_t pages_number(struct visit *v, const char *name);
 /* A text of the query; NULL: none, or empty. */
 const char *pages_text(struct visit *v, const char *name);
 
+/* Functions whose params, errors and results are not for who asks. */
+const char **hidden_functions(struct visit *v, size_t *len);
+/* What operators did to it, as a part of its page. */
+int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err);
+
 /* why_pages.c: read v->causes before a page, and tell them on it. */
 void before_backlog(struct visit *v);
 void before_queue(struct visit *v);
@@ -20,7 +25,22 @@ void why_told(struct visit *v);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);
+/* recurring_pages.c */
+int page_recurring(struct visit *v, struct deferred_error *err);
+int page_schedule(struct visit *v, struct deferred_error *err);
+/* function_pages.c */
+void before_figures(struct visit *v);
+int page_function(struct visit *v, struct deferred_error *err);
+/* What jobs said that ended without success, in groups; fn NULL: of all functions. */
+int errors_of(struct visit *v, const char *fn, struct deferred_error *err);
+/* settings.c: rows of admin_queue_ls.sql and admin_function_ls.sql. */
+void queue_settings(struct visit *v, const struct pg_result *res);
+void function_settings(struct visit *v, const struct pg_result *res);
+/* What the form of them says: a JSON object in the arena; "": nothing is another than it was. */
+const char *settings_said(struct visit *v, bool of_queue);
 /* actions.c */
+int action_set(struct visit *v, struct deferred_error *err);
+void after_set(struct visit *v);
 int action_retry(struct visit *v, struct deferred_error *err);
 int action_run(struct visit *v, struct deferred_error *err);
 int action_cancel(struct visit *v, struct deferred_error *err);

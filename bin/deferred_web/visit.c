@@ -176,6 +176,8 @@ void visit_run(struct visit *v)
 		rc = in_transaction(v, &err);
 	if (rc == 0)
 		rc = store_web_end(v->pg, v->route->action && v->reply.status < 400, &err);
+	if (rc == 0 && v->route->after && v->reply.status < 400)
+		v->route->after(v);
 	if (rc < 0) {
 		refuse_database(v, &err);
 		if (!pg_broken(v->pg))

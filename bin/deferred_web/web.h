@@ -38,6 +38,7 @@ struct route {
 	int (*run)(struct visit *v, struct deferred_error *err);
 	bool action; /* by POST */
 	void (*before)(struct visit *v); /* what makes transactions of its own; NULL: nothing */
+	void (*after)(struct visit *v);  /* the same of an action that was done */
 };
 
 struct visit {

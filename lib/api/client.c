@@ -32,6 +32,7 @@
 #define TAG_MAX_CHARS 100
 #define TAGS_MAX 32
 #define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
+#define LIMIT_MAX_MS 86400000
 #define LEASE_MAX_MS (INT64_C(7) * 86400 * 1000)
 
 /* How often a statement that was refused as a whole is sent. */
@@ -41,10 +42,14 @@
 #define WAIT_FLOOR_MS 5
 #define WAIT_CEILING_MS 500
 
+/* Who does not want to wait, waits so long for the answer. */
+#define ASK_MS 1000
+
 struct deferred {
 	struct pg *pg; /* NULL: lost, to be opened again */
 	char *conninfo;
 	int64_t params_max_bytes;
+	int answer_ms, lock_ms; /* 0: for ever */
 	enum { COPY_UNKNOWN, COPY_NO, COPY_YES } may_copy;
 	pid_t pid; /* process that opened it */
 	struct deferred *inherited; /* context of a parent process; its connection is not ours to close */
@@ -255,14 +260,24 @@ static void explain(const struct pg *pg, struct deferred_error *err)
 	explain_aborted(err);
 }
 
+/* The time was up. What could not be told is told already. */
+static int explain_late(int rc, struct deferred_error *err)
+{
+	if (rc == DEFERRED_ETIMEOUT)
+		error_prefix(err, "not stored");
+	return rc;
+}
+
 /* ---- connection of a context ------------------------------------------------------------------ */
 
 static int context_connect(struct deferred *d, struct deferred_error *err)
 {
 	int rc = pg_open(&d->pg, d->conninfo, "libdeferred", err);
 
-	if (rc == 0)
+	if (rc == 0) {
+		pg_set_limits(d->pg, d->answer_ms, d->lock_ms);
 		rc = migrate_check(d->pg, err);
+	}
 	if (rc < 0) {
 		explain(d->pg, err);
 		pg_close(d->pg);
@@ -331,21 +346,44 @@ static int on_context(struct deferred *d, operation_fn *operation, void *arg, st
 	return rc;
 }
 
-static int context_new(struct deferred **out, const char *conninfo, struct deferred_error *err)
+static int open_opts_check(const struct deferred_open_opts *o, struct deferred_error *err)
 {
+	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
+		if (o->reserved[i])
+			return error_set(err, DEFERRED_EINVAL, "open", "reserved[%zu] is not zero: the options were not initialised", i);
+	return 0;
+}
+
+/* An option in place of the setting. */
+static int limit_of(int64_t option, const struct config *config, const char *setting)
+{
+	int64_t ms = option ? option : config_int(config, setting);
+
+	return ms < 0 ? 0 : ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : (int)ms;
+}
+
+static int context_new(struct deferred **out, const char *conninfo, const struct deferred_open_opts *opts, struct deferred_error *err)
+{
+	static const struct deferred_open_opts none = { 0 };
 	struct deferred *d = calloc(1, sizeof(*d));
 	struct config *config = NULL;
 	int rc = 0;
 
+	opts = opts ? opts : &none;
+
 	if (!d)
 		return error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
-	rc = config_load(&config, NULL, err);
+	rc = open_opts_check(opts, err);
+	if (rc == 0)
+		rc = config_load(&config, NULL, err);
 	if (rc < 0)
 		goto out;
 	if (!conninfo)
 		conninfo = config_text(config, "database.conninfo");
 	d->conninfo = strdup(conninfo ? conninfo : "");
 	d->params_max_bytes = config_int(config, "params_max_bytes");
+	d->answer_ms = limit_of(opts->answer_ms, config, "database.answer_timeout");
+	d->lock_ms = limit_of(opts->lock_ms, config, "database.lock_timeout");
 	d->pid = getpid();
 	rc = d->conninfo ? context_connect(d, err) : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
 out:
@@ -357,13 +395,18 @@ out:
 	return rc;
 }
 
-int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err)
+int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts, struct deferred_error *err)
 {
 	error_clear(err);
 	if (!d)
 		return error_set(err, DEFERRED_EINVAL, "open", "no place for the context is given");
 	*d = NULL;
-	return context_new(d, conninfo, err);
+	return context_new(d, conninfo, opts, err);
+}
+
+int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err)
+{
+	return deferred_open_with(d, conninfo, NULL, err);
 }
 
 void deferred_close(struct deferred *d)
@@ -399,7 +442,7 @@ int deferred_defer(struct deferred *d, const char *fn, const char *params, const
 	if (!d)
 		return no_context("defer", err);
 	rc = client_check(&one.call, d->params_max_bytes, err);
-	return rc < 0 ? rc : on_context(d, defer_one, &one, err);
+	return rc < 0 ? rc : explain_late(on_context(d, defer_one, &one, err), err);
 }
 
 int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params, const struct deferred_opts *opts, int64_t *id,
@@ -483,7 +526,7 @@ static int many(struct pg *pg, const struct deferred_call_spec *calls, size_t n,
 			rc = store_enqueue_may_copy(pg, &copy, err);
 	}
 	if (rc == 0 && own_transaction)
-		rc = pg_command(pg, "begin", err);
+		rc = pg_begin(pg, err);
 	if (rc < 0)
 		return rc;
 	rc = copy ? many_by_copy(pg, calls, n, ids, err) : many_by_statements(pg, calls, n, ids, err);
@@ -525,7 +568,7 @@ int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *cal
 	if (!d)
 		return no_context("defer_many", err);
 	rc = calls_check(calls, n, d->params_max_bytes, err);
-	return rc < 0 || n == 0 ? rc : on_context(d, defer_many, &m, err);
+	return rc < 0 || n == 0 ? rc : explain_late(on_context(d, defer_many, &m, err), err);
 }
 
 int deferred_defer_many_conn(struct pg_conn *conn, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
@@ -633,6 +676,7 @@ int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int6
 
 struct waiting {
 	int64_t id;
+	int64_t left_ms; /* until nobody waits any more */
 	bool ended;
 	struct deferred_outcome outcome;
 };
@@ -640,9 +684,14 @@ struct waiting {
 static int ask_outcome(struct deferred *d, void *arg, struct deferred_error *err)
 {
 	struct waiting *w = arg;
-	int rc = store_outcome(d->pg, w->id, &w->ended, &w->outcome, err);
+	int rc;
+
+	if (d->answer_ms == 0 || w->left_ms < d->answer_ms)
+		pg_set_limits(d->pg, w->left_ms > LIMIT_MAX_MS ? d->answer_ms : w->left_ms < ASK_MS ? ASK_MS : (int)w->left_ms, d->lock_ms);
+	rc = store_outcome(d->pg, w->id, &w->ended, &w->outcome, err);
 
 	explain_denied(d->pg, "deferred_viewer", err);
+	pg_set_limits(d->pg, d->answer_ms, d->lock_ms);
 	return rc;
 }
 
@@ -665,7 +714,10 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 	for (;;) {
 		int64_t left = timeout_ms < 0 ? INT64_MAX : timeout_ms - (monotonic_ms() - start);
 		struct timespec pause;
-		int rc = on_context(d, ask_outcome, &w, err);
+		int rc;
+
+		w.left_ms = left;
+		rc = on_context(d, ask_outcome, &w, err);
 
 		/* A question may be asked twice. */
 		if (rc == DEFERRED_ELOST) {
@@ -718,7 +770,7 @@ static int default_ready(struct deferred_error *err)
 
 	if (d && d->pid == getpid())
 		return 0;
-	rc = context_new(&mine, NULL, err);
+	rc = context_new(&mine, NULL, NULL, err);
 	if (rc < 0)
 		return rc;
 	if (d && d->pg)

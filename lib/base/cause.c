@@ -43,7 +43,7 @@ void cause_job_init(struct cause_job *job)
 {
 	*job = (struct cause_job){
 		.last_id = CAUSE_UNKNOWN, .neighbour_s = CAUSE_UNKNOWN, .kept_s = CAUSE_UNKNOWN, .worker_unseen_s = CAUSE_UNKNOWN, .usual_run_s = CAUSE_UNKNOWN,
-		.max_running = CAUSE_UNKNOWN, .ahead = CAUSE_UNKNOWN, .taken_s = CAUSE_UNKNOWN,
+		.broken_s = CAUSE_UNKNOWN, .max_running = CAUSE_UNKNOWN, .ahead = CAUSE_UNKNOWN, .taken_s = CAUSE_UNKNOWN,
 		.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN },
 		.rates = { .run_p50_s = CAUSE_UNKNOWN, .usual_run_p50_s = CAUSE_UNKNOWN, .arrived = CAUSE_UNKNOWN, .usual_arrived = CAUSE_UNKNOWN },
 	};
@@ -285,11 +285,22 @@ static void say_unserved(struct cause *c, const struct cause_serving *s, const c
 	}
 }
 
+static void broken(struct list *list, const char *fn, int64_t for_s)
+{
+	struct cause *c = add(list, CAUSE_BREAKER);
+
+	SAY(why, "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, and when that does not crash the pause is over", fn);
+	SAY(figure, "paused for %s", AGE(for_s));
+	SAY(mend, "deferred ls --fn %s; once that is mended: deferred function resume %s", fn, fn);
+}
+
 static void limits(struct list *list, const struct cause_job *j)
 {
 	struct cause *c;
 	char rate[32], more[32];
 
+	if (j->broken_s != CAUSE_UNKNOWN)
+		broken(list, j->fn, j->broken_s);
 	if (j->max_running != CAUSE_UNKNOWN && j->running >= j->max_running) {
 		c = add(list, CAUSE_LIMIT);
 		SAY(why, "%s %s runs no more than %" PRId64 " at once", j->fn_limit ? "function" : "queue", j->fn_limit ? j->fn : j->queue, j->max_running);
@@ -643,6 +654,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 		say_unknown_function(c, b->unknown_fn, NULL, NULL);
 		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs, s_of(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
 	}
+	if (b->broken_fn)
+		broken(&list, b->broken_fn, b->broken_s);
 	attempts(&list, b);
 	if (!b->read_only)
 		database(&list, b);

@@ -33,6 +33,7 @@
 	X(LOCKED, "locked")                    \
 	X(STRANDED, "stranded")                \
 	X(UNSERVED, "unserved")                \
+	X(BREAKER, "breaker")                  \
 	X(LIMIT, "limit")                      \
 	X(RATE, "rate")                        \
 	X(KEY, "key")                          \
@@ -143,6 +144,8 @@ struct cause_job {
 	struct cause_serving serving;
 	int64_t taken_s;               /* since a consumer took a message of its queue that is still there */
 
+	int64_t broken_s;              /* its function is paused by the breaker for so long */
+
 	/* limits that are about it */
 	int64_t max_running, running;  /* of queue, or where fn_limit of function */
 	bool fn_limit;
@@ -178,6 +181,9 @@ struct cause_backlog {
 	const char *queue;             /* asked for; NULL: all */
 	struct cause_queue *queues;    /* those asked for */
 	size_t queues_len;
+
+	const char *broken_fn;         /* that the breaker has paused: the first of them; NULL: none */
+	int64_t broken_s;
 
 	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;

@@ -73,6 +73,9 @@ const char *job_state_text(enum job_state state);
 /* Longest error and result text kept, bytes; longer ones are cut and end in " [truncated]". */
 #define JOB_TEXT_MAX 8192
 
+/* The function that alert.command is. No producer can defer it: its name is none that deferred.defer() takes. */
+#define JOB_HOOK_FN "deferred-alert"
+
 /* Why a job that a runner may still be at is not ours any more. */
 enum job_gone {
 	JOB_HELD,            /* it is */

@@ -113,6 +113,7 @@ int worker_idle_kept(struct worker *w, struct deferred_error *err)
 	int rc = migrate_accepts(kept.schema_version, err);
 
 	w->idle.keeping = false;
+	w->tell.due = true;
 	learn_next_due(w);
 	if (kept.fold_more)
 		w->idle.keep_ns = clock_ns() + FOLD_NS;

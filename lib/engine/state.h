@@ -19,6 +19,7 @@
  *     scale.c     how many runners there are
  *     delayed.c   where delayed jobs are looked for
  *     tick.c      ticks of schedules become jobs
+ *     tell.c      what is wrong, told
  *     offer.c     which functions there are here, told for people
  */
 #ifndef WORKER_STATE_H
@@ -160,6 +161,11 @@ struct worker {
 		bool more;         /* more are due: a run waits for them */
 	} tick;
 
+	struct {
+		char *settings;    /* as store_alert() takes them; NULL: nothing is looked for */
+		bool due;          /* housekeeping was done */
+	} tell;
+
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
 	bool fenced;               /* leases are about to end, or have ended */
 	uint64_t connect_ns;       /* DB_CONNECTING since */
@@ -281,6 +287,12 @@ void worker_tell_losses(const struct store_losses *losses, const char *why);
 void worker_tick_set_up(struct worker *w, bool due);         /* due: some schedule has a tick that is */
 void worker_tick_learn(struct worker *w);                    /* a cycle has ended */
 void worker_tick(struct worker *w, uint64_t now);            /* at a turn, between cycles */
+
+/* tell.c */
+void worker_tell_set_up(struct worker *w);                  /* settings, at the start and after a reload */
+void worker_tell_clear(struct worker *w);
+void worker_tell(struct worker *w, uint64_t now);           /* at a turn, between cycles: if housekeeping was done */
+void worker_tell_at_end(struct worker *w);
 
 /* offer.c */
 void worker_offer_set_up(struct worker *w);

@@ -479,6 +479,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		worker_tick(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_watch(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_tell(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
 		if (rc < 0)
@@ -544,6 +546,7 @@ void worker_set_up(struct worker *w)
 	w->pool.runners_keep = 1;
 	worker_idle_set_up(w);
 	worker_scale_set_up(w);
+	worker_tell_set_up(w);
 }
 
 static void set_up(struct worker *w, const struct worker_setup *setup)
@@ -571,6 +574,7 @@ static void tear_down(struct worker *w)
 		free(w->unknown[i]);
 	free(w->unknown);
 	forget_said(w);
+	worker_tell_clear(w);
 }
 
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
@@ -578,6 +582,7 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	uint64_t start = clock_ns();
 	struct deferred_error aside = { 0 }, fatal;
 	struct store_probe probe = { 0 };
+	bool folded = false;
 	struct worker w;
 	int rc;
 
@@ -606,8 +611,10 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
 	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
-				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &aside) < 0))
+				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &folded, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
+	else if (folded)
+		worker_tell_at_end(&w);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

@@ -117,7 +117,7 @@ struct deferred_call_spec {
 struct deferred;
 
 /*
- * deferred_open - make a context with a connection of its own.
+ * deferred_open - make a context with a connection of its own. It waits no longer than deferred_open_with() says.
  *
  * d         receives the context; closed with deferred_close().
  * conninfo  libpq connection string; NULL: DEFERRED_DB, else `database { conninfo }` of the config
@@ -129,6 +129,31 @@ struct deferred;
  * Source: lib/api/client.c.
  */
 DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err);
+
+/* How long a context waits. All zero means all defaults. */
+struct deferred_open_opts {
+	int64_t answer_ms;    /* for one answer of the server; 0: `database { answer_timeout }` of the config file, 30 s; negative: for ever */
+	int64_t lock_ms;      /* of that for a lock; 0: `database { lock_timeout }`, which is no limit of its own; negative: that */
+	uint64_t reserved[6]; /* zero; room for options to come */
+};
+
+/*
+ * deferred_open_with - the same, and say how long to wait. opts: NULL for defaults.
+ *
+ * Connecting is limited by connect_timeout of conninfo, 10 s for each address where it is silent; a connection that has gone dead is noticed by
+ * tcp_user_timeout and keepalives, 30 s and 60 s. What lasts longer than answer_ms is cancelled, in at most a second more, and the
+ * function that waited returns
+ *
+ *     0                  it was done just then;
+ *     DEFERRED_ETIMEOUT  it is known not to have been stored;
+ *     DEFERRED_ELOST     nobody knows: no answer came even then, or it is stored here, and waits for a synchronous standby. err->message tells which.
+ *
+ * A limit of locks costs two more round trips a call, for it is set in a transaction, where a pooler may be in between. Nothing is
+ * asked of the server at the start of a session.
+ * Returns as deferred_open(), and DEFERRED_EINVAL. Source: lib/api/client.c.
+ */
+DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts,
+				    struct deferred_error *err);
 
 /* deferred_close - close the connection and free the context. NULL is accepted. */
 DEFERRED_API void deferred_close(struct deferred *d);
@@ -146,9 +171,10 @@ DEFERRED_API void deferred_close(struct deferred *d);
  *         been told to drop what comes then.
  *
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
- * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM;
- * or DEFERRED_ELOST: the connection broke while the server worked on it, the job may have been
- * stored; or somebody cancelled the wait for a synchronous standby, and it is stored on one server only. With a key the
+ * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM,
+ * DEFERRED_ETIMEOUT (the server took too long, and has stored nothing: see deferred_open_with());
+ * or DEFERRED_ELOST: the connection broke while the server worked on it, or no answer came in time, and the job may have been
+ * stored; or the wait for a synchronous standby was cancelled, and it is stored on one server only. With a key the
  * call can be repeated safely.
  * Source: sql/queries/job_enqueue.sql.
  */

@@ -4,6 +4,7 @@
 #include "port/plugin.h"
 #include "port/secret_file.h"
 
+#include "base/job.h"
 #include "base/span.h"
 
 #include <assert.h>
@@ -172,6 +173,8 @@ static bool is_file_name(const char *text)
 	       text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
 /* GROUP:RANGE. Returns what is wrong with it; NULL: nothing. */
 static const char *parse_balance(const char *text, size_t *group_len, int64_t *range)
 {
@@ -187,9 +190,65 @@ static const char *parse_balance(const char *text, size_t *group_len, int64_t *r
 	return NULL;
 }
 
+/* "NAME:SPAN, NAME:SPAN": the next one from *at on. Returns 1; 0: there is no more; -1: it is none. */
+static int next_late_queue(const char **at, char name[static CONFIG_QUEUE_SIZE], double *ms)
+{
+	const char *p = *at + strspn(*at, " \t,"), *colon, *end = p + strcspn(p, ",");
+	char span[64];
+
+	if (!*p)
+		return 0;
+	colon = p + strspn(p, NAME_CHARACTERS);
+	if (*colon != ':' || colon == p || (size_t)(colon - p) >= CONFIG_QUEUE_SIZE || (size_t)(end - colon) > sizeof(span))
+		return -1;
+	snprintf(name, CONFIG_QUEUE_SIZE, "%.*s", (int)(colon - p), p);
+	snprintf(span, sizeof(span), "%.*s", (int)(end - colon - 1), colon + 1);
+	*at = end;
+	for (size_t n = strlen(span); n > 0 && isspace((unsigned char)span[n - 1]); n--)
+		span[n - 1] = '\0';
+	return span_parse(span, ms) && *ms <= 30 * 86400e3 ? 1 : -1;
+}
+
+/* What of the settings of a section "alert" can be told wrong here. */
+static int check_alert(const char *name, const char *text, const char *place, struct deferred_error *err)
+{
+	const char *at = text, *wrong = NULL;
+	char queue[CONFIG_QUEUE_SIZE];
+	double ms;
+	int rc;
+
+	if (strcmp(name, "alert.command") == 0 && text[0] != '/')
+		wrong = "is no absolute path";
+	if (strcmp(name, "alert.queue") == 0 && (strlen(text) >= CONFIG_QUEUE_SIZE || text[strspn(text, NAME_CHARACTERS)] || strchr(".-", text[0])))
+		wrong = "cannot be the name of a queue";
+	if (strcmp(name, "alert.mail_to") == 0 && !strchr(text, '@'))
+		wrong = "is no list of addresses";
+	if (strcmp(name, "alert.late_queues") == 0) {
+		while ((rc = next_late_queue(&at, queue, &ms)) > 0)
+			;
+		if (rc < 0)
+			wrong = "is no list such as \"mail:2min, reports:6h\", with spans up to 30d";
+	}
+	return wrong ? error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong) : 0;
+}
+
+bool config_late_queue(const struct config *config, const char **at, char name[static CONFIG_QUEUE_SIZE], int64_t *ms)
+{
+	double span;
+
+	if (!*at)
+		*at = config_text(config, "alert.late_queues");
+	if (!*at || next_late_queue(at, name, &span) <= 0)
+		return false;
+	*ms = (int64_t)(span + 0.5);
+	return true;
+}
+
 static int parse_text(const struct config_setting *s, const char *text, struct value *value, const char *place,
 		      struct deferred_error *err)
 {
+	int rc;
+
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
 				 "%s: value \"%.64s\" is no name of letters, digits, \"_\", \".\" and \"-\"", place, text);
@@ -200,6 +259,8 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 		if (wrong)
 			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
 	}
+	if (text[0] && (rc = check_alert(s->name, text, place, err)) < 0)
+		return rc;
 	if (text[0] && !(value->text = strdup(text)))
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
 	return 0;
@@ -699,6 +760,14 @@ static size_t table_len(void)
 	return n;
 }
 
+/* The hook is a function like others, but for its name, which no producer can call. */
+static int add_hook(struct config *config, struct deferred_error *err)
+{
+	int rc = add_command(config, JOB_HOOK_FN, err);
+
+	return rc == 0 ? add_word(&config->commands[config->commands_len - 1], config_text(config, "alert.command"), err) : rc;
+}
+
 int config_load(struct config **result, const char *path, struct deferred_error *err)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -720,6 +789,8 @@ int config_load(struct config **result, const char *path, struct deferred_error 
 		rc = read_file(config, err);
 	if (rc == 0)
 		rc = read_environment(config, err);
+	if (rc == 0 && config_text(config, "alert.command"))
+		rc = add_hook(config, err);
 	if (rc < 0) {
 		config_free(config);
 		return rc;
@@ -829,7 +900,8 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
 		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0 &&
-		    strncmp(config_settings[i].name, "web.", 4) != 0)
+		    strncmp(config_settings[i].name, "web.", 4) != 0 && strncmp(config_settings[i].name, "alert.", 6) != 0 &&
+		    strncmp(config_settings[i].name, "breaker.", 8) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
 		rc = f(data, config->pairs[i].name, config->pairs[i].value);

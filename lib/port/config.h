@@ -72,12 +72,16 @@ bool config_flag(const struct config *config, const char *name);
 /* Setting balance: fills in group, at most size - 1 bytes, and range. False: not set. */
 bool config_balance(const struct config *config, char *group, size_t size, int64_t *range);
 
+/* Setting alert.late_queues, a queue at each call, *at NULL at the first. False: there is no more. */
+#define CONFIG_QUEUE_SIZE 89
+bool config_late_queue(const struct config *config, const char **at, char name[static CONFIG_QUEUE_SIZE], int64_t *ms);
+
 /* Was it set somewhere, or is this the default? */
 bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.*, http.* and web.*, and the free-form ones. */
+/* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, alert.* and breaker.*, and the free-form ones. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);

@@ -19,6 +19,8 @@
 const struct config_setting config_settings[] = {
 	TEXT("application", "deferred", "name of the application; names the default pidfile"),
 	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
+	NUMBER("database.answer_timeout", MS, "30s", 0, DAY, "how long the library and the command deferred wait for one answer of the server; 0: for ever"),
+	NUMBER("database.lock_timeout", MS, "0", 0, DAY, "and of that for a lock; 0: no limit of its own"),
 
 	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready; with loop 0, for ever, unless set"),
 	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),
@@ -77,6 +79,20 @@ const struct config_setting config_settings[] = {
 	TEXT("mail.attachment_dir", NULL, "folder that files sent by path must lie below; none: no file is sent or removed by path"),
 	TEXT("mail.helo", NULL, "name given in EHLO; none: the host name"),
 	NUMBER("mail.recipients_max", INT, "100", 1, 10000, "most recipients of one mail"),
+
+	TEXT("alert.command", NULL, "program that is told what is wrong, by its environment and as JSON; none: no program"),
+	TEXT("alert.mail_to", NULL, "who is told by mail, addresses separated by commas; none: nobody"),
+	TEXT("alert.queue", "alert", "queue of the jobs that tell it"),
+	NUMBER("alert.timeout", MS, "30s", SECOND, HOUR, "limit of the command"),
+	NUMBER("alert.repeat", MS, "4h", HOUR, 30 * DAY, "what stays wrong is told again after that"),
+	NUMBER("alert.late", MS, "15min", 0, 30 * DAY, "a queue whose first job has been ready for so long is told; 0: never"),
+	TEXT("alert.late_queues", NULL, "queues that may be late by another time, as in \"mail:2min, reports:6h\"; none: alert.late is for all"),
+	NUMBER("alert.dead", INT, "1", 0, 1e9, "so many jobs of a function that died are told; 0: never"),
+	NUMBER("alert.failing", REAL, "0.2", 0, 1, "a function of whose attempts this share fails, and more than did before, is told; 0: never"),
+	NUMBER("alert.build_ratio", REAL, "1.5", 0, 1000, "a build that is so many times slower or bigger than the one before is told; 0: never"),
+
+	NUMBER("breaker.crashes", INT, "20", 0, 1e9, "a function whose last attempts, so many, all crashed is paused; 0: never"),
+	NUMBER("breaker.retry", MS, "5min", SECOND, DAY, "while it is, one attempt is made that often"),
 
 	TEXT("http.listen", "127.0.0.1:10001", "where deferred_http serves HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
 	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),

@@ -2,6 +2,7 @@
 #include "port/pg.h"
 
 #include "base/clock.h"
+#include "port/answer.h"
 #include "port/pg_connect.h"
 
 #include <endian.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
@@ -28,6 +30,9 @@ struct pg {
 	bool own;
 	bool denied; /* the last failure: see pg_denied() */
 	bool here_only; /* a commit is not known to be on the synchronous standby */
+	int answer_ms, lock_ms; /* see pg_set_limits() */
+	enum answer answer; /* the last one; anything but ANSWER_CAME: the connection is not used again */
+	char last_word[200]; /* why the server ended the session, said while nothing was asked of it */
 	PostgresPollingStatusType connecting;
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
@@ -54,8 +59,11 @@ static void receive_notice(void *arg, const PGresult *res)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	const char *source = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
 	struct pg *pg = arg;
 
+	if (severity && text && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+		snprintf(pg->last_word, sizeof(pg->last_word), "%s", text);
 	/* Its words are translated, and its state is that of any warning. */
 	if (source && strcmp(source, "SyncRepWaitForLSN") == 0)
 		pg->here_only = true;
@@ -176,7 +184,7 @@ void pg_close(struct pg *pg)
 
 bool pg_broken(const struct pg *pg)
 {
-	return PQstatus(pg->conn) != CONNECTION_OK;
+	return pg->answer != ANSWER_CAME || PQstatus(pg->conn) != CONNECTION_OK;
 }
 
 bool pg_in_transaction(const struct pg *pg)
@@ -202,6 +210,13 @@ short pg_events(const struct pg *pg)
 void pg_set_unnamed(struct pg *pg)
 {
 	pg->unnamed = true;
+}
+
+void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms)
+{
+	pg->answer_ms = answer_ms;
+	pg->lock_ms = lock_ms;
+	PQsetnonblocking(pg->conn, answer_ms > 0);
 }
 
 void pg_set_own_path(struct pg *pg)
@@ -549,7 +564,7 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 
 	pg->denied = source && strcmp(source, "aclcheck_error") == 0; /* its words are translated */
 	if (!state && PQstatus(pg->conn) != CONNECTION_OK) {
-		const char *m = PQerrorMessage(pg->conn);
+		const char *m = pg->last_word[0] ? pg->last_word : PQerrorMessage(pg->conn);
 
 		return error_set(err, DEFERRED_ELOST, where, "connection lost: %.*s", (int)strcspn(m, "\n"), m);
 	}
@@ -578,9 +593,70 @@ static int known_elsewhere(struct pg *pg, const char *where, struct deferred_err
 	if (!pg->here_only)
 		return 0;
 	pg->here_only = false;
-	error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
+	if (pg->answer == ANSWER_CANCELLED)
+		error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: no synchronous standby has confirmed it for %d ms", pg->answer_ms);
+	else
+		error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
 	error_hint(err, "it stays if that server does; with a key it can be repeated safely");
 	return DEFERRED_ELOST;
+}
+
+/* ---- what one statement may take ---- */
+
+static bool in_transaction_block(const struct pg *pg)
+{
+	return PQtransactionStatus(pg->conn) == PQTRANS_INTRANS || PQtransactionStatus(pg->conn) == PQTRANS_INERROR;
+}
+
+/* No answer, or one that says it was given up. commits: what was sent may have been committed by itself. */
+static int too_late(struct pg *pg, bool commits, const char *where, struct deferred_error *err)
+{
+	shutdown(PQsocket(pg->conn), SHUT_RDWR);
+	if (commits) {
+		error_set(err, DEFERRED_ELOST, where, "no answer for %d ms, outcome unknown", pg->answer_ms);
+		error_hint(err, "it may have been done, or be done yet; with a key it can be repeated safely");
+		return DEFERRED_ELOST;
+	}
+	return error_set(err, DEFERRED_ETIMEOUT, where, "no answer for %d ms; nothing has been changed", pg->answer_ms);
+}
+
+/*
+ * Take the answer to what has just been sent, and hand it out if it has one of two good ends. sent: libpq's word that it could. A request to give up
+ * that the server heard ends in an error, so that nothing was changed; or it came too late, and all is well; or the commit waits for a standby, and is told.
+ */
+static int take_answer(struct pg *pg, int sent, bool commits, const char *where, PGresult **out, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	ExecStatusType status;
+	const char *state;
+	int rc;
+
+	*out = NULL;
+	if (!sent)
+		return result_failed(pg, NULL, where, err);
+	pg->answer = answer_take(pg->conn, pg->answer_ms, &res);
+	if (pg->answer == ANSWER_NONE)
+		return too_late(pg, commits, where, err);
+	status = PQresultStatus((PGresult *)res);
+	state = PQresultErrorField((PGresult *)res, PG_DIAG_SQLSTATE);
+	if (pg->answer == ANSWER_CANCELLED && (state ? strcmp(state, "57014") == 0 : in_transaction_block(pg))) {
+		rc = too_late(pg, false, where, err);
+	} else if (state && strcmp(state, "55P03") == 0 && pg->lock_ms) {
+		rc = error_set(err, DEFERRED_ETIMEOUT, where, "%s; nothing has been changed", PQresultErrorField((PGresult *)res, PG_DIAG_MESSAGE_PRIMARY));
+	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN) {
+		rc = known_elsewhere(pg, where, err);
+	} else {
+		rc = result_failed(pg, (PGresult *)res, where, err);
+	}
+	if (rc == DEFERRED_ETIMEOUT && err && state)
+		snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", state);
+	if (pg->answer == ANSWER_CANCELLED)
+		shutdown(PQsocket(pg->conn), SHUT_RDWR);
+	if (rc == 0)
+		*out = (PGresult *)res;
+	else
+		pg_result_free(res);
+	return rc;
 }
 
 static bool is_prepared(const struct pg *pg, const struct sql_statement *stmt)
@@ -612,8 +688,8 @@ static void set_prepared(struct pg *pg, const struct sql_statement *stmt)
 
 static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct wire *w, struct deferred_error *err)
 {
-	PGresult *res = PQprepare(pg->conn, stmt->name, stmt->text, w->n, w->types);
-	int rc = PQresultStatus(res) == PGRES_COMMAND_OK ? 0 : result_failed(pg, res, stmt->name, err);
+	PGresult *res;
+	int rc = take_answer(pg, PQsendPrepare(pg->conn, stmt->name, stmt->text, w->n, w->types), false, stmt->name, &res, err);
 
 	PQclear(res);
 	if (rc == 0)
@@ -624,9 +700,10 @@ static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct
 static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format, struct pg_result **out,
 		struct deferred_error *err)
 {
-	PGresult *res = NULL;
+	bool commits = !in_transaction_block(pg);
+	PGresult *res;
 	struct wire w;
-	int rc;
+	int rc, sent;
 
 	*out = NULL;
 	rc = to_wire(&w, args, stmt->name, err);
@@ -635,17 +712,11 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	if (rc < 0)
 		return rc;
 	if (!pg->unnamed && is_prepared(pg, stmt))
-		res = PQexecPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, (int)format);
+		sent = PQsendQueryPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, (int)format);
 	else
-		res = PQexecParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, (int)format);
-	if (PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK)
-		rc = known_elsewhere(pg, stmt->name, err);
-	else
-		rc = result_failed(pg, res, stmt->name, err);
-	if (rc == 0)
-		*out = (struct pg_result *)res;
-	else
-		PQclear(res);
+		sent = PQsendQueryParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, (int)format);
+	rc = take_answer(pg, sent, commits, stmt->name, &res, err);
+	*out = (struct pg_result *)res;
 	return rc;
 }
 
@@ -654,10 +725,10 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 {
 	int rc;
 
-	if (!pg->own_path || pg_in_transaction(pg))
+	if ((!pg->own_path && !pg->lock_ms) || pg_in_transaction(pg))
 		return exec(pg, stmt, args, format, out, err);
 	*out = NULL;
-	rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
+	rc = pg_begin(pg, err);
 	if (rc == 0)
 		rc = exec(pg, stmt, args, format, out, err);
 	if (rc == 0)
@@ -673,49 +744,60 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 
 int pg_command(struct pg *pg, const char *sql, struct deferred_error *err)
 {
-	PGresult *res = PQexec(pg->conn, sql);
-	ExecStatusType status = PQresultStatus(res);
-	int rc = 0;
+	bool commits = !in_transaction_block(pg) ? strncmp(sql, "begin", 5) != 0 : strcmp(sql, "commit") == 0;
+	PGresult *res;
+	int rc = take_answer(pg, PQsendQuery(pg->conn, sql), commits, "command", &res, err);
 
-	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
-		rc = result_failed(pg, res, "command", err);
 	PQclear(res);
-	return rc < 0 ? rc : known_elsewhere(pg, "command", err);
+	return rc;
+}
+
+int pg_begin(struct pg *pg, struct deferred_error *err)
+{
+	char limit[64] = "", sql[160];
+
+	if (pg->lock_ms)
+		snprintf(limit, sizeof(limit), "; set local lock_timeout = %d", pg->lock_ms);
+	snprintf(sql, sizeof(sql), "begin%s%s", pg->own_path ? "; " PG_OWN_PATH : "", limit);
+	return pg_command(pg, sql, err);
 }
 
 int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err)
 {
 	static const char head[19] = "PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0";
-	PGresult *res = PQexec(pg->conn, sql);
-	int rc = 0;
+	PGresult *res;
+	int rc = take_answer(pg, PQsendQuery(pg->conn, sql), false, "copy", &res, err);
 
-	if (PQresultStatus(res) != PGRES_COPY_IN)
-		rc = result_failed(pg, res, "copy", err);
 	PQclear(res);
 	return rc < 0 ? rc : pg_copy_data(pg, head, sizeof(head), err);
 }
 
 int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_error *err)
 {
-	return PQputCopyData(pg->conn, buf, (int)len) == 1 ? 0 : result_failed(pg, NULL, "copy", err);
+	if (PQputCopyData(pg->conn, buf, (int)len) != 1)
+		return result_failed(pg, NULL, "copy", err);
+	if (answer_flush(pg->conn, pg->answer_ms))
+		return 0;
+	pg->answer = ANSWER_NONE;
+	return too_late(pg, false, "copy", err);
 }
 
 int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err)
 {
 	static const char tail[2] = { '\377', '\377' };
 	PGresult *res;
-	int rc = 0;
+	int rc = 0, ended;
 
 	if (!cancel_reason)
 		rc = pg_copy_data(pg, tail, sizeof(tail), err);
+	if (pg_broken(pg))
+		return rc;
 	if (PQputCopyEnd(pg->conn, rc < 0 ? "client failed" : cancel_reason) != 1 && rc == 0)
 		rc = result_failed(pg, NULL, "copy", err);
-	while ((res = PQgetResult(pg->conn)) != NULL) {
-		if (PQresultStatus(res) != PGRES_COMMAND_OK && rc == 0 && !cancel_reason)
-			rc = result_failed(pg, res, "copy", err);
-		PQclear(res);
-	}
-	return rc;
+	/* What was ended for a reason is refused by the server, as it should be. */
+	ended = take_answer(pg, 1, false, "copy", &res, rc < 0 || cancel_reason ? NULL : err);
+	PQclear(res);
+	return rc < 0 || cancel_reason ? rc : ended;
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
@@ -950,7 +1032,7 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 		return 0;
 	*done = true;
 	if (PQexitPipelineMode(pg->conn) == 1)
-		PQsetnonblocking(pg->conn, 0);
+		PQsetnonblocking(pg->conn, pg->answer_ms > 0);
 	if (pg->pipeline_err.code) {
 		if (err && !err->code)
 			*err = pg->pipeline_err;

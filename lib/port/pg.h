@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg - connections, parameters and results; with pg_connect.c the only file to include libpq. The store_*.c files above
+ * pg - connections, parameters and results; with pg_connect.c and answer.c the only file to include libpq. The store_*.c files above
  * it send the statements of sql/queries through it; nothing else does.
  *
  * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
@@ -58,6 +58,16 @@ short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT
  * the rights of who asks.
  */
 #define PG_OWN_PATH "set local search_path = pg_catalog, pg_temp"
+
+/* Begin a transaction, with that path where it was set for all of them, and with the limit of locks. */
+int pg_begin(struct pg *pg, struct deferred_error *err);
+
+/*
+ * How long one answer may take, and a lock be waited for in a transaction that is begun here; 0, as it is at first: for ever. All at this end but the
+ * latter, which is set in the transaction alone, so a pooler may be in between. What takes longer is cancelled: DEFERRED_ETIMEOUT where that has
+ * changed nothing, else DEFERRED_ELOST, with what is known in the message. After that the connection is broken.
+ */
+void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms);
 
 /* From now on pg_exec() outside of a transaction makes one of its own, with that path. */
 void pg_set_own_path(struct pg *pg);
@@ -127,7 +137,7 @@ enum pg_format { PG_TEXT = 0, PG_BINARY = 1 };
 /*
  * Run one statement and wait. *res receives the result (free it) or NULL on failure. On failure:
  * DEFERRED_EDB with sqlstate, message and hint of the server; DEFERRED_ELOST when the connection broke;
- * DEFERRED_ENOMEM. Statements are prepared at their second use, unless the connection is unnamed or borrowed.
+ * DEFERRED_ENOMEM; DEFERRED_ETIMEOUT, see pg_set_limits(). Statements are prepared at their second use, unless the connection is unnamed or borrowed.
  */
 int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
 	    struct pg_result **res, struct deferred_error *err);

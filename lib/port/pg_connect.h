@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * pg_connect - how a connection is made: what is asked for, one host after the other, for how long. Used by pg.c alone, and with
- * it the only file to include libpq.
+ * it and answer.c the only file to include libpq.
  */
 #ifndef PG_CONNECT_H
 #define PG_CONNECT_H

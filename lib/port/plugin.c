@@ -7,11 +7,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Members that version 1 of the ABI has; a plugin made with a newer header has more. */
@@ -22,6 +26,13 @@
 #define FUNCTIONS_MAX 10000
 #define LINKS_MAX 16
 
+/* Who writes a plugin in place is through with it within so many looks at it. */
+#define COPY_TRIES 10
+#define COPY_AGAIN_MS 20
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
 /* Positive, so that it cannot be taken for a DEFERRED_E... code: the file is no plugin of ours. */
 #define UNFIT 1
 
@@ -29,7 +40,8 @@ struct plugin_file {
 	char *file;     /* name in the folder */
 	char *title;    /* "NAME VERSION BUILDID" */
 	char *name;     /* of the plugin */
-	int fd;         /* open as long as the object is loaded: glibc tells objects apart by path first */
+	int fd;         /* our copy; open as long as the object is loaded: glibc tells objects apart by path first */
+	struct stat st; /* what it was copied from, or what has been told of it since */
 	void *handle;   /* NULL: not loaded yet */
 	struct plugin_function *functions;
 	size_t len;
@@ -42,6 +54,7 @@ struct plugin_name {
 };
 
 struct plugin_set {
+	int dir_fd;
 	struct plugin_file **files;
 	size_t files_len;
 	struct plugin_name *names; /* sorted once all files are loaded */
@@ -385,7 +398,7 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 	return 0;
 }
 
-/* Load by the descriptor that was checked. */
+/* Load by the descriptor of the copy. */
 static int load_object(struct plugin_file *f, struct deferred_error *err)
 {
 	const struct deferred_plugin *table;
@@ -418,12 +431,70 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 	return copy_functions(f, table, err);
 }
 
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Linux before 6.3 does not know that flag. What is mapped may be executed all the same. */
+static int new_memory(const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING) : fd;
+}
+
+/* All of it, as it is now. Returns whether nobody wrote meanwhile; -1 with errno: it cannot be read. */
+static int copy_once(int from, int to, struct stat *st)
+{
+	struct stat after;
+	off_t at = 0;
+	ssize_t n = 1;
+
+	if (fstat(from, st) < 0 || ftruncate(to, 0) < 0 || lseek(to, 0, SEEK_SET) < 0)
+		return -1;
+	while (at < st->st_size && (n = sendfile(to, from, &at, (size_t)(st->st_size - at))) > 0)
+		;
+	if (n < 0 || fstat(from, &after) < 0)
+		return -1;
+	return at == st->st_size && same_file(st, &after);
+}
+
+/*
+ * What is loaded is a copy in memory, which nobody can change: a file that is written over, or cut off, while it is mapped takes every process that
+ * runs code of it down. What must not be executed where it lies is not executed here either.
+ */
+static int copy_file(struct plugin_file *f, int from, struct deferred_error *err)
+{
+	struct statvfs fs;
+	int whole = 0;
+
+	if (fstatvfs(from, &fs) == 0 && (fs.f_flag & ST_NOEXEC))
+		return error_set(err, UNFIT, "plugin", "lies on a file system that is mounted noexec");
+	f->fd = new_memory(f->file);
+	for (int i = 0; i < COPY_TRIES && f->fd >= 0 && whole == 0; i++) {
+		if (i > 0)
+			poll(NULL, 0, COPY_AGAIN_MS);
+		whole = copy_once(from, f->fd, &f->st);
+	}
+	if (f->fd < 0 || whole < 0)
+		return error_errno(err, UNFIT, "plugin", "cannot be copied into memory");
+	if (!whole) {
+		error_set(err, UNFIT, "plugin", "somebody is writing it");
+		error_hint(err, "install a plugin under another name and rename it, as install(1) does");
+		return UNFIT;
+	}
+	fcntl(f->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	return 0;
+}
+
 /* Returns 0, UNFIT (err says why), DEFERRED_EPLUGIN for its ownership, DEFERRED_ENOMEM. */
-static int open_file(struct plugin_set *set, int dir_fd, const char *file, unsigned int owner_uid, struct deferred_error *err)
+static int open_file(struct plugin_set *set, const char *file, unsigned int owner_uid, struct deferred_error *err)
 {
 	struct plugin_file *f = calloc(1, sizeof(*f)), **files;
 	struct stat st;
-	int rc;
+	int from = -1, rc;
 
 	if (!f)
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
@@ -435,8 +506,8 @@ static int open_file(struct plugin_set *set, int dir_fd, const char *file, unsig
 		rc = error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 		goto out;
 	}
-	f->fd = openat(dir_fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (f->fd < 0 || fstat(f->fd, &st) < 0) {
+	from = openat(set->dir_fd, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (from < 0 || fstat(from, &st) < 0) {
 		rc = error_errno(err, UNFIT, "plugin", "cannot be opened");
 		if (errno == ELOOP)
 			error_hint(err, "it is a symbolic link: put the file itself there");
@@ -446,8 +517,12 @@ static int open_file(struct plugin_set *set, int dir_fd, const char *file, unsig
 		rc = error_set(err, UNFIT, "plugin", "no regular file");
 		goto out;
 	}
-	rc = check_owner(f->fd, &st, owner_uid, false, err);
+	rc = check_owner(from, &st, owner_uid, false, err);
+	if (rc == 0)
+		rc = copy_file(f, from, err);
 out:
+	if (from >= 0)
+		close(from);
 	if (rc == 0)
 		set->files[set->files_len++] = f;
 	else
@@ -628,18 +703,33 @@ static void report(plugin_refused_fn *refused, void *data, const char *file, con
 		refused(data, file, text);
 }
 
-int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
-		    struct deferred_error *err)
+/* A set without files. */
+static int new_set(struct plugin_set **set, const char *dir, unsigned int owner_uid, struct deferred_error *err)
 {
 	struct plugin_set *s = calloc(1, sizeof(*s));
-	struct dirent **entries = NULL;
-	int dir_fd = -1, n = 0, rc;
+	int rc;
 
 	if (!s)
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
-	if ((rc = open_dir(dir, owner_uid, &dir_fd, err)) < 0)
+	s->dir_fd = -1;
+	rc = open_dir(dir, owner_uid, &s->dir_fd, err);
+	if (rc == 0)
+		*set = s;
+	else
+		plugin_set_free(s);
+	return rc;
+}
+
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err)
+{
+	struct plugin_set *s = NULL;
+	struct dirent **entries = NULL;
+	int n = 0, rc;
+
+	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		goto out;
-	if ((n = scandirat(dir_fd, ".", &entries, is_plugin_file, by_bytes)) < 0) {
+	if ((n = scandirat(s->dir_fd, ".", &entries, is_plugin_file, by_bytes)) < 0) {
 		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot read plugin folder \"%.300s\"", dir);
 		goto out;
 	}
@@ -647,7 +737,7 @@ int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner
 		const char *file = entries[i]->d_name;
 		struct deferred_error why = { 0 };
 
-		rc = open_file(s, dir_fd, file, owner_uid, &why);
+		rc = open_file(s, file, owner_uid, &why);
 		if (rc < 0) {
 			if (err)
 				*err = why;
@@ -661,8 +751,6 @@ out:
 	for (int i = 0; i < n; i++)
 		free(entries[i]);
 	free(entries);
-	if (dir_fd >= 0)
-		close(dir_fd);
 	if (rc == 0)
 		*set = s;
 	else
@@ -747,16 +835,14 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	struct plugin_set *s;
 	struct deferred_error why = { 0 };
 	char file[NAME_MAX_LEN + 4], path[PATH_MAX];
-	int dir_fd, rc;
+	int rc;
 
 	if (!name_ok(name, false))
 		return error_set(err, DEFERRED_EINVAL, "plugin", "\"%.150s\" is no name of a plugin", name);
 	snprintf(file, sizeof(file), "%s.so", name);
-	if ((rc = open_dir(dir, owner_uid, &dir_fd, err)) < 0)
+	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		return rc;
-	s = calloc(1, sizeof(*s));
-	rc = s ? open_file(s, dir_fd, file, owner_uid, &why) : error_set(&why, DEFERRED_ENOMEM, "plugin", "out of memory");
-	close(dir_fd);
+	rc = open_file(s, file, owner_uid, &why);
 	if (rc == 0)
 		rc = load_object(s->files[0], &why);
 	if (rc == 0)
@@ -771,6 +857,20 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	if (err)
 		*err = why;
 	return rc;
+}
+
+void plugin_each_changed(struct plugin_set *set, void (*f)(void *data, const char *file, bool gone), void *data)
+{
+	for (size_t i = 0; i < set->files_len; i++) {
+		struct plugin_file *file = set->files[i];
+		struct stat st = { 0 };
+		bool gone = fstatat(set->dir_fd, file->file, &st, AT_SYMLINK_NOFOLLOW) < 0;
+
+		if ((gone && errno != ENOENT) || same_file(&st, &file->st))
+			continue;
+		file->st = st;
+		f(data, file->file, gone);
+	}
 }
 
 void *plugin_symbol(const struct plugin_set *set, const char *name)
@@ -789,5 +889,7 @@ void plugin_set_free(struct plugin_set *set)
 	for (size_t i = 0; i < set->files_len; i++)
 		file_free(set->files[i]);
 	free(set->files);
+	if (set->dir_fd >= 0)
+		close(set->dir_fd);
 	free(set);
 }

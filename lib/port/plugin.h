@@ -4,8 +4,8 @@
  *
  * A plugin is trusted code, so a file is loaded only if nobody but root and we could have written it:
  * the folder and everything above it, and the file itself, belong to root or to our user and are
- * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links and loaded
- * by its descriptor, so that what was checked is what runs.
+ * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links, and what is loaded is a
+ * copy of it in memory, made by that descriptor: so what was checked is what runs, whatever is done to the file later.
  *
  * Called in a runner, and by deferred_send_mail() in the process of the application.
  */
@@ -59,6 +59,9 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 
 /* Open and load one file of the folder, NAME.so. */
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
+
+/* Call f for each file that is another one, has been written to, or is gone, since the set was opened or f was called for it. What is loaded stays. */
+void plugin_each_changed(struct plugin_set *set, void (*f)(void *data, const char *file, bool gone), void *data);
 
 /* A symbol that the first file of the set exports, beside its table. NULL: none of that name. */
 void *plugin_symbol(const struct plugin_set *set, const char *name);

@@ -40,6 +40,7 @@ enum frame_type {
 	FRAME_REMOVE_AFTER,/* the same, for FRAME_REMOVE */
 	FRAME_BELL,        /* look at the board */
 	FRAME_CLASH,       /* as FRAME_FUNCTION, plugin: which two have it. No call of it is taken */
+	FRAME_CHANGED,     /* file\0: this plugin has changed on disk; slot 1: it is gone */
 	/* within the runner, from the process that looks what the plugins hold */
 	FRAME_ENTRY,       /* name\0 file\0: a function and where it is */
 };

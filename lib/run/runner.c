@@ -33,6 +33,7 @@
 #define USAGE_MAX (1ull << 50)     /* what a runner says of processor time and memory is believed up to this */
 #define FUNCTIONS_BYTES_MAX (4u << 20) /* of the names and plugins of functions that a runner may say */
 #define BUFFER_KEPT (1u << 20)     /* what a large frame needed beyond is given back */
+#define CHANGES_MAX 1000           /* of plugins; who tells of more means harm */
 #define REMOVALS_MAX (1u << 20)    /* bytes of requests that wait for a runner to read them */
 #define START_NS NS_PER_S           /* a runner begins its next call so soon */
 #define STALL_NS (10 * NS_PER_S)   /* one that does not, for so long, is broken */
@@ -87,6 +88,7 @@ struct runner {
 	char trace[TRACE_MAX];     /* the first of that */
 	size_t trace_len;
 	char *loading;             /* the plugin it is loading */
+	unsigned int changes;      /* of plugins, that it told of */
 	bool killed;
 	int64_t killed_id;          /* the job it was at */
 	enum job_outcome killed_as;
@@ -608,6 +610,16 @@ static void take_log(const struct job *job, const char *payload, size_t len)
 	free(text);
 }
 
+/* Runners load, and copy, their plugins each for itself. */
+static int tell_changed(struct runner *r, const struct frame_head *head, const char *payload)
+{
+	if (++r->changes > CHANGES_MAX)
+		return -1;
+	log_line(LOG_L_WARNING, "plugin '%s' %s: runner %d goes on with what it has loaded, until the next start or SIGHUP", payload,
+		 head->slot ? "is gone" : "has changed", (int)r->pid);
+	return 0;
+}
+
 /* One frame. Returns 0, -1 for nonsense, or DEFERRED_EPLUGIN or DEFERRED_ECONFIG with err. */
 static int take_frame(struct runner *r, const struct frame_head *head, const char *payload, struct deferred_error *err)
 {
@@ -615,6 +627,8 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 	size_t at = 0;
 	const char *a, *b;
 
+	if (head->type == FRAME_CHANGED)
+		return tell_changed(r, head, payload);
 	if (head->type == FRAME_BELL)
 		return 0;
 	switch (r->ready ? 0 : head->type) { /* afterwards nothing of this is news */

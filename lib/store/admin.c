@@ -308,6 +308,20 @@ int store_admin_function_set(struct pg *pg, const char *fn, const char *const *n
 	return set(pg, &sql_admin_function_set, &args, err);
 }
 
+int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	rc = exec(pg, &sql_function_resume, &args, &res, err);
+	*paused = rc == 0 && pg_bool(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
 /* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a repetition. */
 static int step(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t *id, int64_t last_id, int64_t *done,
 		struct deferred_error *err)

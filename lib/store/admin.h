@@ -94,6 +94,9 @@ int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *n
 int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
 			     struct deferred_error *err);
 
+/* End the pause that the breaker made of a function. *paused: there was one. Source: function_resume.sql. */
+int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err);
+
 /* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
 int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
 

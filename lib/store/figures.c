@@ -66,26 +66,35 @@ int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct 
 	return rc;
 }
 
+struct fold_old {
+	bool folded, more;
+};
+
 static void on_fold_old(void *data, int tag, const struct pg_result *res)
 {
-	if (tag == TAG_FOLD)
-		*(bool *)data = pg_rows(res) == 1 && !pg_bool(res, 0, 0);
+	struct fold_old *f = data;
+
+	if (tag == TAG_FOLD) {
+		f->more = pg_rows(res) == 1 && !pg_bool(res, 0, 0);
+		f->folded |= pg_rows(res) == 1;
+	}
 }
 
-int store_fold_old(struct pg *pg, int limit_ms, struct deferred_error *err)
+int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_error *err)
 {
 	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
-	bool more;
-	int rc;
+	struct fold_old f = { 0 };
+	int rc = 0;
 
 	do {
 		struct pg_args args;
 
-		more = false;
+		f.more = false;
 		pg_args_init(&args);
 		pg_arg_int8(&args, OLD_MS);
-		rc = store_run(pg, &sql_fold_old, &args, TAG_FOLD, on_fold_old, &more, err);
-	} while (rc == 0 && more && clock_ns() < end);
+		rc = store_run(pg, &sql_fold_old, &args, TAG_FOLD, on_fold_old, &f, err);
+	} while (rc == 0 && f.more && clock_ns() < end);
+	*folded = f.folded;
 	return rc;
 }
 

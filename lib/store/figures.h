@@ -40,8 +40,8 @@ struct store_folded {
  * deferred_worker. Source: fold.sql. */
 int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct deferred_error *err);
 
-/* The same where there was no folding for 5 minutes, by a worker that ends. Source: fold_old.sql. */
-int store_fold_old(struct pg *pg, int limit_ms, struct deferred_error *err);
+/* The same where there was no folding for 5 minutes, by a worker that ends; *folded: so it was. Source: fold_old.sql. */
+int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_error *err);
 
 /* Throw all sums away and begin at the oldest row of the log. Only the owner may. Source: fold_anew.sql. */
 int store_fold_anew(struct pg *pg, struct deferred_error *err);

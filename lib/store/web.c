@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/web.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
+#include <string.h>
+
+#define MARK_STEP 1000
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
 static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
@@ -100,7 +105,12 @@ int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, stru
 	return exec(pg, &sql_web_job_params, &args, res, err);
 }
 
-int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err)
+int store_web_tagged(struct pg *pg, struct deferred_error *err)
+{
+	return pg_command(pg, "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan", err);
+}
+
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -117,32 +127,87 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool 
 	pg_arg_text(&args, filter->since);
 	pg_arg_text(&args, filter->until);
 	pg_arg_int4(&args, STORE_WEB_LOOK);
-	pg_arg_text(&args, part ? "true" : "false");
-	pg_arg_text(&args, outcome);
-	return exec(pg, &sql_web_jobs, &args, res, err);
+	pg_arg_text(&args, search->part ? "true" : "false");
+	pg_arg_text(&args, search->outcome);
+	pg_arg_text_array(&args, filter->tags_len > 0 ? filter->tags : NULL, NULL, filter->tags_len);
+	if (search->path_len == 0)
+		return exec(pg, &sql_web_jobs, &args, res, err);
+	pg_arg_text_array(&args, search->path, NULL, search->path_len);
+	pg_arg_text(&args, search->value);
+	pg_arg_text_array(&args, search->hidden, NULL, search->hidden_len);
+	return exec(pg, &sql_web_jobs_params, &args, res, err);
 }
 
-int store_web_actions(struct pg *pg, int64_t job, const char *queue, int64_t before, struct pg_result **res, struct deferred_error *err)
+int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
-	arg_id(&args, job);
+	arg_id(&args, target->job);
 	arg_id(&args, before);
-	pg_arg_text(&args, queue);
+	pg_arg_text(&args, target->queue);
+	pg_arg_text(&args, target->fn);
+	pg_arg_text(&args, target->schedule);
 	return exec(pg, &sql_web_actions, &args, res, err);
 }
 
-int store_web_act(struct pg *pg, const char *verb, int64_t job, const char *queue, const char *who, const char *address, struct pg_result **res,
-		  struct deferred_error *err)
+int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,
+		  struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, verb);
-	arg_id(&args, job);
-	pg_arg_text(&args, queue);
+	arg_id(&args, target->job);
+	pg_arg_text(&args, target->queue);
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
+	pg_arg_text(&args, target->fn);
+	pg_arg_text(&args, target->schedule);
+	if (settings)
+		pg_arg_json(&args, settings, strlen(settings));
+	else
+		pg_arg_null(&args);
 	return exec(pg, &sql_web_act, &args, res, err);
+}
+
+int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err)
+{
+	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;
+	int64_t id = 1;
+	int rc = 0;
+
+	while (rc == 0 && id > 0 && clock_ns() < end) {
+		struct pg_result *res = NULL;
+		struct pg_args args;
+
+		pg_args_init(&args);
+		pg_arg_int8(&args, id);
+		pg_arg_int4(&args, MARK_STEP);
+		rc = exec(pg, &sql_admin_queue_mark, &args, &res, err);
+		if (rc == 0)
+			id = pg_int(res, 0, 1);
+		pg_result_free(res);
+	}
+	return rc;
+}
+
+int store_web_schedules(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, name);
+	return exec(pg, &sql_web_schedules, &args, res, err);
+}
+
+int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_int4(&args, STORE_WEB_ENDS);
+	pg_arg_text_array(&args, hidden, NULL, hidden_len);
+	return exec(pg, &sql_web_errors, &args, res, err);
 }

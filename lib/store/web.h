@@ -16,6 +16,7 @@
 #define STORE_WEB_COUNT 1000   /* jobs of a queue are counted so far */
 #define STORE_WEB_LOOK 10000   /* jobs that one step of a search looks at */
 #define STORE_WEB_ROWS 50      /* jobs on a page */
+#define STORE_WEB_ENDS 2000    /* ends without success whose errors are put in groups */
 #define STORE_WEB_PARAMS 65536 /* characters of params that are shown */
 
 /* role: to act as; NULL: the one that logged in. Source: web_session.sql. */
@@ -50,14 +51,43 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 /* Needs deferred_reader. Source: web_job_params.sql. */
 int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
-/* filter->state NULL. part: the label is a part of one. outcome: of the last attempt; NULL: any. Source: web_jobs.sql. */
-int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, bool part, const char *outcome, struct pg_result **res, struct deferred_error *err);
+/* What is searched for beside filter, whose state is NULL. */
+struct store_web_search {
+	bool part;           /* the label is a part of one */
+	const char *outcome; /* of the last attempt; NULL: any */
+	/* In the params, by keys from the outermost on; needs deferred_reader. path_len 0: anything. */
+	const char *const *path, *value;
+	size_t path_len;
+	const char *const *hidden; /* functions whose params are not looked at */
+	size_t hidden_len;
+};
+/* Source: web_jobs.sql, web_jobs_params.sql. */
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err);
 
-/* job 0, queue NULL: of any. before 0: from the newest. Source: web_actions.sql. */
-int store_web_actions(struct pg *pg, int64_t job, const char *queue, int64_t before, struct pg_result **res, struct deferred_error *err);
+/* What follows in the transaction is planned for the tags it is given, whose index can be read as a bitmap only. */
+int store_web_tagged(struct pg *pg, struct deferred_error *err);
 
-/* job 0, or queue NULL. *res: why it was not done. Needs deferred_operator. Source: web_act.sql. */
-int store_web_act(struct pg *pg, const char *verb, int64_t job, const char *queue, const char *who, const char *address, struct pg_result **res,
-		  struct deferred_error *err);
+/* What an action is done to: one of these; all of them 0 and NULL: anything. */
+struct store_web_target {
+	int64_t job;
+	const char *queue, *fn, *schedule;
+};
+
+/* before 0: from the newest. Source: web_actions.sql. */
+int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, struct pg_result **res, struct deferred_error *err);
+
+/* settings: a JSON object for the verb "set", else NULL. *res: why it was not done. Needs deferred_operator. Source: web_act.sql. */
+int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,
+		  struct pg_result **res, struct deferred_error *err);
+
+/* After limits changed, in no transaction: mark the jobs they are about, for about so long; what is left is marked by claims that meet it. Needs
+ * deferred_operator. Source: admin_queue_mark.sql. */
+int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err);
+
+/* name NULL: all. Source: web_schedules.sql. */
+int store_web_schedules(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
+
+/* fn NULL: any; but for those of hidden. Needs deferred_reader. Source: web_errors.sql. */
+int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len, struct pg_result **res, struct deferred_error *err);
 
 #endif

@@ -227,6 +227,8 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 			j->fn_rate = of_fn;
 		}
 	}
+	if (!pg_null(res, 0, 14))
+		j->broken_s = pg_int(res, 0, 14);
 	if (j->key) {
 		j->key_before = pg_int(res, 0, 10);
 		j->key_first = pg_int(res, 0, 11);
@@ -373,6 +375,11 @@ static void ask_used_up(struct pg *pg, struct store_why *why)
 	pg_args_init(&args);
 	if (!(res = ask_more(pg, why, &sql_why_queues, &args)))
 		return;
+	for (size_t i = 0; i < pg_rows(res) && !b->broken_fn; i++)
+		if (!pg_null(res, i, 5)) {
+			b->broken_fn = text(res, i, 1);
+			b->broken_s = pg_int(res, i, 5);
+		}
 	for (size_t i = 0; i < pg_rows(res); i++)
 		for (size_t k = 0; k < b->queues_len && pg_bool(res, i, 4); k++) {
 			struct cause_queue *q = &b->queues[k];

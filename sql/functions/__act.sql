@@ -1,31 +1,42 @@
 -- The action and the row that tells of it are one transaction. What is refused leaves a row too, without the action.
-create or replace function deferred.__act(verb text, job_id bigint, queue text, who text, address text) returns text
+create or replace function deferred.__act(verb text, job_id bigint, queue text, who text, address text, fn text default null, schedule text default null,
+    settings json default null) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     v_refused text;
 begin
-    if $1 not in ('retry', 'run', 'cancel', 'pause', 'resume') or num_nonnulls($2, $3) <> 1 or ($1 in ('pause', 'resume')) <> ($3 is not null) then
+    if num_nonnulls($2, $3, $6, $7) <> 1 or ($8 is not null) <> coalesce($1 = 'set', false)
+       or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel') when $3 is not null then $1 in ('pause', 'resume', 'set')
+                            when $6 is not null then $1 = 'set' else $1 in ('pause', 'resume', 'run') end, false) then
         raise exception using errcode = '22023', message = format('no action %L', left($1, 100));
     end if;
     if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
         raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
             hint = format('grant deferred_operator to %I', deferred.__actor());
     end if;
+    if octet_length($8::text) > 4000 then
+        raise exception using errcode = '22003', message = 'settings are longer than 4,000 bytes';
+    end if;
     begin
-        if $1 in ('pause', 'resume') then
-            perform deferred.__queue_set($3, json_build_object('paused', $1 = 'pause'));
+        if $7 is not null then
+            v_refused := deferred.__act_schedule($1, $7);
+        elsif $6 is not null then
+            perform deferred.__function_set($6, $8);
+        elsif $3 is not null then
+            perform deferred.__queue_set($3, case when $1 = 'set' then $8 else json_build_object('paused', $1 = 'pause') end);
         elsif $1 = 'cancel' then
             if not deferred.cancel($2) then v_refused := format('job %s has ended, there is nothing to cancel', $2); end if;
         elsif not deferred.retry($2) then
             v_refused := format('no job %s', $2);
         end if;
-    exception when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation then
+    exception when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation
+            or numeric_value_out_of_range or invalid_text_representation or configuration_limit_exceeded or insufficient_privilege then
         v_refused := sqlerrm;
     end;
-    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, refused)
-    values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88), left(v_refused, 1000));
+    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, fn, schedule, settings, refused)
+    values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88), left($6, 127), left($7, 88), $8, left(v_refused, 1000));
     return v_refused;
 end
 $$;

@@ -5,6 +5,7 @@ as $$
 declare
     v_new deferred.__deferred_function;
     v_unknown text;
+    v_broken boolean;
 begin
     select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst') limit 1;
     if found then
@@ -16,10 +17,18 @@ begin
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
     select * into v_new from deferred.__deferred_function f where f.name = $1 for update;
+    v_broken := found and v_new.broken_at is not null;
+    if v_broken then  -- what is changed comes back when its pause is over
+        v_new.max_running := v_new.own_max_running; v_new.rate := v_new.own_rate; v_new.burst := v_new.own_burst;
+    end if;
     v_new := json_populate_record(v_new, settings);
     if v_new.burst is not null and v_new.rate is null then
         raise exception using errcode = '22023', message = format('function %L has a burst of %s, but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
+    end if;
+    if v_broken then
+        update deferred.__deferred_function f set own_max_running = v_new.max_running, own_rate = v_new.rate, own_burst = v_new.burst where f.name = $1;
+        return;
     end if;
     if coalesce(v_new.max_running, v_new.rate) is null then
         delete from deferred.__deferred_function f where f.name = $1;

@@ -63,4 +63,4 @@ begin
 end
 $$;
 comment on function deferred.__mark is 'part of "deferred queue set": marks jobs that limits are about, takes the mark from others';
-grant execute on function deferred.__mark to deferred_worker;
+grant execute on function deferred.__mark to deferred_worker, deferred_operator;

@@ -56,7 +56,7 @@ as $$
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
-    where d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+    where (d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and d.fn <> 'deferred-alert')  -- __alert_job.sql
        or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms,
                                  d.backoff_exponent)
        or not deferred.__tags_ok(d.tags)

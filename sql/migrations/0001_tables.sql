@@ -545,6 +545,10 @@ create table deferred.__deferred_function (
     max_running integer check (max_running > 0),
     rate        double precision check (rate between 1e-7 and 1e6),
     burst       integer check (burst between 1 and 1000000),
+    broken_at   timestamptz,
+    own_max_running integer check (own_max_running > 0),
+    own_rate    double precision check (own_rate between 1e-7 and 1e6),
+    own_burst   integer check (own_burst between 1 and 1000000),
     check (coalesce(max_running, rate) is not null)
 );
 comment on table  deferred.__deferred_function is 'functions that have a limit, in whatever queue; one without has no row';
@@ -552,6 +556,10 @@ comment on column deferred.__deferred_function.name is 'name of the function';
 comment on column deferred.__deferred_function.max_running is 'attempts at once, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.rate is 'attempts a second, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
+comment on column deferred.__deferred_function.broken_at is 'since then it is paused, for it crashed each time: its limits are those of the breaker, which lets one attempt begin now and then (sql/functions/__breaker.sql); NULL: it is not';
+comment on column deferred.__deferred_function.own_max_running is 'while it is paused by the breaker: max_running as it was set';
+comment on column deferred.__deferred_function.own_rate is 'the same of rate';
+comment on column deferred.__deferred_function.own_burst is 'the same of burst';
 
 create table deferred.__deferred_limit (
     kind      text collate "C" not null check (kind in ('queue', 'function', 'key')),
@@ -752,6 +760,9 @@ create table deferred.__deferred_action (
     verb    text not null,
     job_id  bigint,
     queue   text collate "C",
+    fn      text collate "C",
+    schedule text collate "C",
+    settings json,
     refused text
 );
 comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
@@ -761,12 +772,17 @@ comment on column deferred.__deferred_action.who is 'who did it, as the page kne
 comment on column deferred.__deferred_action.role is 'role of the database that acted';
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
-comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause or resume';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; NULL: it was a queue';
-comment on column deferred.__deferred_action.queue is 'queue it was done to; NULL: it was a job';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume or set';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four is not NULL';
+comment on column deferred.__deferred_action.queue is 'queue it was done to';
+comment on column deferred.__deferred_action.fn is 'function it was done to';
+comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
+comment on column deferred.__deferred_action.settings is 'what was set, as it was given; NULL: nothing';
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
+create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
+create index __deferred_action_schedule on deferred.__deferred_action (schedule, id) where schedule is not null;
 
 grant usage on schema deferred to deferred_reader, deferred_operator;
 -- A reader also sees what functions are given, what they answer, and why they failed.
@@ -888,5 +904,37 @@ insert into deferred.__deferred_state values (0, 'infinity');
 
 grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
 grant select on deferred.__deferred_schedule to deferred_worker;
+
+-- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
+
+alter table deferred.__deferred_upkeep
+    add column breakers_at timestamptz not null default '-infinity',
+    add column alerts_at   timestamptz not null default '-infinity';
+comment on column deferred.__deferred_upkeep.breakers_at is 'when functions that crash were looked for last: deferred.__breaker()';
+comment on column deferred.__deferred_upkeep.alerts_at is 'when what is to be told was looked for last: deferred.__alert(); -infinity: nobody ever wanted to be told';
+
+create table deferred.__deferred_alert (
+    cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker')),
+    name     text collate "C" not null,
+    since    timestamptz not null default now(),
+    seen_at  timestamptz not null default now(),
+    ended_at timestamptz,
+    told_at  timestamptz,
+    counted  bigint not null default 0,
+    text     text not null,
+    mend     text not null,
+    primary key (cause, name)
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_alert is 'what is wrong, or was, and when that was told: a row for each cause and queue or function';
+comment on column deferred.__deferred_alert.cause is 'what is wrong: jobs died; a queue is late, or is late and nobody serves it; a function fails more than it did, its build is slower or bigger than the one before, or it is paused for its crashes';
+comment on column deferred.__deferred_alert.name is 'queue or function';
+comment on column deferred.__deferred_alert.since is 'when it was found, this time (database clock)';
+comment on column deferred.__deferred_alert.seen_at is 'when it was found last';
+comment on column deferred.__deferred_alert.ended_at is 'when it was found no more; NULL: it stands';
+comment on column deferred.__deferred_alert.told_at is 'when it was told last: jobs that tell it were deferred in that transaction; NULL: never';
+comment on column deferred.__deferred_alert.counted is 'of dead jobs: as many had died, since ever, when that was told';
+comment on column deferred.__deferred_alert.text is 'one sentence, for people';
+comment on column deferred.__deferred_alert.mend is 'the command that shows more, or mends it';
+grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 
 reset role;

@@ -51,6 +51,7 @@ left join lateral (
                select 'limits, where used up: ' || nullif(concat_ws(', ',
                    (select 'of queue ' || q.name from deferred.__deferred_queue q
                     where q.name = d.queue and coalesce(q.max_running, q.rate) is not null),
-                   (select 'of function ' || f.name from deferred.__deferred_function f where f.name = d.fn),
+                   (select 'of function ' || f.name || case when f.broken_at is not null then ', paused by the breaker for its crashes' else '' end
+                    from deferred.__deferred_function f where f.name = d.fn),
                    'of key ' || quote_literal(d.concurrency_key)), '')) end as limits) h on j.state in ('ready', 'delayed')
 where d.id = $1::int8

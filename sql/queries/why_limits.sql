@@ -1,7 +1,8 @@
 -- why_limits: limits that a job comes under, where they stand, and what comes before it for its concurrency key.
 -- $1 queue (text)   $2 function (text)   $3 job id (int8)
 -- returns one row: max_running of the queue, those running (int8; NULL: no such limit), their ids (text), rate of the queue a second (float8), seconds to its next token (float8); the
---   same of the function; jobs of the key before it, the first of them (int8), state of that (text), those of the key that run (int8)
+--   same of the function; jobs of the key before it, the first of them (int8), state of that (text), those of the key that run (int8), seconds since the breaker paused the
+--   function (int8; NULL: it did not)
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most
 with limits as materialized (
     select 'queue' as kind, q.max_running, q.rate, coalesce(q.burst, 1) as burst, l.running, l.tokens, l.tokens_at
@@ -32,7 +33,8 @@ of_key as materialized (
 select q.max_running, q.running, q.ids, q.rate, q.wait_s, f.max_running, f.running, f.ids, f.rate, f.wait_s,
        (select count(*) from of_key k where k.id < $3), b.id,
        case when b.worker is not null then 'running' when b.due_at > clock_timestamp() then 'waiting for its next attempt' when b.id is not null then 'ready' end,
-       (select count(*) from of_key k where k.worker is not null)
+       (select count(*) from of_key k where k.worker is not null),
+       (select extract(epoch from clock_timestamp() - x.broken_at)::int8 from deferred.__deferred_function x where x.name = $2)
 from (select) one
 left join stand q on q.kind = 'queue'
 left join stand f on f.kind = 'function'

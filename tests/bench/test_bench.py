@@ -313,7 +313,7 @@ def test_wal_is_told_apart_by_kind(bench_db):
     assert kinds["Heap/INSERT"][1] >= 200 * 50
 
 
-@pytest.mark.parametrize("script", ["bench.py", "limits.py", "rules.py", "runners.py", "wake.py", "peers/peers.py"])
+@pytest.mark.parametrize("script", ["bench.py", "rules.py", "runners.py", "wake.py", "peers/peers.py"])
 def test_every_script_can_be_started(script):
     done = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "usage" in done.stdout, done.stderr

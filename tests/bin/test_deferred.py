@@ -76,10 +76,10 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
     (["--json=1"], 'option "--json" takes no value'), (["lss"], 'unknown command "lss"'), (["help", "lss"], 'unknown command "lss"'),
     (["show", "-5"], 'unknown option "-5"'), (["show", "-51"], 'unknown option "-51"'), (["show", "--json", "-51"], 'unknown option "-51"'),
     (["ls", "--queue"], 'option "--queue" needs a value'), (["ls", "--running=1"], 'option "--running" takes no value'),
-    (["ls", "--frobnicate=1"], 'unknown option "--frobnicate=1"'), (["function"], "one of ls, set and rm is wanted"),
+    (["ls", "--frobnicate=1"], 'unknown option "--frobnicate=1"'), (["function"], "one of ls, set, rm and resume is wanted"),
     (["account"], "one of add, ls, rotate, enable, disable, allow, disallow and rm is wanted"), (["queue"], "one of ls, set, pause, resume, clear and rm is wanted"),
     (["rule"], "one of add, ls, test, run and rm is wanted"), (["queue", "sell"], '"sell" is none of ls, set, pause, resume, clear and rm'),
-    (["function", "sell"], '"sell" is none of ls, set and rm'), (["rule", "sell"], '"sell" is none of add, ls, test, run and rm'),
+    (["function", "sell"], '"sell" is none of ls, set, rm and resume'), (["rule", "sell"], '"sell" is none of add, ls, test, run and rm'),
     (["add"], "a function is wanted, and at most one JSON text"), (["run"], "a function is wanted, and at most one JSON text"),
 ])
 def test_what_is_wrong_is_told_in_one_line(run, args, text):
@@ -839,7 +839,7 @@ def test_the_man_page_names_each_command_and_exit_code(run):
     with open(os.path.join(top, "bin", "deferred", "deferred.1")) as f:
         page = f.read()
     commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
-    assert len(commands) == 20
+    assert len(commands) == 21
     for command in commands:
         assert re.search(rf"^\.It Cm {command}\b", page, re.M), command
         for option in re.findall(r"--([a-z-]+)", ok(run(["deferred", command, "--help"]))):

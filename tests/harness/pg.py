@@ -299,18 +299,29 @@ def unmount_below(root):
             subprocess.run(["umount", "-l", place], stdin=subprocess.DEVNULL)
 
 
+def environment_of(pid):
+    """As the process was given it; empty when there is no such process. Each test asks this of every process there is."""
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        parts = [os.read(fd, 1 << 16)]
+        while parts[-1]:
+            parts.append(os.read(fd, 1 << 16))
+        return b"".join(parts)
+    except OSError:  # it has ended meanwhile
+        return b""
+    finally:
+        os.close(fd)
+
+
 def processes_with(name, text):
     """Living processes in whose environment the variable holds the text somewhere."""
     name, text, found = name.encode() + b"=", text.encode(), []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as f:
-                environ = f.read().split(b"\0")
-        except OSError:
-            continue
-        if any(v.startswith(name) and text in v for v in environ) and running(int(entry)):
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        environ = environment_of(entry)
+        if text in environ and any(v.startswith(name) and text in v for v in environ.split(b"\0")) and running(int(entry)):
             found.append(int(entry))
     return found
 

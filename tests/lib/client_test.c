@@ -1441,6 +1441,34 @@ static void a_cancelled_job_is_gone_for_good(void **state)
 	deferred_close(d);
 }
 
+/* Whatever it waits for: here a table that somebody has locked. */
+static void a_context_waits_no_longer_than_asked(void **state)
+{
+	const struct deferred_open_opts opts = { .answer_ms = 150 }, locks = { .lock_ms = 50 }, wrong = { .reserved = { 1 } };
+	const struct deferred_call_spec calls[2] = { { .fn = "f" }, { .fn = "f" } };
+	struct deferred_error err;
+	struct deferred *d, *e;
+
+	(void)state;
+	assert_int_equal(deferred_open_with(&d, NULL, &wrong, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_open_with(&d, NULL, &opts, &err), 0);
+	assert_int_equal(deferred_open_with(&e, NULL, &locks, &err), 0);
+	PQclear(PQexec(db, "begin; lock table deferred.__deferred_hot in access exclusive mode"));
+	assert_int_equal(deferred_defer(d, "f", NULL, NULL, NULL, &err), DEFERRED_ETIMEOUT);
+	assert_string_equal(err.message, "not stored: no answer for 150 ms; nothing has been changed");
+	assert_string_equal(err.sqlstate, "57014");
+	assert_int_equal(deferred_defer_many(d, calls, 2, NULL, &err), DEFERRED_ETIMEOUT);
+	assert_int_equal(deferred_defer_many(e, calls, 2, NULL, &err), DEFERRED_ETIMEOUT);
+	assert_string_equal(err.sqlstate, "55P03");
+	PQclear(PQexec(db, "rollback"));
+	assert_int_equal(jobs(), 0);
+	assert_int_equal(deferred_defer(d, "f", NULL, NULL, NULL, &err), 0); /* on a new connection */
+	assert_int_equal(deferred_defer(e, "f", NULL, NULL, NULL, &err), 0);
+	assert_int_equal(jobs(), 2);
+	deferred_close(d);
+	deferred_close(e);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
@@ -1485,6 +1513,7 @@ int main(void)
 		TEST(what_is_no_claim_is_refused_before_anything_is_sent),
 		TEST(waiting_ends_with_the_job),
 		TEST(a_cancelled_job_is_gone_for_good),
+		TEST(a_context_waits_no_longer_than_asked),
 	};
 
 	int rc;

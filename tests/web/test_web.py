@@ -11,7 +11,7 @@ import pytest
 import harness
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
-PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/workers", "/rules",
+PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/workers", "/rules",
          "/accounts", "/audit"]
 
 
@@ -97,6 +97,14 @@ def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
         walked += [j["id"] for j in answer["jobs"]]
         after = answer.get("after")
     assert walked == ids[::-1]
+    tagged = db.one("select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": [\"a b\"]}', '{\"tags\": [\"red\", \"big one\"]}')")
+    poison = db.one("select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": \"\\u0000\"}', '{\"tags\": [\"red\"]}')")
+    mail = db.one("select deferred.send_mail('ann@example.org', 'Thank you', 'x')")
+    assert found("q=tag:red") == [poison, tagged] and found("q=tag:red+tag:%22big+one%22") == [tagged] == found("q=tag:%22big+one%22&state=ready") and found("q=tag:none") == []
+    assert found("q=params.customer.id:4711") == [tagged] == found("q=params.x.0:%22a+b%22&queue=default") and found("q=params.customer:4711") == []
+    assert found("q=params.subject:%22Thank+you%22") == [mail] and web.json("/jobs.json?q=params.subject:%22Thank+you%22", "rea")["jobs"] == []
+    assert web.ask("/jobs?q=params.subject:x", "vic")[0] == 403 and web.json("/jobs.json?q=tag:red", "vic")["jobs"][0]["id"] == poison
+    assert web.ask("/jobs?state=ready&q=params.x:1")[0] == 400 == web.ask("/jobs?q=params" + ".a" * 20 + ":1")[0] == web.ask("/jobs?q=" + "tag:a+" * 40)[0]
     assert web.ask("/jobs?q=17")[:1] + (web.ask("/jobs?q=17")[1]["Location"],) == (303, "/jobs/17")
     assert web.ask("/jobs?since=rubbish")[0] == 400 and "rubbish" in web.ask("/jobs?since=rubbish")[2]
     assert web.ask("/jobs?state=ready&outcome=ok")[0] == 400

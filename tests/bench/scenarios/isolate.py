@@ -16,7 +16,10 @@ def run(b):
                 return jobs / seconds
             return way
 
-        f = b.in_turns({f"{n} runner(s)": measure(n) for n in (1, 2, 4)})
-    best = max(f, key=f.get)
-    for name, value in f.items():
-        b.report.row(f"{jobs:,} jobs, {name}", value, "jobs/s", value_least=3000 if name == best else None)
+        ways = {f"{n} runner(s)": measure(n) for n in (1, 2, 4)}
+        bare = "the smallest program that forks and waits"
+        f = b.in_turns({bare: lambda: float(b.stage.program("fork_min", jobs)[0]), **ways})
+    best = max(ways, key=f.get)
+    b.report.row(f"{jobs:,} times, {bare}", f[bare], "forks/s")
+    for name in ways:
+        b.report.row(f"{jobs:,} jobs, {name}, against that", f[name], "jobs/s", f[bare], least=0.5 if name == best else None)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "port/params.h"
+#include "store/alert.h"
+#include "store/figures.h"
+#include "table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPT_LIST = 1 };
+
+static void print_line(const char *text, const char *mend, const char *more)
+{
+	char *clean = table_clean(text, 0, TABLE_ONE_LINE);
+
+	printf("%s%s\n    do: %s\n", clean, more, mend);
+	free(clean);
+}
+
+static int list(struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+
+	if (store_alert_ls(cli->pg, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res, 6);
+		putchar('\n');
+	}
+	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
+		char age[TABLE_AGE_SIZE], more[64];
+
+		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, pg_int(res, i, 2)), pg_null(res, i, 3) ? ", not told" : "");
+		print_line(pg_text(res, i, 4, NULL), pg_text(res, i, 5, NULL), more);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+static void on_told(void *data, const struct store_alert *a)
+{
+	struct params_text *json = data;
+	char note[128] = "";
+
+	if (!json) {
+		if (a->note[0])
+			snprintf(note, sizeof(note), " (%s)", a->note);
+		print_line(a->text, a->mend, note);
+		return;
+	}
+	params_open(json, NULL, '{');
+	params_string(json, "cause", a->cause);
+	params_string(json, "name", a->name);
+	params_string(json, "text", a->text);
+	params_string(json, "do", a->mend);
+	params_close(json, '}');
+}
+
+static int tell(struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+	struct params_text t = { 0 };
+	char *settings = NULL, *text = NULL;
+	int rc = store_alert_settings(cli->config, &settings, &err);
+
+	params_open(&t, NULL, '[');
+	if (rc == 0 && settings)
+		rc = store_fold(cli->pg, STORE_FOLD_READ_MS, NULL, &err);
+	if (rc == 0 && settings)
+		rc = store_alert(cli->pg, settings, on_told, cli->json ? &t : NULL, &err);
+	params_close(&t, ']');
+	if (rc == 0)
+		rc = params_take(&t, &text, &err);
+	if (rc < 0)
+		rc = cli_fail(cli, &err);
+	else if (cli->json)
+		puts(text);
+	free(text);
+	free(settings);
+	return rc;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option own[] = { { "list", no_argument, NULL, OPT_LIST }, { 0 } };
+	bool stands = false;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+		if (c != OPT_LIST)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		stands = true;
+	}
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if (stands)
+		cli->role = "deferred_viewer";
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return stands ? list(cli) : tell(cli);
+}
+
+const struct cmd cmd_alert = {
+	"alert", "[--list]", "have people told what is wrong, once; or list it", run, "deferred_worker",
+};

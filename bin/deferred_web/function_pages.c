@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "pages.h"
+
+#include "base/job.h"
+#include "chart.h"
+#include "store/figures.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define BUILDS 40
+#define BUILDS_BACK_S (7 * 86400)
+
+/* What is shown of a build: sums over queues and hours. */
+struct build {
+	const char *plugin;
+	int64_t attempts, failed, crashed, timeout, dead, cpu_us, max_rss_kb, first_s, last_s;
+	struct histogram run;
+};
+
+struct builds {
+	struct build *list;
+	size_t n;
+	bool more; /* than there is room for */
+};
+
+void before_figures(struct visit *v)
+{
+	struct deferred_error ignored = { 0 };
+
+	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+}
+
+static struct build *build_of(struct builds *builds, const char *plugin, int64_t at_s)
+{
+	for (size_t i = 0; i < builds->n; i++)
+		if (strcmp(builds->list[i].plugin, plugin) == 0)
+			return &builds->list[i];
+	builds->more |= builds->n == BUILDS;
+	if (builds->n == BUILDS)
+		return NULL;
+	builds->list[builds->n] = (struct build){ .plugin = plugin, .first_s = at_s };
+	return &builds->list[builds->n++];
+}
+
+/* Rows come in the order of time. */
+static void gather(struct builds *builds, const struct store_figures *figures)
+{
+	for (size_t i = 0; i < figures->n; i++) {
+		const struct store_figure *f = &figures->row[i];
+		struct build *b = f->plugin && f->attempts > 0 ? build_of(builds, f->plugin, f->at_s) : NULL;
+
+		if (!b)
+			continue;
+		b->attempts += f->attempts;
+		b->failed += f->outcome[JOB_FAILED];
+		b->crashed += f->outcome[JOB_CRASHED];
+		b->timeout += f->outcome[JOB_TIMEOUT];
+		b->dead += f->dead;
+		b->cpu_us += f->cpu_us;
+		b->max_rss_kb = f->max_rss_kb > b->max_rss_kb ? f->max_rss_kb : b->max_rss_kb;
+		b->last_s = f->at_s;
+		histogram_add(&b->run, &f->run);
+	}
+}
+
+static void builds_json(struct visit *v, const struct builds *builds)
+{
+	struct buf *o = &v->reply.body;
+
+	html_raw(o, ",\"builds\":[");
+	for (size_t i = 0; i < builds->n; i++) {
+		const struct build *b = &builds->list[i];
+
+		html_text(o, i > 0 ? ",\n" : "");
+		html_raw(o, "{\"plugin\":");
+		html_json(o, b->plugin);
+		buf_printf(o, ",\"attempts\":%" PRId64 ",\"failed\":%" PRId64 ",\"crashed\":%" PRId64 ",\"timeout\":%" PRId64 ",\"dead\":%" PRId64
+			   ",\"run_p50_us\":%" PRId64 ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64 ",\"first\":%" PRId64 ",\"last\":%" PRId64 "}",
+			   b->attempts, b->failed, b->crashed, b->timeout, b->dead, histogram_quantile_us(&b->run, 0.5), histogram_quantile_us(&b->run, 0.95), b->cpu_us,
+			   b->max_rss_kb, b->first_s, b->last_s);
+	}
+	html_raw(o, "]");
+}
+
+/* A number, and which share of all it is. */
+static void share(struct buf *o, int64_t n, int64_t all)
+{
+	buf_printf(o, "<td class=\"n\">%" PRId64, n);
+	if (n > 0)
+		buf_printf(o, " <span class=\"quiet\">%.1f %%</span>", 100.0 * (double)n / (double)all);
+	html_raw(o, "</td>");
+}
+
+static void span(struct buf *o, int64_t us)
+{
+	html_raw(o, "<td class=\"n\">");
+	if (us >= 0)
+		page_span_us(o, us);
+	html_raw(o, "</td>");
+}
+
+static void builds_table(struct visit *v, const struct builds *builds, int64_t now_s)
+{
+	struct buf *o = &v->reply.body;
+
+	html_raw(o, "<section><h2>Builds in the last 7 days</h2>");
+	if (builds->n == 0) {
+		html_raw(o, "<p class=\"empty\">No attempt ended.</p></section>");
+		return;
+	}
+	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th scope=\"col\">Plugin, version, build</th>"
+		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\" class=\"n\">Crashed</th>"
+		    "<th scope=\"col\" class=\"n\">Over time</th><th scope=\"col\" class=\"n\">Jobs died</th><th scope=\"col\" class=\"n\">Half ran within</th>"
+		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">Processor, each</th><th scope=\"col\" class=\"n\">Most memory</th>"
+		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
+	for (size_t i = 0; i < builds->n; i++) {
+		const struct build *b = &builds->list[i];
+
+		html_raw(o, "<tr><td><bdi>");
+		html_text(o, *b->plugin ? b->plugin : "not known");
+		buf_printf(o, "</bdi></td><td class=\"n\">%" PRId64 "</td>", b->attempts);
+		share(o, b->failed, b->attempts);
+		share(o, b->crashed, b->attempts);
+		share(o, b->timeout, b->attempts);
+		buf_printf(o, "<td class=\"n\">%" PRId64 "</td>", b->dead);
+		span(o, histogram_quantile_us(&b->run, 0.5));
+		span(o, histogram_quantile_us(&b->run, 0.95));
+		span(o, b->cpu_us / b->attempts);
+		buf_printf(o, "<td class=\"n\">%" PRId64 " MiB</td><td>", b->max_rss_kb / 1024);
+		page_span_us(o, (now_s - b->first_s) * 1000000);
+		html_raw(o, " ago</td><td>");
+		page_span_us(o, (now_s - b->last_s) * 1000000);
+		html_raw(o, " ago</td></tr>\n");
+	}
+	html_raw(o, "</tbody></table></div>");
+	if (builds->more)
+		html_raw(o, "<p class=\"hint\">There are more builds than are shown.</p>");
+	html_raw(o, "</section>");
+}
+
+int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_STATE, "outcome", "Outcome" }, { 2, CELL_TEXT, "error", "First line, numbers as #" }, { 3, CELL_INT, "jobs", "Jobs" },
+		{ 5, CELL_AGO, "last_s", "Last" }, { 4, CELL_AGO, "first_s", "First" }, { 6, CELL_JOB, "newest", "Newest" },
+	};
+	static const struct part part = PART("errors", "Errors", "None among the newest 2,000 jobs that ended without success.", columns);
+	struct pg_result *res = NULL;
+	const char **hidden;
+	size_t len;
+	int rc;
+
+	if (!v->me.reader)
+		return 0;
+	hidden = hidden_functions(v, &len);
+	rc = store_web_errors(v->pg, fn, hidden, len, &res, err);
+	if (rc == 0)
+		page_part(v, &part, res, NULL);
+	pg_result_free(res);
+	return rc;
+}
+
+int page_function(struct visit *v, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Time limit, ms" },
+		{ 4, CELL_INT, "max_attempts", "Attempts" }, { 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Among them" }, { 9, CELL_AGO, "seen_s", "Said" },
+		{ 10, CELL_WHOLE, NULL, NULL },
+	};
+	static const struct part part = PART("offers", "Who has it", "No worker has told that it has this function.", columns);
+	struct store_figures_query query = { .span = STORE_HOURS, .by = STORE_BY_BUILD, .fn = v->name, .back_s = BUILDS_BACK_S };
+	struct store_figures figures = { 0 };
+	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)) };
+	struct pg_result *offers = NULL, *limits = NULL;
+	struct buf *b = &v->reply.body;
+	int rc = store_admin_functions(v->pg, v->name, &offers, err);
+
+	if (rc == 0)
+		rc = store_admin_function_ls(v->pg, v->name, &limits, err);
+	if (rc == 0)
+		rc = store_figures(v->pg, &query, &figures, err);
+	if (rc < 0)
+		goto done;
+	gather(&builds, &figures);
+	if (pg_rows(offers) == 0 && pg_rows(limits) == 0 && builds.n == 0) {
+		visit_refuse(v, 404, "No worker has such a function, it has no limits, and was not run in the last 7 days.");
+		goto done;
+	}
+	page_begin(v, "Function", v->name);
+	action_said(v);
+	if (!v->json) {
+		html_raw(b, "<p><a href=\"/jobs?fn=");
+		html_url(b, v->name);
+		html_raw(b, "\">Its jobs</a></p>");
+	}
+	page_live(v, "builds");
+	if (v->json)
+		builds_json(v, &builds);
+	else
+		builds_table(v, &builds, figures.now_s);
+	page_live_end(v);
+	rc = chart_figures(v, NULL, v->name, err);
+	if (rc == 0)
+		rc = errors_of(v, v->name, err);
+	if (rc < 0)
+		goto done;
+	page_part(v, &part, offers, NULL);
+	function_settings(v, limits);
+	rc = actions_of(v, &(struct store_web_target){ .fn = v->name }, err);
+	page_end(v);
+done:
+	store_figures_clear(&figures);
+	pg_result_free(limits);
+	pg_result_free(offers);
+	return rc;
+}

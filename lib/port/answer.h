@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer - what the server answers to one statement, and no longer waited for than the caller wants. Used by pg.c alone, and with it and
+ * pg_connect.c the only file to include libpq.
+ */
+#ifndef ANSWER_H
+#define ANSWER_H
+
+#include <stdbool.h>
+
+struct pg_conn;   /* libpq's PGconn */
+struct pg_result; /* libpq's PGresult */
+
+enum answer {
+	ANSWER_CAME,      /* in time, or the connection broke */
+	ANSWER_CANCELLED, /* after the server was asked to give up */
+	ANSWER_NONE,      /* not even then */
+};
+
+/*
+ * Send what was queued and take the last result, as PQexec() does; but where the server said why it ends the session, that. limit_ms 0: for
+ * ever. *res NULL: there is none. After anything but ANSWER_CAME the connection must not be used again: the request to give up may reach
+ * the server late, and would end another statement.
+ */
+enum answer answer_take(struct pg_conn *conn, int limit_ms, struct pg_result **res);
+
+/* Send what was queued and wait for nothing else. False: it cannot be sent in time. */
+bool answer_flush(struct pg_conn *conn, int limit_ms);
+
+#endif

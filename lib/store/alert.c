@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/alert.h"
+
+#include "port/params.h"
+#include "store/args.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void number(struct params_text *t, const char *key, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, value);
+	params_string(t, key, text);
+}
+
+int store_alert_settings(const struct config *config, char **json, struct deferred_error *err)
+{
+	const char *mail_to = config_text(config, "alert.mail_to"), *at = NULL;
+	bool hook = config_text(config, "alert.command") != NULL;
+	struct params_text t = { 0 };
+	char queue[CONFIG_QUEUE_SIZE];
+	int64_t ms;
+
+	*json = NULL;
+	if (!hook && !mail_to && config_int(config, "breaker.crashes") == 0)
+		return 0;
+	params_open(&t, NULL, '{');
+	if (hook)
+		params_true(&t, "hook");
+	if (mail_to)
+		params_string(&t, "mail_to", mail_to);
+	params_string(&t, "queue", config_text(config, "alert.queue") ? config_text(config, "alert.queue") : "alert");
+	number(&t, "timeout_ms", config_int(config, "alert.timeout"));
+	number(&t, "repeat_ms", config_int(config, "alert.repeat"));
+	number(&t, "late_ms", config_int(config, "alert.late"));
+	number(&t, "dead", config_int(config, "alert.dead"));
+	params_string(&t, "failing", config_text(config, "alert.failing"));
+	params_string(&t, "build_ratio", config_text(config, "alert.build_ratio"));
+	number(&t, "crashes", config_int(config, "breaker.crashes"));
+	number(&t, "retry_ms", config_int(config, "breaker.retry"));
+	params_open(&t, "late_queues", '{');
+	while (config_late_queue(config, &at, queue, &ms))
+		number(&t, queue, ms);
+	params_close(&t, '}');
+	params_close(&t, '}');
+	return params_take(&t, json, err);
+}
+
+struct told {
+	store_alert_fn *f;
+	void *data;
+};
+
+static void on_alert(void *data, int tag, const struct pg_result *res)
+{
+	const struct told *told = data;
+
+	for (size_t i = 0; tag == TAG_ALERT && i < pg_rows(res); i++) {
+		const struct store_alert alert = { pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL), pg_text(res, i, 2, NULL), pg_text(res, i, 3, NULL),
+						   pg_null(res, i, 4) ? "" : pg_text(res, i, 4, NULL) };
+
+		told->f(told->data, &alert);
+	}
+}
+
+int store_alert(struct pg *pg, const char *settings, store_alert_fn *f, void *data, struct deferred_error *err)
+{
+	struct told told = { f, data };
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_json(&args, settings, strlen(settings));
+	return store_run_aside(pg, &sql_alert, &args, TAG_ALERT, on_alert, &told, err);
+}
+
+int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_alert_ls, NULL, PG_TEXT, res, err);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_alert - finding what is wrong, and having it told; what there is to find, and that it is told once, is the matter of
+ * sql/functions/__alert.sql.
+ */
+#ifndef STORE_ALERT_H
+#define STORE_ALERT_H
+
+#include "base/error.h"
+#include "port/config.h"
+#include "port/pg.h"
+
+#include <stdbool.h>
+
+/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and there is no breaker. */
+int store_alert_settings(const struct config *config, char **json, struct deferred_error *err);
+
+/* What was told just now; texts borrowed for the call. note: why one of the ways was not taken, else "". */
+struct store_alert {
+	const char *cause, *name, *text, *mend, *note;
+};
+typedef void store_alert_fn(void *data, const struct store_alert *alert);
+
+/* Find what is wrong, and have it told by jobs; where somebody looked within a minute, nothing. By a worker, between its cycles. Source: alert.sql. */
+int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void *data, struct deferred_error *err);
+
+/* What stands. *res is given. Source: alert_ls.sql. */
+int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
+#endif

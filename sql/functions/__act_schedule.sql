@@ -1,0 +1,27 @@
+-- An operator may do to each schedule what its owner may: its jobs are those of its owner, with his rights.
+create or replace function deferred.__act_schedule(verb text, schedule text) returns text
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    s      deferred.__deferred_schedule;
+    v_next timestamptz;
+begin
+    -- In this order everywhere, see __schedule_moved().
+    if $1 <> 'run' then perform from deferred.__deferred_state for update; end if;
+    select * into s from deferred.__deferred_schedule x where x.name = $2 for update;
+    if s.id is null then return format('there is no schedule %L', left($2, 200)); end if;
+    if $1 = 'run' then
+        insert into deferred.__deferred_tick (schedule, tick, what, job_id, previous)
+        values (s.id, clock_timestamp(), 'by hand', deferred.__schedule_defer(s, clock_timestamp()), s.queued_at);
+    elsif s.paused = ($1 = 'pause') then
+        return format('schedule %L is %s', s.name, case when s.paused then 'paused already' else 'not paused' end);
+    else
+        if $1 = 'resume' then v_next := deferred.__cron_next(s.cron, s.zone, clock_timestamp()); end if;
+        update deferred.__deferred_schedule x set paused = $1 = 'pause', next_at = v_next where x.id = s.id;
+        perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
+    end if;
+    return null;
+end
+$$;
+comment on function deferred.__act_schedule is 'part of deferred.__act(): what is done to a schedule; NULL: it was done';

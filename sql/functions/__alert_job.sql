@@ -1,0 +1,26 @@
+-- Stores a job that tells something: send_mail, or deferred-alert, the hook. That name is none that deferred.defer() takes, so nobody but this can have the
+-- hook called, with facts of his own.
+create or replace function deferred.__alert_job(p_queue text, p_fn text, p_params json, p_label text, p_timeout_ms bigint, p_max_attempts integer) returns bigint
+language plpgsql
+as $$
+declare
+    v_id      bigint := nextval('deferred.__deferred_id_seq');
+    v_now     timestamptz := clock_timestamp();
+    v_limited boolean;
+    v_bounded boolean;
+begin
+    insert into deferred.__deferred_queue as q (name) values (p_queue)
+    on conflict (name) do update set removed_at = null where q.removed_at is not null;
+    v_limited := deferred.__is_limited(p_queue, p_fn, null);
+    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = p_queue and not q.limited_jobs;
+    select q.max_length is not null into v_bounded from deferred.__deferred_queue q where q.name = p_queue;
+    insert into deferred.__deferred_hot (id, queue, fn, visible_at, limited, bounded) values (v_id, p_queue, p_fn, v_now, v_limited, v_bounded);
+    insert into deferred.__deferred (id, queue, fn, params, label, max_attempts, timeout_ms, created_at, created_by)
+    values (v_id, p_queue, p_fn, p_params, left(p_label, 1000), p_max_attempts, p_timeout_ms, v_now, 'deferred_owner');
+    if not deferred.__nobody_waits() then
+        perform deferred.__wake(p_queue);
+    end if;
+    return v_id;
+end
+$$;
+comment on function deferred.__alert_job is 'stores a job that tells something; part of deferred.__alert()';

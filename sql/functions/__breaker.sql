@@ -1,0 +1,48 @@
+-- The breaker: a function of which the last p_crashes attempts crashed, whoever made them, is paused. It gets limits for that, as anybody may set them: one
+-- attempt at a time, and one in p_retry_ms. So claims know nothing of it, its jobs stay in the queue, and one of them is tried now and then; when an
+-- attempt ends in another way than by a crash, the limits it had before are back. What it counts are the sums by minute: a minute in which other attempts
+-- ended too is none of crashes alone. Attempts that were cut off or lost say nothing. p_crashes 0: none is paused; those that are get free all the same.
+--
+-- Reads: of the series of functions those with a crash in the last hour, by the primary key of __deferred_sum; of these up to 1,000 minutes.
+create or replace function deferred.__breaker(p_crashes bigint, p_retry_ms bigint) returns void
+language plpgsql
+as $$
+declare
+    v record;
+begin
+    for v in
+        select f.name from deferred.__deferred_function f
+        where f.broken_at is not null and exists (
+            select from deferred.__deferred_series s join deferred.__deferred_sum m on m.span = 1 and m.series = s.id and m.at >= date_trunc('minute', f.broken_at)
+            where (s.queue, s.fn, s.plugin) = ('*', f.name, '*') and m.ok + m.failed + m.timeout + m.cancelled + m.snoozed > 0)
+    loop
+        perform deferred.__function_resume(v.name);
+    end loop;
+    if p_crashes <= 0 then
+        return;
+    end if;
+    for v in
+        with crashing as materialized (
+            select s.id, s.fn, coalesce(a.ended_at, '-infinity') as from_at
+            from deferred.__deferred_series s left join deferred.__deferred_alert a on a.cause = 'breaker' and a.name = s.fn
+            where s.queue = '*' and s.plugin = '*' and s.fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+              and exists (select from deferred.__deferred_sum m where m.span = 1 and m.series = s.id and m.at >= now() - interval '1 hour' and m.crashed > 0)
+              and not exists (select from deferred.__deferred_function f where f.name = s.fn and f.broken_at is not null))
+        select c.fn, n.crashed
+        from crashing c
+        cross join lateral (
+            select sum(x.crashed) as crashed
+            from (select m.crashed, sum(m.ok + m.failed + m.timeout + m.cancelled + m.snoozed) over (order by m.at desc) as others
+                  from (select y.* from deferred.__deferred_sum y where y.span = 1 and y.series = c.id and y.at >= c.from_at order by y.at desc limit 1000) m) x
+            where x.others = 0) n
+        where n.crashed >= p_crashes
+    loop
+        insert into deferred.__deferred_function as f (name, max_running, rate, broken_at) values (v.fn, 1, 1000.0 / p_retry_ms, now())
+        on conflict (name) do update
+        set own_max_running = f.max_running, own_rate = f.rate, own_burst = f.burst, max_running = 1, rate = excluded.rate, burst = null, broken_at = now();
+        perform deferred.__alert_found('breaker', v.fn, format('function %s is paused: its last %s attempts crashed; one is tried every %s s', v.fn, v.crashed,
+            round(p_retry_ms / 1000.0)), format('deferred ls --fn %s; once that is mended: deferred function resume %s', v.fn, v.fn));
+    end loop;
+end
+$$;
+comment on function deferred.__breaker(bigint, bigint) is 'pauses functions whose last attempts all crashed, and ends such pauses; part of deferred.__alert()';

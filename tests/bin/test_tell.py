@@ -1,0 +1,125 @@
+"""Being told by real runs: who finds it, the command with its facts, the mail, the pause of a function that crashes."""
+
+import json
+import os
+import re
+
+from harness import wait_for
+
+HOOK = """#!/bin/sh
+printf '%s|%s|%s|%s|%s\\n' "$DEFERRED_ALERT_CAUSE" "$DEFERRED_ALERT_NAME" "$DEFERRED_ALERT_TEXT" "$(env | grep -c -e DEFERRED_DB -e PGPASS)" "$(cat)" >> "$(dirname "$0")/told"
+"""
+
+
+def hook(db, text=HOOK):
+    path = os.path.join(db.dir, "hook")
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+    return path
+
+
+def told(db):
+    path = os.path.join(db.dir, "told")
+    if not os.path.exists(path):
+        return []
+    with open(path) as f:
+        return [line.rstrip("\n").split("|", 4) for line in f]
+
+
+def ago(db, minutes=10):
+    """As if everything had happened a while ago, and nobody had looked since."""
+    db.sql("update deferred.__deferred_folded set slice = '1 day'")
+    for table, columns in (("log", ("finished_at", "started_at")), ("", ("created_at",)), ("folded", ("folded_to", "sampled_at")), ("upkeep", ("alerts_at", "breakers_at"))):
+        db.sql(f"update deferred.{('__deferred_' + table).rstrip('_')} set " + ", ".join(f"{c} = {c} - interval '{minutes} minutes'" for c in columns))
+
+
+def check(db, *args):
+    done = db.run(["check_deferred", "--cnt", "0", *args])
+    assert done.returncode == 0, done
+    return done.stderr
+
+
+def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
+    db.config(f'alert {{ command = "{hook(db)}" mail_to = "ops@example.org" }}')
+    db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")  # somebody has looked before
+    db.defer("fail", max_attempts=1)
+    check(db)
+    ago(db)
+    db.defer("noop")
+    log = check(db)  # nobody had folded for five minutes: this run does at its end, and looks
+    assert "alert: 1 job of function fail died; deferred ls --state dead --fn fail\n" in log
+    assert sorted(fn for fn, in db.sql("select d.fn from deferred.__deferred d join deferred.__deferred_hot h using (id)")) == ["deferred-alert", "send_mail"]
+    assert db.one("select count(*) from deferred.check_ledger()") == 0
+    check(db, "--queue", "alert")
+    (cause, name, text, secrets, facts), = told(db)
+    assert (cause, name, text, secrets) == ("dead", "fail", "1 job of function fail died", "0")
+    assert {**json.loads(facts), "at": ""} == {"cause": "dead", "name": "fail", "text": text, "do": "deferred ls --state dead --fn fail", "database": db.name, "at": ""}
+    # A command that fails is run once more, and then is a dead job, which is not told.
+    hook(db, "#!/bin/sh\nexit 1\n")
+    ago(db)
+    db.defer("fail", max_attempts=1)
+    check(db)
+    ago(db, 90)
+    db.sql("update deferred.__deferred_alert set told_at = told_at - interval '2 hours'")
+    assert [a["name"] for a in json.loads(db.run(["deferred", "--json", "alert"]).stdout)] == ["fail"]
+    for _ in range(2):
+        check(db, "--queue", "alert")
+        db.sql("update deferred.__deferred_hot set due_at = now(), visible_at = now() where due_at > now() and fn = 'deferred-alert'")
+    check(db, "--queue", "alert")
+    assert db.sql("select l.attempt, l.outcome, l.final from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'deferred-alert' and l.outcome <> 'ok' "
+                  "order by 1") == [(1, "failed", False), (2, "failed", True)]
+    ago(db)
+    quiet = db.run(["deferred", "alert"])
+    assert (quiet.returncode, quiet.stdout) == (0, "") and len(told(db)) == 1
+    assert db.run(["deferred", "alert", "x"]).returncode == 64
+    # Who wants to be told nothing is not, and a list of what stands is for whoever may look.
+    db.sql("select deferred.__alert_found('late', 'mail', 'queue mail is late: 3 jobs wait in it', 'deferred why --queue mail')")
+    db.config("breaker { crashes = 0 }")
+    assert db.run(["deferred", "alert"]).stdout == "" and json.loads(db.run(["deferred", "--json", "alert"]).stdout) == []
+    assert re.fullmatch(r"queue mail is late: 3 jobs wait in it \(for \ds, not told\)\n    do: deferred why --queue mail\n", db.run(["deferred", "alert", "--list"]).stdout)
+    assert json.loads(db.run(["deferred", "--json", "alert", "--list"]).stdout)[0]["cause"] == "late"
+
+
+def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db):
+    db.config("breaker { crashes = 3 retry = 1h }")
+    db.sql("update deferred.__deferred_folded set folded_to = now()")  # the template's is old
+    jobs = [db.defer("crash", max_attempts=1) for _ in range(3)]
+    check(db)
+    assert {row[2] for row in db.log()} == {"crashed"}
+    ago(db, 2)
+    more = [db.defer("crash", max_attempts=1, delay="50ms") for _ in range(5)]
+    service = db.spawn(["check_deferred", "--loop", "--interval-floor", "100ms", "--interval-ceiling", "100ms"])
+    wait_for(lambda: db.sql("select from deferred.__deferred_function where broken_at is not null"), what="the pause")
+    service.terminate()
+    service.wait(20)
+    assert db.one("select text from deferred.__deferred_alert where cause = 'breaker'").startswith("function crash is paused: its last ")
+    ended = db.one("select count(*) from deferred.__deferred_log")
+    again = db.defer("crash", max_attempts=1), db.defer("crash", max_attempts=1)
+    check(db)
+    check(db)
+    assert db.one("select count(*) from deferred.__deferred_log") <= ended + 1  # one is tried
+    cause = json.loads(db.run(["deferred", "--json", "why", str(again[1])]).stdout)[0]
+    assert cause["cause"] == "breaker" and cause["why"].startswith("function crash is paused: ") and cause["do"].endswith("; once that is mended: deferred function resume crash")
+    assert json.loads(db.run(["deferred", "--json", "why"]).stdout)[0]["cause"] == "breaker"
+    assert "of function crash, paused by the breaker for its crashes" in db.run(["deferred", "show", str(again[1])]).stdout
+    listed = json.loads(db.run(["deferred", "--json", "function", "ls"]).stdout)[0]
+    assert (listed["fn"], listed["max_running"]) == ("crash", 1) and listed["paused_s"] >= 0 and "PAUSED FOR" in db.run(["deferred", "function", "ls"]).stdout
+    assert db.run(["deferred", "function", "resume", "crash"]).returncode == 0
+    gone = db.run(["deferred", "function", "resume", "crash"])
+    assert gone.returncode == 1 and 'function "crash" is not paused' in gone.stderr
+    assert db.one("select count(*) from deferred.__deferred_function") == 0 and jobs and more
+    check(db)
+    assert db.one("select count(*) from deferred.__deferred_hot") == 0
+
+
+def test_a_wrong_setting_is_named(db):
+    for text, says in (('alert { command = "hook" }', 'setting "alert.command": value "hook" is no absolute path'),
+                       ('alert { late_queues = "mail" }', 'value "mail" is no list such as "mail:2min, reports:6h"'),
+                       ('alert { late_queues = "mail:1h, x:100d" }', "with spans up to 30d"),
+                       ('alert { queue = "a b" }', 'value "a b" cannot be the name of a queue'),
+                       ('alert { mail_to = "ops" }', 'value "ops" is no list of addresses'),
+                       ('function "deferred-alert" { command = {"/bin/true"} }', 'function "deferred-alert": a name has')):
+        db.config(text)
+        done = db.run(["deferred", "alert"])
+        assert done.returncode == 78 and says in done.stderr, done

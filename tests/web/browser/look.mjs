@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * look.mjs URL JOB DEAD LATER OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
+ * checked with axe; by keyboard; without JavaScript; each button. Prints one line of JSON: what was wrong. Run from where npm put the packages.
+ */
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [url, job, dead, later, operator, viewer, password] = process.argv.slice(2);
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
+	"/recurring/nightly", "/workers", "/rules",
+	"/accounts", "/audit"];
+const wrong = [];
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const check = (what, ok) => ok || wrong.push(what);
+
+async function person(username, options = {}) {
+	const context = await browser.newContext({ httpCredentials: { username, password }, bypassCSP: false, ...options });
+	const page = await context.newPage();
+
+	page.setDefaultTimeout(10000);
+	page.on("console", m => wrong.push(`console: ${m.text()}`));
+	page.on("pageerror", e => wrong.push(`error: ${e.message}`));
+	page.on("dialog", d => /^(Cancel|Pause)/.test(d.message()) ? d.accept() : (wrong.push(`dialog: ${d.message()}`), d.dismiss()));
+	return page;
+}
+
+/* The policy of the pages lets no foreign script in, so axe comes by the debugger's own way. */
+async function axed(page, what) {
+	await page.evaluate(await (await import("node:fs/promises")).readFile(axe, "utf8"));
+	const found = await page.evaluate(() => window.axe.run());
+
+	for (const v of found.violations)
+		wrong.push(`${what}: ${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+}
+
+for (const [name, options] of [["light", { colorScheme: "light" }], ["dark 320", { colorScheme: "dark", viewport: { width: 320, height: 640 } }]]) {
+	const page = await person(operator, options);
+
+	for (const path of pages) {
+		await page.goto(url + path);
+		check(`${name} ${path}: wider than the window`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+		check(`${name} ${path}: a script ran`, await page.evaluate(() => document.querySelectorAll("script").length === 1));
+		await axed(page, `${name} ${path}`);
+	}
+	await page.context().close();
+}
+
+/* Buttons, one after the other, by keyboard. */
+const page = await person(operator);
+async function press(path, label, said) {
+	await page.goto(url + path);
+	await page.getByRole("button", { name: label, exact: true }).focus();
+	await page.keyboard.press("Enter");
+	await page.waitForURL(u => u.search !== "");
+	check(`${path} ${label}`, (await page.getByRole("status").innerText()).includes(said));
+}
+await press(`/jobs/${dead}`, "Retry", "run again");
+await press(`/jobs/${dead}`, "Cancel", "cancelled");
+await press(`/jobs/${later}`, "Run now", "ready now");
+await press("/queues/default", "Pause", "paused");
+await press("/queues/default", "Resume", "goes on");
+await press("/recurring/nightly", "Pause", "paused");
+await press("/recurring/nightly", "Resume", "goes on");
+await press("/recurring/nightly", "Run now", "One job");
+for (const path of ["/queues/default", "/functions/fail"]) {
+	await page.goto(url + path);
+	await page.getByLabel("Burst").focus();
+	await page.getByLabel("Most running at once").fill("7");
+	await page.keyboard.press("Enter");
+	await page.waitForURL(/done=set/);
+	check(`${path} Set`, await page.getByLabel("Most running at once").inputValue() === "7");
+}
+
+/* "/" finds, j and Enter open. */
+await page.goto(`${url}/jobs`);
+await page.keyboard.press("/");
+await page.keyboard.type(job);
+await page.keyboard.press("Enter");
+await page.waitForURL(`**/jobs/${job}`);
+await page.goto(`${url}/jobs`);
+await page.keyboard.press("j");
+await page.keyboard.press("Enter");
+await page.waitForURL(/\/jobs\/\d+$/);
+/* The first stop leads past the navigation. */
+await page.goto(url);
+await page.keyboard.press("Tab");
+check("skip link", await page.evaluate(() => document.activeElement.className === "skip"));
+
+/* What changes is seen without a reload. */
+await page.goto(`${url}/queues/default`);
+const before = await page.locator("#depth").innerText();
+process.stdout.write("ready\n");
+await page.waitForFunction(text => document.getElementById("depth").innerText !== text, before);
+
+const other = await person(viewer);
+for (const path of pages) {
+	await other.goto(url + path);
+	check(`viewer ${path}: a button to act`, await other.locator("form.act").count() === 0);
+}
+const plain = await person(operator, { javaScriptEnabled: false });
+await plain.goto(`${url}/jobs/${job}`);
+check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
+
+console.log(JSON.stringify(wrong));
+await browser.close();

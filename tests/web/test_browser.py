@@ -1,0 +1,32 @@
+"""The pages in a real browser: tests/web/browser/look.mjs. Minutes on a busy machine, so by `make check-web` alone, which installs what it takes and says so
+in DEFERRED_BROWSER."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import harness
+import pg
+from test_web import HOSTILE
+
+LIMIT_S = 600
+PLACE = os.path.join(pg.TOP, "build", "browser")
+
+
+@pytest.mark.skipif(not os.environ.get("DEFERRED_BROWSER"), reason="takes minutes and a browser: make check-web")
+def test_people_can_read_and_use_each_page(web, db):
+    job, dead = [db.defer("fail", json.dumps({"html": "</pre><script>alert(2)</script>"}), label=HOSTILE[:1000], max_attempts=1) for _ in range(2)]
+    assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
+    db.sql("update deferred.__deferred_log set error = %s", "</pre><script>alert(3)</script>" + HOSTILE)
+    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 60)")
+    db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
+    later = db.defer("noop", delay="1h")
+    shutil.copy(os.path.join(pg.TOP, "tests", "web", "browser", "look.mjs"), PLACE)
+    looking = db.spawn(["node", os.path.join(PLACE, "look.mjs"), f"http://127.0.0.1:{web.port}", str(job), str(dead), str(later), web.login("opal"), web.login("vic"),
+                        web.PASSWORD])
+    harness.wait_for(lambda: "ready\n" in looking.output() or not looking.alive(), LIMIT_S, "a browser that waits for a change")
+    db.defer("noop")
+    assert looking.wait(LIMIT_S) == 0, looking.output()
+    assert json.loads(looking.output().splitlines()[-1]) == []
