@@ -3,6 +3,7 @@
 # Targets
 #   all          programs, libraries and plugins into build/ (default)
 #   demo         see it work: private servers, mails deferred, delivered, shown
+#   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
 #   check        unit and integration tests, plain and under AddressSanitizer + UBSan; threads under ThreadSanitizer
 #   check-quick  the same without the sanitizer build
 #   check-san    the same with the sanitizer build only
@@ -10,6 +11,7 @@
 #   check-faults the longer fault tests, with a printed seed
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
+#   screenshots  the pictures of README anew, by Chromium, from demo-web
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -20,6 +22,7 @@
 #   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
 #   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
 #                that follows the queue
+#   bench-web    pages of deferred_web beside a long history (BENCH_ARGS="--rows 5000000"), and what an open one costs who works
 #   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
 #   pg, pg-stop  start a private server that stays, print how to reach it; stop it
 #   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir, bashdir, zshdir; uninstall takes it back
@@ -97,10 +100,11 @@ WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototyp
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
+comma := ,
 ifdef SANITIZE
 OUR_CFLAGS := $(subst -D_FORTIFY_SOURCE=2,,$(OUR_CFLAGS))
 endif
-OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE))
+OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE) -Wl$(comma)-u$(comma)dl_iterate_phdr)
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 
@@ -113,6 +117,9 @@ LIB_OBJ := $(call objects,$(FLOORS:%=lib/%)) $(B)/obj/gen/sql.o
 API_OBJ := $(call objects,lib/api) $(B)/obj/lib/base/backoff.o # public too, and used below
 ifeq ($(SANITIZE),thread)
 LIB_OBJ := $(B)/obj/lib/api/coordinator.o $(B)/obj/lib/base/error.o
+else ifdef SANITIZE
+LIB_OBJ += $(B)/obj/tests/harness/leak_roots.o
+$(B)/obj/tests/harness/leak_roots.o: OUR_CFLAGS += -fno-sanitize=all # runs before the sanitizers are ready
 endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
@@ -259,7 +266,7 @@ PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/p
 $(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
 # Preloaded into PostgreSQL too, and so without what a build asks for.
 CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
-TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out tests/harness/clock_shift.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
+TEST_HELPERS := $(patsubst %.c,$(B)/%,$(filter-out %/clock_shift.c %/leak_roots.c,$(wildcard tests/harness/*.c))) $(CLOCK_SHIFT)
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 MODELS := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*.c))
 
@@ -402,6 +409,10 @@ bench $(BENCH_SCENARIOS:%=bench-%): deps-check
 bench-rules: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) bench-programs $(B)/tests/plugins/archive.so
 	@$(PYTHON) tests/bench/rules.py
+.PHONY: bench-web
+bench-web: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) all
+	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/web.py $(BENCH_ARGS)
 .PHONY: bench-wake bench-runners
 bench-wake bench-runners: bench-%: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests bench-programs
@@ -438,6 +449,16 @@ build/browser/installed: $(addprefix tests/web/browser/,package.json package-loc
 demo: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) -s demo-programs
 	@tests/demo/demo.sh
+.PHONY: demo-web screenshots
+demo-web: deps-demo
+	+@$(MAKE) --no-print-directory $(PARALLEL) -s all
+	@$(PYTHON) tests/demo/web.py $(if $(SEED),--seed $(SEED))
+# The week and the seed are the same each time, the time of day is not.
+screenshots: deps-demo
+	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE) --no-print-directory $(PARALLEL) -s all build/browser/installed
+	@cp tests/web/browser/shots.mjs build/browser
+	@$(PYTHON) tests/demo/web.py --seed 7 --port 0 -- node build/browser/shots.mjs tests/demo/pictures
 .PHONY: demo-programs
 demo-programs: all $(B)/tests/demo/demo
 

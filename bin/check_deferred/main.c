@@ -76,7 +76,7 @@ struct refusal {
 static const struct refusal *find_refusal(const struct deferred_error *err)
 {
 	static const struct refusal refusals[] = {
-		{ "42501", EX_NOPERM, "grant deferred_worker to ROLE" },
+		{ "42501", EX_NOPERM, "grant deferred_worker to the role of database.conninfo" },
 		{ "25006", EX_UNAVAILABLE, "name the server that takes writes, or all of them with target_session_attrs=read-write" },
 	};
 

@@ -22,7 +22,7 @@ static int64_t now_us(void)
 void doctor_clocks(struct doctor *d)
 {
 	struct pg_result *res = NULL;
-	int64_t before = now_us(), after, off;
+	int64_t before = now_us(), after, off, behind;
 
 	if (!doctor_ask(d, store_doctor_clock, &res))
 		return;
@@ -34,6 +34,13 @@ void doctor_clocks(struct doctor *d)
 									   off > 0 ? "behind" : "ahead of");
 		doctor_why(d, "jobs are due by the database's clock and cron starts by this host's: what is told in logs and certificates does not fit together");
 		doctor_do(d, "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
+	}
+	/* It was put back, or the jobs were deferred where another one was ahead. */
+	behind = pg_int(res, 0, 1);
+	if (behind >= CLOCK_WARN_US) {
+		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "the clock of the database is %.1f s behind the time at which jobs were deferred", (double)behind / 1e6);
+		doctor_why(d, "what is due or leased by the time that was lasts so much longer: delayed jobs, retries and leases of workers that have died");
+		doctor_do(d, "set the server's clock right; what is due too late then comes at once with `deferred retry ID`");
 	}
 	pg_result_free(res);
 }

@@ -220,6 +220,8 @@ static int run_function(const struct plugin_function *fn, const struct command *
 	if (getpid() != self)
 		_exit(0); /* a copy the function forked and let return: only the original speaks for the job */
 
+	if (!socket_is_ours())
+		return BOARD_ANSWER_LOST;
 	if (current.asked_too_much) {
 		keep(&current.error, FRAME_ASKS_TEXT, sizeof(FRAME_ASKS_TEXT) - 1);
 		result = DEFERRED_FAILED;
@@ -437,8 +439,8 @@ static void take_page(struct board_slot *slot, const struct relay *relay, int st
 		slot->result = -1;
 		slot->signal = 0;
 		slot->exit_code = WEXITSTATUS(status);
-	} else if (relay->broken || relay->bytes != said.bytes_sent) {
-		fail(slot, "the function wrote into, or closed, a descriptor that is not its own: its answer is lost", "");
+	} else if (relay->broken || relay->in.at < relay->in.len || relay->bytes != said.bytes_sent) {
+		slot->result = BOARD_ANSWER_LOST;
 	}
 }
 
@@ -577,4 +579,6 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	slot->finished_ns = clock_ns();
 	slot->bytes_sent = state.bytes_sent;
 	atomic_store_explicit(&slot->state, BOARD_DONE, memory_order_release);
+	if (!socket_is_ours())
+		_exit(EX_OSERR); /* nobody hears us any more */
 }

@@ -248,6 +248,7 @@ static void on_changed(void *data, const char *file, bool gone)
 {
 	(void)data;
 	send_frame(FRAME_CHANGED, gone, &(struct frame_part){ file, strlen(file) + 1 }, 1);
+	flush_frames(); /* a process forked for a call must not find it, and send it again as its own */
 }
 
 void catalog_look(uint64_t now_ns)

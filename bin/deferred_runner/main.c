@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -50,12 +51,27 @@ void leave_board(void)
 	state.board = NULL;
 }
 
+static ino_t own_socket;
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
+}
+
+bool socket_is_ours(void)
+{
+	return own_socket != 0 && inode_of(FRAME_SOCKET_FD) == own_socket;
+}
+
 void talk_to_runner(const int pair[2])
 {
 	if (dup3(pair[1], FRAME_SOCKET_FD, O_CLOEXEC) < 0)
 		_exit(EX_OSERR);
 	close(pair[0]);
 	close(pair[1]);
+	own_socket = inode_of(FRAME_SOCKET_FD);
 	state.bytes_sent = 0;
 }
 
@@ -180,15 +196,17 @@ static void take_frame(const struct frame_head *head, const char *payload)
  * start a fresh runner. */
 static bool leaks_files(void)
 {
-	static int at_start = -1;
-	int fd = fcntl(FRAME_SOCKET_FD, F_DUPFD, 0); /* the lowest free one */
+	static int too_many = -1;
+	int fd;
 
+	if (too_many >= 0)
+		return fcntl(too_many, F_GETFD) >= 0; /* numbers are given out from the lowest on */
+	fd = fcntl(FRAME_SOCKET_FD, F_DUPFD, 0); /* the lowest free one */
 	if (fd < 0)
 		return errno == EMFILE;
 	close(fd);
-	if (at_start < 0)
-		at_start = fd;
-	return fd > at_start + (state.start.files > 0 && state.start.files < 128 ? (int)state.start.files / 2 : 64);
+	too_many = fd + (state.start.files > 0 && state.start.files < 128 ? (int)state.start.files / 2 : 64);
+	return false;
 }
 
 int main(int argc, char **argv)
@@ -213,6 +231,7 @@ int main(int argc, char **argv)
 	if (state.board == MAP_FAILED)
 		return EX_OSERR;
 	close(FRAME_BOARD_FD);
+	own_socket = inode_of(FRAME_SOCKET_FD);
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	crash_init();

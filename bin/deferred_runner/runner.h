@@ -54,6 +54,9 @@ void leave_board(void);
 /* Make the end of a pair of sockets the one to talk to: what this process sends goes to the runner, not to the parent. */
 void talk_to_runner(const int pair[2]);
 
+/* Is it still what is where we have it? */
+bool socket_is_ours(void);
+
 /* Append a frame and account for it; an unusable socket ends the process. */
 void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
 void flush_frames(void);

@@ -36,7 +36,7 @@ static const struct program_option options[] = {
 	{ "listen-tls", "web.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
 	{ "tls-certificate", "web.tls_certificate", "FILE", "certificate and its chain, PEM" },
 	{ "tls-key", "web.tls_key", "FILE", "its key, PEM" },
-	{ "auth", "web.auth", "HOW", "who visitors are: postgres, proxy or none (postgres)" },
+	{ "auth", "web.auth", "HOW", "who visitors are: postgres, proxy, peer or none (postgres)" },
 	{ "read-only", "web.read_only", NULL, "no buttons" },
 	{ "access-log", "web.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
@@ -71,11 +71,24 @@ static bool is_local(int fd)
 	return at.ss_family == AF_UNIX;
 }
 
+static bool is_unix(int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t len = sizeof(at);
+
+	return getsockname(fd, (struct sockaddr *)&at, &len) == 0 && at.ss_family == AF_UNIX;
+}
+
 /* Passwords do not travel in the clear, and what needs no password stays on this machine. */
 static int check_socket(const struct run *run, const struct listen_socket *s, struct deferred_error *err)
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate: set web.tls_certificate and web.tls_key", s->name);
+	if (run->web.auth == WEB_PEER && !is_unix(s->fd)) {
+		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer", s->name);
+		error_hint(err, "listen on a Unix socket: set web.listen to its path");
+		return DEFERRED_ECONFIG;
+	}
 	if (is_local(s->fd) || (run->web.auth == WEB_POSTGRES && s->tls) || run->web.auth == WEB_PROXY)
 		return 0;
 	error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and web.auth is %s%s", s->name,

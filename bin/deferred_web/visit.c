@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,6 +256,25 @@ static enum served_step serve_asset(struct visit *v, const struct asset *asset)
 	return SERVED_ANSWER;
 }
 
+static bool is_mapped(struct visit *v, const char *user)
+{
+	v->role = guard_role(v->web->users, user);
+	return v->role;
+}
+
+/* The user of this machine at the other end of a Unix socket: the kernel says who that is. */
+static bool known_user(struct visit *v)
+{
+	struct passwd entry, *found = NULL;
+	char text[4096];
+
+	if (v->request.peer_uid == 0 || getpwuid_r((uid_t)(v->request.peer_uid - 1), &entry, text, sizeof(text), &found) != 0 || !found ||
+	    strlen(found->pw_name) >= sizeof(v->user))
+		return false;
+	memcpy(v->user, found->pw_name, strlen(found->pw_name) + 1);
+	return true;
+}
+
 /* Who it is, as far as can be told without asking the database. 0: go on. */
 static int identify(struct visit *v)
 {
@@ -266,13 +286,14 @@ static int identify(struct visit *v)
 		return 0;
 	case WEB_POSTGRES:
 		return guard_basic(&v->request, v->user, &v->password) ? 0 : 401;
+	case WEB_PEER:
+		return known_user(v) && is_mapped(v, v->user) ? 0 : 403;
 	case WEB_PROXY:
 		break;
 	}
 	if (!said || !guard_peer(&v->request, v->web->proxies))
 		return 403;
-	v->role = guard_role(v->web->users, said);
-	if (!v->role || strlen(said) >= sizeof(v->user))
+	if (!is_mapped(v, said) || strlen(said) >= sizeof(v->user))
 		return 403;
 	memcpy(v->user, said, strlen(said) + 1);
 	return 0;
@@ -295,7 +316,8 @@ static enum served_step judge(struct visit *v)
 	if (status == 401)
 		return refused(v, 401, "Log in with a name and password of the database.");
 	if (status != 0)
-		return refused(v, status, "The proxy did not say who you are, or web.users does not have you.");
+		return refused(v, status, v->web->auth == WEB_PEER ? "This is for users of this machine that web.users has." :
+			       "The proxy did not say who you are, or web.users does not have you.");
 	if (!v->route)
 		return refused(v, 404, "There is no such page.");
 	if (v->route->action ? r->verb != VERB_POST : !is_get(r))

@@ -13,7 +13,7 @@
 #include "http/server.h"
 #include "store/web.h"
 
-enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE }; /* in the order of the setting's words */
+enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE, WEB_PEER }; /* in the order of the setting's words */
 
 struct desk;
 

@@ -60,7 +60,28 @@ struct failure {
 	bool passing;
 	const struct deferred_error *err;
 	uint64_t now;
+	char by[320]; /* ": held by ..." */
 };
+
+static enum ledger_state take_id(void *data, struct job *job)
+{
+	int64_t *id = data;
+
+	if (job->ended->tries == 0)
+		*id = job->id;
+	return LEDGER_RECORDING;
+}
+
+/* Once for each that waits: who keeps it waiting? */
+static void find_holders(struct worker *w, struct failure *f)
+{
+	struct store_holders holders;
+	int64_t id = 0;
+
+	ledger_each(&w->ledger, LEDGER_RECORDING, take_id, &id);
+	if (id != 0 && store_holders(w->pg, &id, 1, &holders, NULL) == 0 && holders.text[0])
+		snprintf(f->by, sizeof(f->by), ": held by %s", holders.text);
+}
 
 /* So was that of an attempt set apart. What may pass is waited for: once the lease has ended, the server refuses the result. */
 static enum ledger_state failed_alone(void *data, struct job *job)
@@ -71,8 +92,8 @@ static enum ledger_state failed_alone(void *data, struct job *job)
 
 	if (f->passing && f->now < job->lease_ns + (uint64_t)job->granted_ms * NS_PER_MS + ALONE_OVER_NS) {
 		if (a->tries++ == 0)
-			log_line(LOG_L_WARNING, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s", (long long)job->id, job->fn,
-				 job->attempt, job_outcome_text(a->outcome), f->err->message);
+			log_line(LOG_L_WARNING, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s%s", (long long)job->id, job->fn,
+				 job->attempt, job_outcome_text(a->outcome), f->err->message, f->by);
 		a->again_ns = f->now + ms * NS_PER_MS;
 	} else if (f->passing || !mend(f->w, a, f->err)) {
 		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, f->err->message);
@@ -85,8 +106,13 @@ static enum ledger_state failed_alone(void *data, struct job *job)
 /* A service outlasts a full disk as it outlasts a server that is away: once it is plain that this takes longer, and once a minute. */
 static void tell_refused(const struct worker *w, const struct deferred_error *err)
 {
-	if (w->tries % TELL_TRIES == TRIES_MAX)
-		log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s; trying again", err->message);
+	struct store_holders holders = { "" };
+
+	if (w->tries % TELL_TRIES != TRIES_MAX)
+		return;
+	if (strcmp(err->sqlstate, "55P03") == 0)
+		store_holders(w->pg, NULL, 0, &holders, NULL);
+	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message, holders.text[0] ? ": held by " : "", holders.text);
 }
 
 /* The cycle was rolled back. Try again what may pass, set apart what cannot. */
@@ -96,7 +122,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	bool locked = strcmp(err->sqlstate, "55P03") == 0, set_apart = w->alone;
 	bool in_hand = w->ledger.n[LEDGER_APART] > 0 || pool_load(&w->pool) > 0; /* results that would be lost with us */
 	bool records = w->ledger.n[LEDGER_RECORDING] > 0;
-	struct failure failure = { w, class == ERROR_TRANSIENT, err, now };
+	struct failure failure = { w, class == ERROR_TRANSIENT, err, now, "" };
 
 	if (err->code == DEFERRED_ELOST || class == ERROR_CONNECTION || class == ERROR_READ_ONLY) {
 		w->idle.keeping = false;
@@ -120,6 +146,8 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	} else if (err->code == DEFERRED_ESCHEMA) {
 		return err->code;
 	} else if (w->alone) {
+		if (locked)
+			find_holders(w, &failure);
 		ledger_each(&w->ledger, LEDGER_RECORDING, failed_alone, &failure);
 	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (!records && (in_hand || w->loop)))) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;

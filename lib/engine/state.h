@@ -9,6 +9,7 @@
  *     cycle.c     the round trip that records and claims
  *     record.c    what it records, and what of that was accepted
  *     mend.c      what becomes of one that failed
+ *     stall.c     what one that is not answered waits for
  *     progress.c  what functions say of their progress
  *     lease.c     leases: renewing them, and giving up before they end
  *     watch.c     other workers: who of them is dead
@@ -162,6 +163,12 @@ struct worker {
 	} tick;
 
 	struct {
+		struct pg *pg;     /* the session that asks what the other one waits for; NULL: none */
+		bool connecting, told;
+		uint64_t asked_ns;
+	} stall;
+
+	struct {
 		char *settings;    /* as store_alert() takes them; NULL: nothing is looked for */
 		bool due;          /* housekeeping was done */
 	} tell;
@@ -197,6 +204,9 @@ void worker_give_back_unstarted(struct worker *w);                /* with the ne
 
 void worker_event(const struct worker *w, enum worker_event event);
 void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
+
+/* stall.c: at each turn */
+void worker_stall(struct worker *w, uint64_t now);
 
 /* idle.c; without loop they do nothing */
 void worker_idle_set_up(struct worker *w);

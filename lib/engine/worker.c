@@ -390,7 +390,7 @@ static int wait_ms(const struct worker *w, uint64_t now)
 
 static void wait_for_events(struct worker *w, uint64_t now)
 {
-	struct pollfd fds[3 + 2 * 256];
+	struct pollfd fds[4 + 2 * 256];
 	nfds_t n = 0;
 
 	fds[n++] = (struct pollfd){ w->setup->signal_fd, POLLIN, 0 };
@@ -398,6 +398,8 @@ static void wait_for_events(struct worker *w, uint64_t now)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), pg_events(w->pg), 0 };
 	else if (w->db == DB_READY)
 		fds[n++] = (struct pollfd){ pg_fd(w->pg), POLLIN, 0 }; /* the server says goodbye */
+	if (w->stall.pg)
+		fds[n++] = (struct pollfd){ pg_fd(w->stall.pg), pg_events(w->stall.pg), 0 };
 	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n - 1);
 	fds[n++] = (struct pollfd){ log_waits_fd(), POLLOUT, 0 }; /* below 0: not looked at */
 	if (poll(fds, n, wait_ms(w, now)) < 0)
@@ -405,7 +407,7 @@ static void wait_for_events(struct worker *w, uint64_t now)
 	if (w->db == DB_READY && fds[1].revents && !pg_alive(w->pg)) {
 		struct deferred_error err = { 0 };
 
-		error_set(&err, DEFERRED_ELOST, "idle", "connection lost: server closed the connection");
+		pg_gone(w->pg, "idle", &err);
 		worker_lose_connection(w, &err, clock_ns());
 	}
 }
@@ -454,6 +456,7 @@ static int turn(struct worker *w, struct deferred_error *err)
 			  (long long)((now - w->cycle.sent_ns) / NS_PER_MS));
 		worker_lose_connection(w, &silent, now);
 	}
+	worker_stall(w, now);
 	if (w->db == DB_BUSY)
 		rc = worker_poll_cycle(w, now, err);
 	else if (w->db != DB_READY)
@@ -568,6 +571,7 @@ static void tear_down(struct worker *w)
 	store_cycle_clear(&w->cycle);
 	lanes_clear(&w->lanes);
 	pg_close(w->pg);
+	pg_close(w->stall.pg);
 	ledger_clear(&w->ledger);
 	free(w->listen.open.id);
 	for (size_t i = 0; i < w->unknown_len; i++)
@@ -592,6 +596,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		rc = store_probe(w.pg, &w.scope, &probe, err);
 	if (rc == DEFERRED_ESCHEMA)
 		error_hint(err, "run: deferred migrate");
+	if (rc < 0 && w.pg && strcmp(err->sqlstate, "42501") == 0)
+		error_hint(err, "grant deferred_worker to \"%s\"", pg_user(w.pg));
 	if (rc == 0)
 		rc = migrate_accepts(probe.schema_version, err);
 	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */

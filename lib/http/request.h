@@ -69,6 +69,7 @@ struct request {
 
 	bool tls;
 	struct sockaddr_storage peer;
+	int64_t peer_uid;    /* user of this machine who connected to a Unix socket, plus 1; 0: not known */
 
 	bool broken;         /* where this request ends is in doubt: nothing behind it on the connection may be read */
 	enum fault fault;    /* what is wrong with line or headers */

@@ -162,6 +162,15 @@ static enum MHD_Result on_header(void *data, enum MHD_ValueKind kind, const char
 	return MHD_YES;
 }
 
+static int64_t user_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return info && getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && len == sizeof(who) && who.uid != (uid_t)-1 ? (int64_t)who.uid + 1 : 0;
+}
+
 static void read_peer(struct transfer *t)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(t->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -171,6 +180,8 @@ static void read_peer(struct transfer *t)
 		memcpy(&t->x.request->peer, from, sizeof(struct sockaddr_in));
 	else if (from && from->sa_family == AF_INET6)
 		memcpy(&t->x.request->peer, from, sizeof(struct sockaddr_in6));
+	else
+		t->x.request->peer_uid = user_of(t->connection);
 	t->x.request->tls = t->server->tls;
 }
 

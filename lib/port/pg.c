@@ -54,16 +54,22 @@ struct pg {
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
+static void note_last_word(struct pg *pg, const PGresult *res)
+{
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+	if (severity && text && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
+		snprintf(pg->last_word, sizeof(pg->last_word), "%s", text);
+}
+
 /* Nothing the server says is printed: libpq would write it to standard error. */
 static void receive_notice(void *arg, const PGresult *res)
 {
 	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	const char *source = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
-	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
 	struct pg *pg = arg;
 
-	if (severity && text && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
-		snprintf(pg->last_word, sizeof(pg->last_word), "%s", text);
+	note_last_word(pg, res);
 	/* Its words are translated, and its state is that of any warning. */
 	if (source && strcmp(source, "SyncRepWaitForLSN") == 0)
 		pg->here_only = true;
@@ -562,6 +568,7 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 	bool set = err && !err->code;
 	int code;
 
+	note_last_word(pg, res);
 	pg->denied = source && strcmp(source, "aclcheck_error") == 0; /* its words are translated */
 	if (!state && PQstatus(pg->conn) != CONNECTION_OK) {
 		const char *m = pg->last_word[0] ? pg->last_word : PQerrorMessage(pg->conn);
@@ -657,6 +664,12 @@ static int take_answer(struct pg *pg, int sent, bool commits, const char *where,
 	else
 		pg_result_free(res);
 	return rc;
+}
+
+int pg_gone(struct pg *pg, const char *where, struct deferred_error *err)
+{
+	PQisBusy(pg->conn); /* what came in with the end is read: see receive_notice() */
+	return result_failed(pg, NULL, where, err);
 }
 
 static bool is_prepared(const struct pg *pg, const struct sql_statement *stmt)
@@ -985,12 +998,26 @@ static void part_failed(struct pg *pg, const PGresult *res, const char *where)
 		pg->pipeline_err = err;
 }
 
+/* Why the server ended the session may have come in with the end. */
+static int pipeline_lost(struct pg *pg, struct deferred_error *err)
+{
+	for (size_t i = 0; i < 2 * pg->expected_len && !pg->last_word[0] && !PQisBusy(pg->conn); i++) {
+		PGresult *res = PQgetResult(pg->conn);
+
+		note_last_word(pg, res);
+		PQclear(res);
+	}
+	return result_failed(pg, NULL, "pipeline", err);
+}
+
 int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const struct pg_result *res), void *data,
 		     bool *done, struct deferred_error *err)
 {
+	bool sent = PQflush(pg->conn) >= 0, heard = PQconsumeInput(pg->conn);
+
 	*done = false;
-	if (PQflush(pg->conn) < 0 || !PQconsumeInput(pg->conn))
-		return result_failed(pg, NULL, "pipeline", err);
+	if (!sent || !heard)
+		return pipeline_lost(pg, err);
 	while (pg->syncs > 0 && !PQisBusy(pg->conn)) {
 		PGresult *res = PQgetResult(pg->conn);
 		ExecStatusType status = PQresultStatus(res);

@@ -79,6 +79,9 @@ bool pg_is_unnamed(const struct pg *pg);
 /* Take in what the server sent of its own accord while the connection was idle. False: it has gone. */
 bool pg_alive(struct pg *pg);
 
+/* It has gone: say why, in the server's last words where it said any. Returns DEFERRED_ELOST. */
+int pg_gone(struct pg *pg, const char *where, struct deferred_error *err);
+
 /* The next notification that has come in, with its payload cut to fit. False: there is none. */
 bool pg_notification(struct pg *pg, char *payload, size_t size);
 

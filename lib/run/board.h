@@ -29,9 +29,12 @@
 
 enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 
+/* The function closed, or put something else into the place of, the socket that its answer goes through. */
+#define BOARD_ANSWER_LOST (-3)
+
 struct board_slot {
 	_Atomic uint32_t state;
-	int32_t result;          /* enum deferred_result, or -1: it crashed in a process of its own */
+	int32_t result;          /* enum deferred_result, or -1: it crashed in a process of its own; or as above */
 	int32_t exit_code;       /* -1: none */
 	int32_t signal;          /* 0: none */
 	int64_t retry_after_ms;  /* -1: not asked for */

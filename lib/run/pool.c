@@ -15,6 +15,7 @@
 #define PORTION_US 5000            /* a runner is given so much work at a time */
 #define LOAD_LIMIT_NS (10 * NS_PER_S) /* plugins must have been loaded by then */
 #define LEAVE_LIMIT_NS (10 * NS_PER_S) /* a retired runner with nothing to do must have left by then */
+#define DIE_TELL_NS NS_PER_S         /* one that was killed is dead within that, or it is told */
 #define DIE_LIMIT_NS (5 * NS_PER_S) /* one that was killed must be dead by then, or is given up */
 #define HELD_MAX (16u << 20)       /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
@@ -414,7 +415,7 @@ static void spawn(struct pool *pool, struct pool_member *m)
 	}
 	m->spawned_ns = clock_ns();
 	m->kill_ns = m->killed_ns = m->cancel_ns = 0;
-	m->load_failed = m->retired = false;
+	m->load_failed = m->retired = m->told_alive = false;
 	m->idle_since_ns = m->spawned_ns;
 	m->cpu_at_ns = 0;
 	pool->alive++;
@@ -725,7 +726,12 @@ static void give_up_stuck(struct pool *pool, uint64_t now)
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
 
-		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_LIMIT_NS)
+		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_TELL_NS)
+			continue;
+		if (!m->told_alive)
+			runner_tell_alive(m->runner);
+		m->told_alive = true;
+		if (now < m->killed_ns + DIE_LIMIT_NS)
 			continue;
 		runner_give_up(m->runner);
 		remove_member(pool, m);

@@ -36,6 +36,7 @@ struct pool {
 		uint64_t spawned_ns;
 		uint64_t kill_ns;      /* SIGKILL is due; 0: not */
 		uint64_t killed_ns;    /* it was first sent SIGKILL; 0: not yet */
+		bool told_alive;       /* that it does not die of it */
 		uint64_t cancel_ns;    /* the same, if it is at a cancelled job still; 0: it was not asked to end one */
 		bool load_failed;      /* it was killed for not getting ready */
 		bool retired;

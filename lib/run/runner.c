@@ -37,6 +37,7 @@
 #define REMOVALS_MAX (1u << 20)    /* bytes of requests that wait for a runner to read them */
 #define START_NS NS_PER_S           /* a runner begins its next call so soon */
 #define STALL_NS (10 * NS_PER_S)   /* one that does not, for so long, is broken */
+#define TORN_NS NS_PER_S            /* the rest of a frame comes within that */
 #define READS_MAX 17               /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
 #define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
 
@@ -860,6 +861,11 @@ static void describe_exit(struct runner *r, struct attempt *a, int exit_code)
 	describe_end(r, a, "the function ended its process with status %d", exit_code);
 }
 
+static void tell_answer_lost(struct attempt *a)
+{
+	attempt_error(a, "the function wrote into, or closed, a descriptor that is not its own: its answer is lost");
+}
+
 static void take_result(struct runner *r, struct attempt *a, const struct board_slot *said)
 {
 	a->exit_code = said->exit_code;
@@ -867,6 +873,8 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 		describe_signal(r, a, said->signal);
 	} else if (said->result == -1 && said->exit_code >= 0) {
 		describe_exit(r, a, said->exit_code);
+	} else if (said->result == BOARD_ANSWER_LOST) {
+		tell_answer_lost(a);
 	} else if (said->result == DEFERRED_OK) {
 		a->outcome = JOB_OK;
 	} else {
@@ -886,6 +894,12 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 	}
 }
 
+/* Part of a frame came. What comes behind it, and at least the bell does, tells whether it is one. */
+static bool is_torn(const struct runner *r)
+{
+	return !r->reaped && r->socket >= 0 && !r->paused && r->in.at < r->in.len;
+}
+
 /* The first one is done, by the board. */
 static void take_done(struct runner *r)
 {
@@ -895,11 +909,23 @@ static void take_done(struct runner *r)
 
 	if (said.bytes_sent > r->bytes_received)
 		attempt_error(a, "the answer of the function did not arrive whole");
+	else if ((r->broken || is_torn(r)) && said.bytes_sent == r->bytes_received)
+		tell_answer_lost(a); /* what is no frame came right behind it */
 	else if (asked_too_much)
 		attempt_error(a, "%s", FRAME_ASKS_TEXT);
 	else
 		take_result(r, a, &said);
 	r->trace_len = 0;
+}
+
+/* Has all come that the first one, which is done, said, or will no more of it? */
+static bool is_whole(const struct runner *r)
+{
+	uint64_t sent = r->board->slot[r->first].bytes_sent, done_ns = r->call[r->first].done_ns;
+
+	if (sent != r->bytes_received)
+		return sent < r->bytes_received || r->drained;
+	return !is_torn(r) || (done_ns && clock_ns() >= done_ns + TORN_NS);
 }
 
 /* Those at the front that the runner is through with, `most` at the most. One whose texts may still be in the socket waits for a
@@ -911,7 +937,7 @@ static void take_over(struct runner *r, unsigned int most)
 
 		if (!c->job) {
 			drop_first(r, clock_ns());
-		} else if (r->drained || r->board->slot[r->first].bytes_sent <= r->bytes_received) {
+		} else if (is_whole(r)) {
 			take_done(r);
 		} else {
 			if (!c->done_ns)
@@ -1204,6 +1230,17 @@ const char *runner_reaped(struct runner *r, int status)
 		close(r->socket);
 	r->socket = -1;
 	return r->ready ? NULL : r->loading;
+}
+
+void runner_tell_alive(const struct runner *r)
+{
+	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
+
+	if (job && job->id == r->killed_id)
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; its runner %d was killed and does not die", (long long)job->id, job->fn, job->attempt,
+			 r->killed_text, (int)r->pid);
+	else
+		log_line(LOG_L_WARNING, "runner %d was killed and does not die: %s", (int)r->pid, r->killed_text);
 }
 
 void runner_give_up(struct runner *r)

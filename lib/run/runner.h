@@ -123,6 +123,9 @@ bool runner_deaf(const struct runner *runner); /* its end of the socket is close
 /* Its end of the conversation: no more calls; it leaves when it has done what it has. */
 void runner_quit(struct runner *runner);
 
+/* It was killed, which takes unusually long: say why it was. */
+void runner_tell_alive(const struct runner *runner);
+
 /* It was killed and does not die: it is stuck in the kernel. The jobs it has not begun come back by runner_recall(); the one it is at
  * is given up: nobody renews its lease, whose end is the end of the attempt. Afterwards it is freed. */
 void runner_give_up(struct runner *runner);

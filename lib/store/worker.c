@@ -269,6 +269,62 @@ int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferr
 	return store_run_aside(pg, &sql_tick_run, &args, TAG_TICK, on_tick, ticks, err);
 }
 
+static void on_holders(void *data, int tag, const struct pg_result *res)
+{
+	struct store_holders *h = data;
+
+	if (tag == TAG_TEXT && pg_rows(res) == 1)
+		snprintf(h->text, sizeof(h->text), "%s", pg_text(res, 0, 0, NULL));
+}
+
+/* Who has a whole table comes first: the rows of it could not even be looked at. */
+int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	holders->text[0] = '\0';
+	pg_args_init(&args);
+	rc = store_run_aside(pg, &sql_lock_tables, &args, TAG_TEXT, on_holders, holders, err);
+	if (rc < 0 || holders->text[0] || n == 0)
+		return rc;
+	pg_args_init(&args);
+	pg_arg_int8_array(&args, jobs, NULL, n);
+	return store_run_aside(pg, &sql_lock_rows, &args, TAG_TEXT, on_holders, holders, err);
+}
+
+int store_waits_send(struct pg *pg, int pid, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int4(&args, pid);
+	rc = pg_pipeline_add(pg, &sql_session_waits, &args, TAG_TEXT, err);
+	pg_args_clear(&args);
+	return rc == 0 ? pg_pipeline_send(pg, err) : rc;
+}
+
+struct waits {
+	store_waits_fn *f;
+	void *data;
+};
+
+static void on_waits(void *data, int tag, const struct pg_result *res)
+{
+	const struct waits *waits = data;
+
+	if (tag == TAG_TEXT && pg_rows(res) == 1)
+		waits->f(waits->data, pg_text(res, 0, 0, NULL));
+}
+
+int store_waits_poll(struct pg *pg, store_waits_fn *f, void *data, bool *done, struct deferred_error *err)
+{
+	struct waits waits = { f, data };
+
+	return pg_pipeline_poll(pg, on_waits, &waits, done, err);
+}
+
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err)
 {
 	struct pg_args args;

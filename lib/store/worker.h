@@ -104,6 +104,18 @@ struct store_ticks {
 };
 int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err);
 
+/* Who holds locks that keep us from recording these jobs, for people; "": nobody any more. Source: lock_tables.sql, lock_rows.sql. */
+struct store_holders {
+	char text[300];
+};
+int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders, struct deferred_error *err);
+
+/* Ask what the session of that process waits for; then poll whenever pg_fd() has one of pg_events(), until *done. what: "" where it is nothing that
+ * is seen. Source: session_waits.sql. */
+typedef void store_waits_fn(void *data, const char *what);
+int store_waits_send(struct pg *pg, int pid, struct deferred_error *err);
+int store_waits_poll(struct pg *pg, store_waits_fn *f, void *data, bool *done, struct deferred_error *err);
+
 int store_end(struct pg *pg, int64_t worker, struct deferred_error *err);
 int store_maintain(struct pg *pg, struct deferred_error *err);
 

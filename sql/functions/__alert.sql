@@ -7,7 +7,8 @@
 -- So no message makes another one.
 --
 -- p, numbers as text: crashes, retry_ms (__breaker.sql); hook, mail_to (comma-separated), one of which there is where anybody wants to be told; queue, timeout_ms
--- of the hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: from when on, 0 is never. Returns what was told now.
+-- of the hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: from when on, 0 is never. Returns what was told now; where
+-- nobody wants to be told, what was paused now, for the log; and an address that is none.
 create or replace function deferred.__alert(p json) returns table (cause text, name text, text text, mend text, note text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms' set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on
@@ -19,7 +20,6 @@ declare
     v_fresh boolean;
     v_room  bigint;
     v_to    text[] := array(select btrim(a) from unnest(string_to_array(p->>'mail_to', ',')) a where btrim(a) <> '');
-    v_wrong text;
     v       record;
 begin
     update deferred.__deferred_upkeep u set breakers_at = now()
@@ -27,13 +27,18 @@ begin
                               where x.breakers_at not between now() - interval '50 seconds' and now() for update skip locked));
     if found then
         perform deferred.__breaker((p->>'crashes')::bigint, (p->>'retry_ms')::bigint);
+        select format('%s %s', quote_literal(left(a, 200)), deferred.__mail_address_wrong(a)) into text
+        from unnest(v_to) a where deferred.__mail_address_wrong(a) is not null limit 1;
+        if found then
+            cause := 'settings'; name := 'alert.mail_to'; text := 'setting alert.mail_to: ' || text; mend := 'nobody is told by mail until that is mended: deferred.conf(5)';
+            return next;
+        end if;
     end if;
+    v_to := array(select a from unnest(v_to) a where deferred.__mail_address_wrong(a) is null);
     if p->>'hook' is null and v_to = '{}' then
+        return query select a.cause::text, a.name::text, a.text, a.mend, null::text
+                     from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now() and a.ended_at is null;
         return;
-    end if;
-    select format('alert.mail_to: %L %s', left(a, 200), deferred.__mail_address_wrong(a)) into v_wrong from unnest(v_to) a where deferred.__mail_address_wrong(a) is not null limit 1;
-    if found then
-        raise exception using errcode = '22023', message = v_wrong;
     end if;
     select x.alerts_at = '-infinity' into v_first
     from deferred.__deferred_upkeep x where x.alerts_at not between now() - interval '50 seconds' and now() for update skip locked;

@@ -2,6 +2,5 @@
 -- $1 for so many milliseconds (int8)
 -- returns one row if so: nothing is left, or somebody else is at it (bool)
 -- locks, index: as fold.sql
-select f.done
-from deferred.__deferred_folded x cross join lateral deferred.__fold() f
-where x.folded_to < now() - $1::int8 * interval '1 millisecond'
+-- The function stands in the list of columns: in a join it might be called first, and so by each run.
+select (deferred.__fold()).done from deferred.__deferred_folded x where x.folded_to < now() - $1::int8 * interval '1 millisecond'

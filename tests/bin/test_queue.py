@@ -460,7 +460,7 @@ def test_functions_are_listed_set_and_removed(db):
     assert ok(db.run(["deferred", "function", "ls"])) == ""
     ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))
     assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == \
-        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None}]
+        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None, "paused_s": None}]
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "90/h"]
     ok(db.run(["deferred", "function", "set", "sleep", "--unset", "rate"]))
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2"]

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 
 from harness import wait_for
 
@@ -90,9 +91,10 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     ago(db, 2)
     more = [db.defer("crash", max_attempts=1, delay="50ms") for _ in range(5)]
     service = db.spawn(["check_deferred", "--loop", "--interval-floor", "100ms", "--interval-ceiling", "100ms"])
-    wait_for(lambda: db.sql("select from deferred.__deferred_function where broken_at is not null"), what="the pause")
-    service.terminate()
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_function where broken_at is not null"), what="the pause")
+    service.signal(signal.SIGTERM)
     service.wait(20)
+    assert re.search(r"warning: alert: function crash is paused: its last \d attempts crashed; one is tried every 3600 s; deferred ls --fn crash; ", service.output())
     assert db.one("select text from deferred.__deferred_alert where cause = 'breaker'").startswith("function crash is paused: its last ")
     ended = db.one("select count(*) from deferred.__deferred_log")
     again = db.defer("crash", max_attempts=1), db.defer("crash", max_attempts=1)

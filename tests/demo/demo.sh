@@ -146,4 +146,4 @@ psql -X -P footer=off -c "
 	select l.job_id, d.fn, d.label, l.attempt, l.outcome, l.signal, l.run_us / 1000 as run_ms,
 	       split_part(l.error, E'\n', 1) as error
 	from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by l.finished_at" | show
-printf '\nDone. Next: make && eval "$(make -s pg)" gives you a server to try things with; see README.md.\n'
+printf '\nDone. Next: make && eval "$(make -s pg)" gives you a server to try things with; see README.md.\nmake demo-web shows the page of a shop with a week of history.\n'

@@ -108,6 +108,7 @@ if ROOT:  # others cannot trace what is kept from being looked into
         with unreapable(children(run.pid)[0]):
             others = [db.defer("noop") for _ in range(20)]
             wait_for(lambda: all(db.log(j) == [(1, "ok")] for j in others), 60, "a new runner takes its place")
+            assert f"warning: job {job} record attempt 1: time limit of 2000 ms exceeded; its runner " in run.output()
             wait_for(lambda: db.log(job) and db.log(job)[0][1] == "lost", 60, "its lease ends, and the job with it")
             run.process.terminate()
             assert run.wait(30) == 0

@@ -384,7 +384,7 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     after = [db.defer("count_fds") for _ in range(5)]
     check(db, "--cnt", "0", "--isolate=job")
     assert all(db.log(j) == [(1, "ok")] for j in [before, *after])
-    assert db.log(bad) == [(1, "failed" if fn == "junk_on_fds" else "ok")]
+    assert db.log(bad) == [(1, "failed" if fn in ("junk_on_fds", "close_all_fds") else "ok")]
     assert len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
     ledger(db)
 
@@ -408,13 +408,18 @@ def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
     ledger(db)
 
 
-def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db, isolate):
     db.plugins("unruly")
-    bad = [db.defer(fn, max_attempts=1) for fn in ("junk_on_fds", "close_all_fds")]
+    bad = [db.defer(fn, params, max_attempts=1) for fn, params in (("junk_on_fds", "{}"), ("junk_on_fds", '{"n": 3}'), ("close_all_fds", "{}"))]
     good = [db.defer("noop") for _ in range(20)]
-    check(db, "--cnt", "0")
-    assert all(len(db.log(j)) == 1 for j in bad)
-    assert all(db.log(j) == [(1, "ok")] for j in good)
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
+    wait_for(lambda: check(db, "--cnt", "0", f"--isolate={isolate}") and db.hot() == 0, 20)
+    assert [db.log(j) for j in bad] == [[(1, "failed")]] * len(bad)
+    errors = db.sql("select distinct left(error, 60) from deferred.__deferred_log where outcome = 'failed'")
+    assert ("the function wrote into, or closed, a descriptor that is not",) in errors
+    # Of those that one runner was through with before its parent looked, nobody can say which one wrote.
+    assert all(db.log(j)[-1][1] == "ok" and (isolate == "child" or len(db.log(j)) == 1) for j in good)
     ledger(db)
 
 
@@ -562,35 +567,29 @@ def test_p20_a_plugin_replaced_by_rename_during_a_run_does_no_harm(db):
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
-def test_p20_a_plugin_that_is_truncated_costs_attempts_and_is_missed_until_it_is_whole(recorded, isolate):
-    """As a copy over a plugin in use does it. What is mapped is gone, and reading there is SIGBUS."""
+def test_p20_a_plugin_that_is_truncated_is_missed_after_a_reload_until_it_is_whole(recorded, isolate):
+    """As a copy over a plugin in use does it. What runs goes on, for a copy in memory is mapped."""
     db = recorded.db
     plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
-    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "50ms"\nbackoff_ceiling = "50ms"\n')
+    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
     run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
-    hit, = recorded.defer(1, ms=1000)
+    hit, = recorded.defer(1, ms=500)
     wait_for(lambda: recorded.starts(hit))
     shutil.copy(plugin, plugin + ".kept")
     os.truncate(plugin, 0)
+    wait_for(lambda: db.log(hit) == [(1, "ok")], 20)
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: "settings reloaded" in run.output(), 20)
     missed, other = db.defer("count_fds"), db.defer("noop")
-    wait_for(lambda: db.log(other)[-1:] and db.log(other)[-1][1] == "ok", 20, "functions of other plugins are run")
-    assert db.sql("select outcome, signal, final from deferred.__deferred_log where job_id = %s and attempt = 1", hit) == \
-        [("crashed", signal.SIGBUS, False)]
+    wait_for(lambda: db.log(other) == [(1, "ok")], 20, "functions of other plugins are run")
     wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
     wait_for(lambda: not claimed(db), 20)
-    before = db.log()
-    run.signal(signal.SIGHUP)
-    wait_for(lambda: run.output().count("plugin 'unruly.so' not loaded") == 2, 20, "it is tried anew after SIGHUP, in vain")
-    wait_for(lambda: not claimed(db), 20)
-    assert db.log() == before, "what cannot be loaded costs no attempt"
+    assert db.log(missed) == [], "what cannot be loaded costs no attempt"
     os.rename(plugin + ".kept", plugin)
     run.signal(signal.SIGHUP)
-    wait_for(lambda: db.hot() == 0, 20)
-    assert run.alive(), run.output()
+    wait_for(lambda: db.log(missed) == [(1, "ok")], 20)
     run.signal(signal.SIGTERM)
     assert run.wait(20) == 0
-    for job in hit, missed, other:
-        assert [o for _, o in db.log(job)][-1] == "ok" and {o for _, o in db.log(job)[:-1]} <= {"crashed"} and len(db.log(job)) <= 3
     ledger(db)
 
 
@@ -629,25 +628,6 @@ def test_a_runner_that_forks_for_each_job_has_no_plugin_it_was_not_asked_for(db)
     run.signal(signal.SIGTERM)
     assert run.wait(60) == 0, run.output()
     db.run(["deferred", "cancel", *jobs])
-    ledger(db)
-
-
-def test_why_a_function_cannot_be_loaded_is_told_of_that_function(db):
-    folder = db.plugins("unruly")
-    db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\nfunction "quick" { command = {"/bin/true"} }\n')
-    run = db.spawn(["check_deferred", "--loop", "--isolate", "job"])
-    warm = db.defer("quick")
-    wait_for(lambda: db.log(warm))
-    for name in "sample.so", "unruly.so":
-        with open(os.path.join(folder, name), "r+b") as f:
-            f.write(b"\0" * 64)
-    for fn, name in ("noop", "sample.so"), ("print", "unruly.so"):
-        job = db.defer(fn, max_attempts=1)
-        wait_for(lambda: db.log(job))
-        error = db.one("select error from deferred.__deferred_log where job_id = %s", job)
-        assert re.findall(r"\w+\.so", error) == [name]
-    run.signal(signal.SIGTERM)
-    assert run.wait(20) == 0
     ledger(db)
 
 

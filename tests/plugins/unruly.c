@@ -217,14 +217,14 @@ static int close_all_fds(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Of {"n"} bytes, which begin no message. */
 static int junk_on_fds(const struct deferred_call *call)
 {
 	char junk[512];
 
-	(void)call;
 	memset(junk, 'J', sizeof(junk));
 	for (int fd = 3; fd < 1024; fd++)
-		if (write(fd, junk, sizeof(junk)) < 0)
+		if (write(fd, junk, (size_t)number(call, "n", sizeof(junk))) < 0)
 			continue;
 	return DEFERRED_OK;
 }

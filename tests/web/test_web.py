@@ -1,9 +1,12 @@
 """deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
 
 import html.parser
+import http.client
 import json
 import os
+import pwd
 import re
+import signal
 import socket
 
 import pytest
@@ -185,6 +188,33 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="bob")[0] == 403
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
     assert db.sql("select who, role, login = session_user from deferred.__deferred_action") == [("ann", "deferred_operator", True)]
+
+
+def test_the_kernel_says_who_is_at_a_unix_socket(db, people):
+    def ask(path, method="GET", body=None, **headers):
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(place)
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    db.defer("noop")
+    place, me = os.path.join(db.dir, "web.sock"), pwd.getpwuid(os.geteuid()).pw_name
+    for role in ("deferred_operator", "deferred_viewer", None):
+        with open(os.path.join(db.dir, "peer.conf"), "w") as f:
+            f.write(f'web {{ auth = peer\nlisten = "{place}"\nusers = "nobody:deferred_operator' + (f', {me}:{role}"' if role else '"') + "\n}\n")
+        web = db.spawn(["deferred_web", "--config", f.name])
+        harness.wait_for(lambda: "listening on" in web.output() or not web.alive(), what="a listening deferred_web")
+        status, text = ask("/queues/default", **{"X-Forwarded-User": "nobody"})
+        assert (status, ">Pause<" in text) == (403 if role is None else 200, role == "deferred_operator")
+        if role == "deferred_operator":
+            token = re.search(r'name="token" value="(\w+)"', text)[1]
+            assert ask("/queues/default/pause", "POST", "token=" + token, Origin="http://localhost", **{"Content-Type": "application/x-www-form-urlencoded"})[0] == 303
+            assert db.sql("select who, role, address from deferred.__deferred_action") == [(me, "deferred_operator", None)]
+        web.signal(signal.SIGTERM)
+        assert web.wait(30) == 0, web.output()
+    done = db.run(["deferred_web", "--listen", "127.0.0.1:0", "--auth", "peer"])
+    assert done.returncode == 78 and "does not tell who connects" in done.stderr
 
 
 def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
