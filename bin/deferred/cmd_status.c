@@ -33,6 +33,16 @@ static void print_queues(const struct pg_result *res)
 	table_end(&t);
 }
 
+/* Who runs a service need not wait for their leases: it notices, and takes what they hold. */
+static void print_gone(const struct pg_result *all)
+{
+	char *text = pg_null(all, 0, 3) ? NULL : table_clean(pg_text(all, 0, 3, NULL), 0, 2);
+
+	if (text && *text)
+		printf("%s\n\n", text);
+	free(text);
+}
+
 static void print_dead(const struct pg_result *res)
 {
 	char age[TABLE_AGE_SIZE];
@@ -103,8 +113,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"queues\": ", pg_int(all, 0, 0),
-		       pg_int(all, 0, 1));
+		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"gone_workers\": %s,\n \"queues\": ", pg_int(all, 0, 0),
+		       pg_int(all, 0, 1), pg_null(all, 0, 2) ? "[]" : pg_text(all, 0, 2, NULL));
 		cli_print_json_array(queues, 9);
 		printf(",\n \"last_hour\": ");
 		cli_print_json_array(outcomes, 4);
@@ -114,6 +124,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
+		print_gone(all);
 		print_queues(queues);
 		print_dead(dead);
 		print_outcomes(outcomes);

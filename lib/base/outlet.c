@@ -103,6 +103,8 @@ static void write_kept(void)
 {
 	size_t n = write_all(out.kept, out.len);
 
+	if (n == 0)
+		return; /* as for each line while nobody reads */
 	memmove(out.kept, out.kept + n, out.len - n);
 	out.len -= n;
 }
@@ -113,7 +115,6 @@ void outlet_put(const char *line, size_t len)
 
 	if (out.kind == NONE)
 		return;
-	write_kept();
 	if (out.len == 0 && out.torn)
 		out.torn = write_all("\n", 1) == 0; /* the rest of the line before is lost */
 	if (out.len == 0)

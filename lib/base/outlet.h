@@ -19,7 +19,7 @@
 
 void outlet_begin(int fd);                    /* which stays the caller's */
 bool outlet_begun(void);
-void outlet_put(const char *line, size_t len); /* whole, with its end */
+void outlet_put(const char *line, size_t len); /* whole, with its end; after outlet_flush() */
 void outlet_flush(int patience_ms);           /* write what is kept, and wait so long for room */
 int outlet_fd(void);                          /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
 

@@ -112,7 +112,7 @@ static int add_promotion(struct worker *w, uint64_t now, struct deferred_error *
 	rc = store_cycle_lost(&w->cycle, w->scope.max_attempts, err);
 	if (rc == 0)
 		rc = store_cycle_promote(&w->cycle, w->delayed.from_us, err);
-	return rc == 0 ? store_cycle_next_due(&w->cycle, w->delayed.from_us, err) : rc;
+	return rc == 0 ? store_cycle_next_due(&w->cycle, w->worker_id, w->delayed.from_us, err) : rc;
 }
 
 /* What came of jobs goes first: what is recorded may end, give up or make ready what follows. */
@@ -224,6 +224,7 @@ static void after_claim(struct worker *w)
 /* The first transaction of the cycle is committed. */
 static void after_first(struct worker *w)
 {
+	worker_tell_losses(&w->cycle.losses, "did not renew its lease");
 	worker_after_records(w);
 	worker_after_renewal(w);
 	worker_balance_after_report(w);
@@ -238,6 +239,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 
 	if (rc == 0 && !done)
 		return 0;
+	w->watch.again |= w->cycle.unwatched;
 	/* Each of the two stands, whatever became of the other. */
 	if (rc < 0 && done && w->cycle.recorded_ok && !w->idle.keeping)
 		after_first(w);

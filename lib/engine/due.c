@@ -123,6 +123,11 @@ static uint64_t tick(const struct view *v)
 	return when(!v->w->stopping, v->w->tick.ns);
 }
 
+static uint64_t watch(const struct view *v)
+{
+	return worker_watch_due_ns(v->w);
+}
+
 static const struct {
 	uint64_t (*ns)(const struct view *view);
 	bool sends;
@@ -133,7 +138,7 @@ static const struct {
 	[DUE_RECORD] = { record, true },      [DUE_ASK] = { ask, true },          [DUE_APART] = { apart, true },
 	[DUE_RETURN] = { give_back, true },   [DUE_BALANCE] = { balance, true },  [DUE_CLAIM] = { claim, true },
 	[DUE_KEEP] = { keep, true },          [DUE_LOOK] = { look, true },        [DUE_LISTEN] = { listens, true },
-	[DUE_TICK] = { tick, true },
+	[DUE_TICK] = { tick, true },          [DUE_WATCH] = { watch, true },
 };
 
 void due_look(struct due *due, const struct worker *w, uint64_t now)

@@ -20,7 +20,7 @@ enum due_reason {
 	DUE_SCALE,   /* more runners, or fewer */
 	DUE_ALIVE,   /* tell who supervises us */
 	/* and what a cycle is for */
-	DUE_RENEW, DUE_RECORD, DUE_ASK, DUE_APART, DUE_RETURN, DUE_BALANCE, DUE_CLAIM, DUE_KEEP, DUE_LOOK, DUE_LISTEN, DUE_TICK,
+	DUE_RENEW, DUE_RECORD, DUE_ASK, DUE_APART, DUE_RETURN, DUE_BALANCE, DUE_CLAIM, DUE_KEEP, DUE_LOOK, DUE_LISTEN, DUE_TICK, DUE_WATCH,
 	DUE_REASONS
 };
 

@@ -58,8 +58,11 @@ void worker_idle_wake(struct worker *w, uint64_t now)
 
 static void learn_next_due(struct worker *w)
 {
-	int64_t ms = w->cycle.due.next_ms;
+	int64_t ms = w->cycle.due.next_ms, lease_ms = w->cycle.due.lease_ms;
 
+	/* A worker may die without being seen to: what it holds is free at the end of its lease, not a look later. */
+	if (lease_ms > 0 && (ms <= 0 || lease_ms < ms))
+		ms = lease_ms;
 	/* One that is due and could not be taken is locked by somebody: the next look is soon enough. */
 	w->idle.due_ns = ms > 0 ? clock_ns() + (uint64_t)ms * NS_PER_MS : 0;
 }

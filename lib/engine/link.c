@@ -86,6 +86,7 @@ static void limit_answers(const struct worker *w, uint64_t now)
 int worker_register(struct worker *w, struct deferred_error *err)
 {
 	worker_offer_set_up(w);
+	w->scope.watch = worker_watch_number(w);
 	return store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), w->offer.place, &w->worker_id, &w->offer.known, err);
 }
 
@@ -148,6 +149,7 @@ static int settle(struct worker *w, struct deferred_error *err)
 	struct store_ids held = { 0 };
 	int rc = settle_sent(w, err);
 
+	w->scope.watch = worker_watch_number(w);
 	if (rc == 0)
 		rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id, held.len, &registered, err)
 						    : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
@@ -203,6 +205,7 @@ static void try_again(struct worker *w, uint64_t now)
 		w->tries = 0;
 		w->db = DB_READY;
 		w->renew_first = true;
+		worker_watch_connected(w, now);
 		/* It may be another server by now: see whether it knows us, and what it has. */
 		w->idle.keep_ns = 0;
 		plan_again(&w->plan);

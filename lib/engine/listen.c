@@ -167,7 +167,7 @@ int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err
 	l->heard = false;
 	if (l->armed && l->hits >= HITS_MAX) {
 		l->armed = false;
-		return store_cycle_disarm(&w->cycle, err);
+		return store_cycle_disarm(&w->cycle, &w->scope, err);
 	}
 	if (!l->armed && promote && l->hits < HITS_MAX)
 		return store_cycle_arm(&w->cycle, &w->scope, err);
@@ -205,7 +205,7 @@ static int send_disarm(struct worker *w, struct deferred_error *err)
 	store_cycle_begin(&w->cycle, w->pg);
 	w->listen.armed = false;
 	w->listen.full_ns = 0;
-	return send(w, store_cycle_disarm(&w->cycle, err), err);
+	return send(w, store_cycle_disarm(&w->cycle, &w->scope, err), err);
 }
 
 int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err)

@@ -12,6 +12,7 @@
  *     stall.c     what one that is not answered waits for
  *     progress.c  what functions say of their progress
  *     lease.c     leases: renewing them, and giving up before they end
+ *     watch.c     other workers: who of them is dead
  *     link.c      the connection lost and found again
  *     balance.c   workers of a group kept level
  *     idle.c      what a service does between jobs: when to look again, housekeeping
@@ -96,6 +97,16 @@ struct worker_scale {
 	bool full_logged;
 };
 
+/* See watch.c. */
+#define WATCH_SUSPECTS 64
+struct worker_watch {
+	bool again;                /* our own lock is to be taken again */
+	bool others;               /* there are some */
+	uint64_t look_ns;          /* not before */
+	struct { int32_t watch; uint64_t since_ns; } suspect[WATCH_SUSPECTS]; /* their sessions are gone since */
+	size_t suspects;
+};
+
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
 #define SAID_MAX 64
@@ -171,6 +182,7 @@ struct worker {
 	bool loop;
 	struct worker_idle idle;
 	struct worker_listen listen;
+	struct worker_watch watch;
 	struct worker_scale scale;
 	uint64_t alive_ns;         /* next WORKER_ALIVE */
 
@@ -273,6 +285,13 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 void worker_connect_again(struct worker *w, uint64_t now);
 int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
+
+/* watch.c */
+int32_t worker_watch_number(struct worker *w);               /* a new one, for a new session */
+void worker_watch_connected(struct worker *w, uint64_t now); /* again */
+void worker_watch(struct worker *w, uint64_t now);           /* at a turn, between cycles; of a service */
+uint64_t worker_watch_due_ns(const struct worker *w);
+void worker_tell_losses(const struct store_losses *losses, const char *why);
 
 /* tick.c */
 void worker_tick_set_up(struct worker *w, bool due);         /* due: some schedule has a tick that is */

@@ -481,6 +481,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_tick(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns)
+		worker_watch(w, now);
+	if (w->db == DB_READY && now >= w->retry_ns)
 		worker_tell(w, now);
 	if (w->db == DB_READY && now >= w->retry_ns) {
 		rc = worker_start_cycle(w, now, err);
@@ -537,7 +539,7 @@ void worker_set_up(struct worker *w)
 	const struct config *c = setup->config;
 
 	w->config = c;
-	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts") };
+	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts"), w->scope.watch };
 	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
 	w->loop = config_flag(c, "loop");
 	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");

@@ -400,7 +400,7 @@ static int add_simple(struct store_cycle *cycle, const struct sql_statement *stm
 
 int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
 {
-	int rc = store_cycle_disarm(cycle, err);
+	int rc = store_cycle_disarm(cycle, scope, err);
 	struct pg_args args;
 
 	pg_args_init(&args);
@@ -414,9 +414,19 @@ int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, 
 	return rc;
 }
 
-int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err)
+int store_cycle_disarm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err)
 {
-	return add_simple(cycle, &sql_worker_disarm, TAG_IGNORE, err);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	if (scope->watch)
+		pg_arg_int4(&args, scope->watch);
+	else
+		pg_arg_null(&args);
+	rc = add(cycle, &sql_worker_disarm, &args, TAG_WATCH, err);
+	pg_args_clear(&args);
+	return rc;
 }
 
 int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
@@ -459,7 +469,7 @@ int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct def
 
 	pg_args_init(&args);
 	pg_arg_int4(&args, max_attempts);
-	rc = add(cycle, &sql_job_lost, &args, TAG_IGNORE, err);
+	rc = add(cycle, &sql_job_lost, &args, TAG_LOST, err);
 	pg_args_clear(&args);
 	return rc;
 }
@@ -476,13 +486,14 @@ int store_cycle_track(struct store_cycle *cycle, const struct store_track *track
 	return rc;
 }
 
-int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err)
+int store_cycle_next_due(struct store_cycle *cycle, int64_t worker, int64_t from_us, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
 	pg_arg_timestamptz(&args, from_us);
+	pg_arg_int8(&args, worker);
 	rc = add(cycle, &sql_job_next_due, &args, TAG_NEXT_DUE, err);
 	pg_args_clear(&args);
 	return rc;
@@ -499,7 +510,7 @@ int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope,
 	rc = add(cycle, &sql_worker_keep, &args, TAG_KEEP, err);
 	pg_args_clear(&args);
 	if (rc == 0)
-		rc = store_cycle_next_due(cycle, from_us, err);
+		rc = store_cycle_next_due(cycle, worker, from_us, err);
 	if (rc == 0)
 		rc = add_simple(cycle, &sql_maintain, TAG_IGNORE, err);
 	return rc == 0 ? add_simple(cycle, &sql_fold_kept, TAG_FOLD, err) : rc;
@@ -745,7 +756,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		take_limited(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
 		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3),
-						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4) };
+						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4), pg_null(res, 0, 5) ? 0 : pg_int(res, 0, 5) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);
@@ -754,6 +765,10 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->out_of_memory |= !store_ids_add(&cycle->open, pg_int(res, i, 0));
 	if (tag == TAG_PEEK && pg_rows(res) == 1)
 		cycle->work = pg_bool(res, 0, 1);
+	if (tag == TAG_LOST && !store_take_losses(&cycle->losses, res))
+		cycle->out_of_memory = true;
+	if (tag == TAG_WATCH && pg_rows(res) == 1)
+		cycle->unwatched |= !pg_bool(res, 0, 0);
 	if (tag == TAG_KEEP && pg_rows(res) == 1)
 		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), false };
 	if (tag == TAG_FOLD && pg_rows(res) == 1)
@@ -784,5 +799,6 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->leases);
 	free(cycle->outcomes);
 	free(cycle->open.id);
+	free(cycle->losses.row);
 	memset(cycle, 0, sizeof(*cycle));
 }

@@ -66,6 +66,7 @@ struct store_cycle {
 		int64_t first_us, now_us; /* when the first one is or was due, INT64_MAX: none; now; on the server, since 2000 */
 		int64_t took_us;          /* to find it */
 		int64_t tick_ms;          /* until the next tick of a schedule; -1: there is none */
+		int64_t lease_ms;         /* until a lease of another worker may end; 0: none has one */
 	} due;
 	bool armed;              /* arms: all locks were taken */
 	int rank;                /* arms */
@@ -76,6 +77,8 @@ struct store_cycle {
 		int schema_version;
 		bool fold_more;  /* the sums of the log are behind */
 	} kept;
+	struct store_losses losses; /* of leases that have ended */
+	bool unwatched;          /* disarms, or arms: the lock by which others see that we live is not held */
 	bool out_of_memory;
 	/* what the claim was sent with */
 	int64_t seed;
@@ -114,7 +117,7 @@ int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct def
 int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
 /* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */
 int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
-int store_cycle_disarm(struct store_cycle *cycle, struct deferred_error *err);
+int store_cycle_disarm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
 int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err);
 int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, int64_t from_us, struct deferred_error *err);
 /* Delayed jobs that are due become ready. Here and below, from_us: looked for from then on, on the server, since 2000; INT64_MIN: all. */
@@ -123,7 +126,7 @@ int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct defer
 int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err);
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 /* When is the next delayed job due? */
-int store_cycle_next_due(struct store_cycle *cycle, int64_t from_us, struct deferred_error *err);
+int store_cycle_next_due(struct store_cycle *cycle, int64_t worker, int64_t from_us, struct deferred_error *err);
 /* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead, a slice of the log is folded; due is
  * set too. */
 int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err);

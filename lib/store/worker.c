@@ -69,6 +69,8 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_text(&args, DEFERRED_VERSION);
 	store_arg_queues(&args, scope);
 	pg_arg_text(&args, place);
+	pg_arg_int4(&args, pg_server_pid(pg));
+	pg_arg_int4(&args, scope->watch);
 	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, answer, err);
 }
 
@@ -114,6 +116,81 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 	return store_run(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
 }
 
+int store_watch(struct pg *pg, int64_t worker, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	return store_run_aside(pg, &sql_worker_watch, &args, TAG_IGNORE, NULL, NULL, err);
+}
+
+static void on_look(void *data, int tag, const struct pg_result *res)
+{
+	struct store_seen *seen = data;
+
+	if (tag != TAG_WATCH)
+		return;
+	seen->others = pg_rows(res);
+	seen->watch = malloc((seen->others + 1) * sizeof(*seen->watch));
+	for (size_t i = 0; seen->watch && i < seen->others; i++)
+		if (!pg_bool(res, i, 1))
+			seen->watch[seen->len++] = (int32_t)pg_int(res, i, 0);
+}
+
+int store_look(struct pg *pg, int64_t worker, struct store_seen *seen, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	memset(seen, 0, sizeof(*seen));
+	pg_args_init(&args);
+	pg_arg_int8(&args, worker);
+	return store_run_aside(pg, &sql_worker_look, &args, TAG_WATCH, on_look, seen, err);
+}
+
+bool store_take_losses(struct store_losses *losses, const struct pg_result *res)
+{
+	size_t n = losses->len + pg_rows(res);
+	struct store_lost *bigger = n > losses->size ? realloc(losses->row, n * sizeof(*bigger)) : losses->row;
+
+	if (n > losses->len && !bigger)
+		return false;
+	if (n > losses->size)
+		losses->size = n;
+	losses->row = bigger;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct store_lost *l = &losses->row[losses->len++];
+
+		memset(l, 0, sizeof(*l));
+		l->worker = pg_int(res, i, 0);
+		snprintf(l->who, sizeof(l->who), "%s", pg_text(res, i, 1, NULL));
+		if (pg_null(res, i, 2))
+			continue;
+		l->id = pg_int(res, i, 2);
+		snprintf(l->fn, sizeof(l->fn), "%s", pg_null(res, i, 3) ? "" : pg_text(res, i, 3, NULL));
+		l->attempt = (int)pg_int(res, i, 4);
+		l->final = pg_bool(res, i, 5);
+		l->recorded = pg_bool(res, i, 6);
+	}
+	return true;
+}
+
+static void on_bury(void *data, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_LOST && !store_take_losses(data, res))
+		return; /* they come back without a line */
+}
+
+int store_bury(struct pg *pg, const int32_t *watch, size_t n, int32_t max_attempts, struct store_losses *losses, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int4_array(&args, watch, NULL, n);
+	pg_arg_int4(&args, max_attempts);
+	return store_run_aside(pg, &sql_worker_bury, &args, TAG_LOST, on_bury, losses, err);
+}
+
 static void on_unknown(void *data, int tag, const struct pg_result *res)
 {
 	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
@@ -131,6 +208,8 @@ int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_
 	pg_arg_int8(&args, worker);
 	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
 	pg_arg_text(&args, scope->instance);
+	pg_arg_int4(&args, pg_server_pid(pg));
+	pg_arg_int4(&args, scope->watch);
 	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, registered, err);
 }
 

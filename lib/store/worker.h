@@ -21,6 +21,7 @@ struct store_scope {
 	size_t queues_len;
 	const char *instance;      /* names the lock on the pidfile */
 	int32_t max_attempts;      /* default */
+	int32_t watch;             /* 0: not watched */
 };
 
 /* How long the functions that wait for an answer do so; then DEFERRED_ELOST. 30 s unless set. */
@@ -38,6 +39,35 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct store_pro
 /* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing. */
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
 		   struct deferred_error *err);
+
+/*
+ * Who lives? The session of each worker that reaches the server without a pooler holds an advisory lock of scope->watch, a random number;
+ * store_register() and store_release_unknown() take it, and the row of the worker names it while it is held.
+ */
+int store_watch(struct pg *pg, int64_t worker, struct deferred_error *err); /* again, for it could not be taken when disarming */
+
+struct store_seen {
+	int32_t *watch; /* workers whose sessions are gone; to be freed */
+	size_t len;
+	size_t others;  /* workers whose sessions are watched, those included */
+};
+int store_look(struct pg *pg, int64_t worker, struct store_seen *seen, struct deferred_error *err);
+
+/* A job that its worker has lost; without an attempt recorded nobody knows whether it had begun. */
+struct store_lost {
+	int64_t worker;
+	char who[200];
+	int64_t id;     /* 0: it held none */
+	char fn[132];
+	int attempt;
+	bool final, recorded;
+};
+struct store_losses {
+	struct store_lost *row; /* by worker */
+	size_t len, size;
+};
+bool store_take_losses(struct store_losses *losses, const struct pg_result *res); /* false: out of memory */
+int store_bury(struct pg *pg, const int32_t *watch, size_t n, int32_t max_attempts, struct store_losses *losses, struct deferred_error *err);
 
 /* The functions there are in a place: a host's plugin folder and config file. Source: worker_offer.sql. */
 struct store_offer {

@@ -4,7 +4,7 @@
 --
 -- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
 create or replace function deferred.__lost(p_workers bigint[], p_outcome text, p_max_attempts integer)
-returns table (id bigint, fn text, attempt integer, final boolean, recorded boolean)
+returns table (id bigint, fn text, attempt integer, final boolean, recorded boolean, worker bigint)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -53,7 +53,7 @@ begin
         delete from deferred.__deferred_lease l
         where l.ctid = any (array(select x.tid from lease x where not exists (
             select from held e where e.lease = x.tid and e.id <> all (array(select r.id from row r))))))
-    select r.id, r.fn::text, r.attempt + 1, r.used_up, r.alone from row r;
+    select r.id, r.fn::text, r.attempt + 1, r.used_up, r.alone, r.worker from row r;
 end
 $$;
 comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead';

@@ -346,7 +346,8 @@ create table deferred.__deferred_worker (
     started_at timestamptz not null default clock_timestamp(),
     seen_at    timestamptz not null default clock_timestamp(),
     ended_at   timestamptz,
-    queues     text[]
+    queues     text[],
+    watch      integer
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
@@ -358,6 +359,7 @@ comment on column deferred.__deferred_worker.started_at is 'when it registered';
 comment on column deferred.__deferred_worker.seen_at is 'when it started, ended, or said last that it lives: a service does so every 30 s';
 comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
 comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
+comment on column deferred.__deferred_worker.watch is 'its session holds the advisory lock (1145390673, watch), by which others see that it lives; NULL: it holds none, behind a pooler';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
 -- Told by a run that had work, where it differs from what stands here or that is an hour old; deferred.maintain() deletes old rows.

@@ -1,16 +1,19 @@
 -- job_next_due: how long until the next delayed job is due? A service sleeps no longer than that. And where to begin to look for
 -- those that are.
--- $1 looked for from then on, timestamptz, as $2 of job_promote.sql
+-- $1 looked for from then on, timestamptz, as $2 of job_promote.sql   $2 our worker id, int8
 -- returns one row: milliseconds, rounded up, 0: it is due already, or none is delayed (int8); when the first one is,
 --   or was, due (timestamptz, NULL: none); now (timestamptz); microseconds that finding it took (int8);
 --   milliseconds, rounded up, until the next tick of a schedule is due, 0: it is, or somebody waits to be told
---   of the end of a job (int8; NULL: neither)
--- locks: none. Index: __deferred_hot_delayed
+--   of the end of a job (int8; NULL: neither); milliseconds until the next lease of another worker ends, unless it is renewed (int8; NULL:
+--   none has one)
+-- locks: none. Index: __deferred_hot_delayed, __deferred_lease_expires
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8, n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8,
        (select case when exists (select from deferred.__deferred_ended) then 0
                     when s.next_tick < timestamptz 'infinity' then greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) end::int8
-        from deferred.__deferred_state s)
+        from deferred.__deferred_state s),
+       (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1
+        from deferred.__deferred_lease l where l.expires_at > clock_timestamp() and l.worker <> $2::int8 order by l.expires_at limit 1)
 from (select (select h.due_at from deferred.__deferred_hot h
               where h.due_at < timestamptz 'infinity' and h.fn is not null and h.due_at >= $1::timestamptz
               order by h.due_at limit 1) as due_at) n

@@ -2,10 +2,15 @@
 -- lost with the connection. No attempt has been made. The server may be another one by now, a standby that lagged behind and
 -- has given our number to somebody else: then nothing is ours.
 -- $1 worker id, int8   $2 receipts we know of, int8[]   $3 instance, text
+-- $4 process that serves this session, int4   $5 a random number, int4: as $7 and $8 of worker_register.sql
 -- returns one row: our registration is there (bool)
--- locks: the leases and hot rows. Index: __deferred_lease_worker, primary key of __deferred_hot
+-- locks: our row, the leases and hot rows; advisory, for the session: (1145390673, $5). Index: primary keys of __deferred_worker and
+--   __deferred_hot, __deferred_lease_worker
 with me as materialized (
-    select from deferred.__deferred_worker w where w.id = $1::int8 and w.instance = $3::text and w.ended_at is null),
+    update deferred.__deferred_worker w
+    set watch = case when $4::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $5::int4) then $5 end end
+    where w.id = $1::int8 and w.instance = $3::text and w.ended_at is null
+    returning 1),
 gone as (
     delete from deferred.__deferred_lease l
     where l.worker = $1::int8 and l.receipt <> all ($2::int8[]) and exists (select from me)

@@ -1,8 +1,11 @@
 -- worker_register: a run that has work to do makes itself known.
 -- $1 instance, text   $2 host, text   $3 pid, int4   $4 version, text
 -- $5 queues served, text[]; NULL: all   $6 place of its functions, text: as $2 of worker_offer.sql
+-- $7 process that serves this session, int4, as the server told us: behind a pooler it is not that one
+-- $8 a random number, int4: while the session lives it holds the advisory lock of that number
 -- returns one row: worker id (int8), catalog that was told of that host and place within the hour (int8; NULL: none was)
--- locks: the new row. Index: primary key of __deferred_offer
-insert into deferred.__deferred_worker (instance, host, pid, version, queues)
-values ($1::text, $2::text, $3::int4, $4::text, $5::text[])
+-- locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of __deferred_offer
+insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch)
+select $1::text, $2::text, $3::int4, $4::text, $5::text[],
+       case when $7::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $8::int4) then $8 end end
 returning id, (select o.catalog from deferred.__deferred_offer o where o.host = $2 and o.place = $6::text and o.seen_at > now() - interval '1 hour')

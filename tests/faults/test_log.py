@@ -19,12 +19,12 @@ def fill(pipe):
 
 def test_a_full_pipe_for_a_log_holds_up_neither_jobs_nor_leases_nor_signals(recorded):
     db = recorded.db
-    db.config('interval_floor = "20ms"\ninterval_ceiling = "50ms"\nlease = "2s"\n')
+    db.config('interval_floor = "20ms"\ninterval_ceiling = "50ms"\nlease = "3s"\n')
     reader, writer = os.pipe()
     fill(writer)
     run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--log-level", "debug"], stderr=writer)
     loud = db.defer("chatter", timeout="1s", max_attempts=1)
-    jobs = [loud, *recorded.defer(1, ms=2500), *recorded.defer(5)]  # one is longer than the lease
+    jobs = [loud, *recorded.defer(1, ms=3500), *recorded.defer(5)]  # one is longer than the lease
     wait_for(lambda: db.hot() == 0, 20, "all are done")
     assert sorted(db.log()) == [(job, 1, "timeout" if job == loud else "ok") for job in jobs]
     os.set_blocking(reader, False)

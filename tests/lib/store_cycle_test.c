@@ -139,12 +139,12 @@ static void what_is_added_behind_a_claim_is_refused(void **state)
 	store_cycle_lost(&cycle, 3, why++);
 	store_cycle_wake(&cycle, &id, 1, why++);
 	store_cycle_arm(&cycle, &scope, why++);
-	store_cycle_disarm(&cycle, why++);
+	store_cycle_disarm(&cycle, &scope, why++);
 	store_cycle_open(&cycle, why++);
 	store_cycle_peek(&cycle, &scope, INT64_MIN, why++);
 	store_cycle_promote(&cycle, INT64_MIN, why++);
 	store_cycle_track(&cycle, &track, why++);
-	store_cycle_next_due(&cycle, INT64_MIN, why++);
+	store_cycle_next_due(&cycle, 1, INT64_MIN, why++);
 	store_cycle_keep(&cycle, &scope, worker, INT64_MIN, why++);
 	store_cycle_patience(&cycle, 10, why++);
 	assert_int_equal(why - whys, 20);

@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, db, instance, queues=None):
         self.connection = db.connect(application_name="worker")
         self.prepared = set()
-        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place")[0][0]
+        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place", 0, 0)[0][0]
         self.commit()
 
     def ask(self, name, *args):
@@ -84,7 +84,7 @@ class Worker:
 
     def lost(self, max_attempts=3):
         """Put right what leases that have ended hold, and commit; how many jobs."""
-        n, = self.ask("job_lost", max_attempts)[0]
+        n = len(self.ask("job_lost", max_attempts))
         self.commit()
         return n
 
@@ -496,7 +496,7 @@ def test_a_lease_of_one_job_that_ended_is_an_attempt_and_logged_as_lost_once(db,
     assert old.attempt == 1
     lapse(db, old)
     first = b.ask("job_lost", 3)
-    assert first == [(1,)] and c.lost() == 0  # that one is locked
+    assert [row[2:] for row in first] == [(job, "f", 1, False, True)] and c.lost() == 0  # that one is locked
     b.commit()
     new, = b.take()
     assert (new.id, new.attempt) == (job, 2)
@@ -903,11 +903,11 @@ def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
     assert alone in ids(unknown)
     claimed = "select coalesce(array_agg(id order by id), '{}') from deferred.__held where worker = %s"
     before = [db.one(claimed, i.id) for i in (w, other)]
-    assert w.ask("worker_orphans", w.id, receipts(known), "host:/another") == [(False,)]
+    assert w.ask("worker_orphans", w.id, receipts(known), "host:/another", 0, 0) == [(False,)]
     w.commit()
     assert [db.one(claimed, i.id) for i in (w, other)] == before
     for _ in range(2):
-        assert w.ask("worker_orphans", w.id, receipts(known), "host:/pid") == [(True,)]
+        assert w.ask("worker_orphans", w.id, receipts(known), "host:/pid", 0, 0) == [(True,)]
         w.commit()
         assert [db.one(claimed, i.id) for i in (w, other)] == [sorted(ids(known)), sorted(ids(foreign))]
     assert w.finish(*unknown) == set()
@@ -1001,7 +1001,11 @@ def statements(w):
         "job_follow": ((1, 1, "f", "{}", None), hot),
         "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
-        "worker_orphans": ((w.id, n, "host:/pid"), {**hot, "__deferred_lease": "__deferred_lease_worker"}),
+        "worker_orphans": ((w.id, n, "host:/pid", 0, 0), {**hot, "__deferred_lease": "__deferred_lease_worker"}),
+        "job_lost": ((3,), {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"}),
+        "worker_look": ((w.id,), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+        "worker_bury": (([1, 2], 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+        "worker_watch": ((w.id,), {"__deferred_worker": "__deferred_worker_pkey"}),
         "worker_recover": (("host:/pid", w.id, "lost", 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }
 
@@ -1032,7 +1036,7 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         """A generic plan is kept in its session once it was made."""
         made = {}
         for name, (args, _) in statements(w).items():
-            w.ask("worker_register", "host:/pid", "host", 1, "test", None, "place")  # has the transaction begin with the settings
+            w.ask("worker_register", "host:/pid", "host", 1, "test", None, "place", 0, 0)  # has the transaction begin with the settings
             assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [("off", "force_generic_plan")]
             w.prepare(name)
             made[name] = w.ask_plain("explain (format json) " + w.call(name, args), *args)[0][0][0]["Plan"]

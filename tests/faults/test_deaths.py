@@ -1,0 +1,55 @@
+"""Workers that die where nobody starts them again: others notice, take their jobs, and say so."""
+
+import re
+import signal
+import time
+
+from harness import ledger, wait_for
+
+QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "1min"\n'  # who did not notice would sleep for long
+
+
+def service(db, name, *args):
+    run = db.spawn(["check_deferred", "--loop", "--pidfile", f"{db.pidfile}.{name}", *args])
+    wait_for(lambda: db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+    return run
+
+
+def held_by(db, run):
+    return db.sql("select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker and w.pid = %s", run.pid)
+
+
+def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_session_is_not_dead(db):
+    db.config(QUICK)
+    jobs = [db.defer("sleep", '{"ms": 4000}', max_attempts=n) for n in (1, 5)]  # the first is begun for sure, and dies of it
+    other = db.defer("noop")
+    db.hold(other, worker=999, receipt=7, lease="7 s")  # by one behind a pooler: nobody sees whether it lives
+    ends = db.one("select expires_at from deferred.__deferred_lease")
+    victim = service(db, "victim", "--runners", "2", "--listen")
+    wait_for(lambda: len(held_by(db, victim)) == 2, 20, "it has both")
+    heir = service(db, "heir", "--runners", "2", "--listen")
+    # The session of one that lives is cut: it comes back, and keeps what it is at.
+    cut = db.one("select pg_terminate_backend(l.pid) from pg_locks l join deferred.__deferred_worker w on w.watch = l.objid::int4 and l.classid = 1145390673 "
+                 "and w.pid = %s", victim.pid)
+    assert cut
+    wait_for(lambda: "connected again" in victim.output(), 20, "it is back")
+    time.sleep(2.2)
+    assert len(held_by(db, victim)) == 2 and "dead" not in heir.output()
+    victim.kill()
+    before = time.monotonic()
+    shown = db.run(["deferred", "status"]).stdout
+    assert "live workers: 1\n" in shown and f"pid {victim.pid}, {db.pidfile}.victim) is gone, and holds 2 jobs for up to " in shown, shown
+    wait_for(lambda: "1 attempt was lost" in heir.output(), 20, "the other one has noticed")
+    assert time.monotonic() - before < 2.3
+    dead = db.one("select id from deferred.__deferred_worker where pid = %s and ended_at is not null", victim.pid)
+    said = heir.output()
+    assert f"job {jobs[0]} sleep attempt 1: lost; dead" in said
+    assert re.search(rf"worker {dead} \(\S+ pid {victim.pid}, {db.pidfile}.victim\) is dead, its session is gone: "
+                     "1 job of it came back, 1 attempt was lost, 1 job is dead", said), said
+    wait_for(lambda: held_by(db, heir), 5, "it has it")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 10, "it is taken at the end of its lease")
+    assert db.one("select extract(epoch from started_at - %s)::float8 from deferred.__deferred_log where job_id = %s", ends, other) < 1
+    assert "worker 999 (not known) did not renew its lease: 1 job of it came back" in heir.output()
+    heir.signal(signal.SIGTERM)
+    assert heir.wait(20) == 0
+    ledger(db)
