@@ -52,14 +52,14 @@ enum job_outcome {
 
 /* X(name, text): states of a job, as in the view deferred.job. */
 #define JOB_STATES(X)             \
-	X(WAITING, "waiting")     \
 	X(DELAYED, "delayed")     \
 	X(READY, "ready")         \
 	X(CLAIMED, "claimed")     \
 	X(DONE, "done")           \
 	X(DEAD, "dead")           \
 	X(CANCELLED, "cancelled") \
-	X(EXPIRED, "expired")
+	X(EXPIRED, "expired")     \
+	X(WAITING, "waiting")
 
 enum job_state {
 #define X(name, text) JOB_IS_##name,
