@@ -22,7 +22,7 @@ begin
         select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),
     gone as (
         delete from deferred.__deferred_hot h using row r where h.id = r.id
-        returning h.id, h.attempt, h.receipt, h.started_at, h.fn, h.xid),
+        returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt, 'cancelled') else h.attempt end as attempt, h.receipt, h.started_at, h.fn, h.xid),
     held as materialized (
         select g.id, case when g.fn is null then g.attempt else g.attempt + 1 end as attempt, coalesce(l.claimed_at, g.started_at) as started_at,
                l.worker, coalesce(l.receipt, case when g.fn is null then g.receipt end) as receipt

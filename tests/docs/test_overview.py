@@ -65,8 +65,10 @@ def test_the_status_of_the_overview_is_that_of_such_jobs(db):
 
 
 def told():
-    """All the programs and the library can say, and the functions in SQL."""
-    text = "".join(read(p) for d in ("lib", "bin") for p in sorted(glob.glob(os.path.join(pg.TOP, d, "**", "*.c"), recursive=True)))
+    """All the programs, the library and the functions in SQL can say, and what is quoted of the server."""
+    text = "".join(read(p) for d, kind in (("lib", "*.c"), ("bin", "*.c"), ("sql", "*.sql"))
+                   for p in sorted(glob.glob(os.path.join(pg.TOP, d, "**", kind), recursive=True)))
+    text += "canceling statement due to lock timeout\nterminating connection due to administrator command\nidle in transaction for\n"
     return re.sub(r'"\s*(?:\\\n\s*)?"', "", text).replace('\\"', '"')
 
 
@@ -76,7 +78,7 @@ def test_what_the_pages_say_that_the_log_and_doctor_say_is_in_the_code():
         for block in literal(section(read(page), name)):
             message = re.sub(r"\s+", " ", re.sub(r"\n(?=\S)|\n      (?=\w+:)", ";", block))
             # What is put in at run time: numbers, names, one of two ends of a sentence.
-            phrases += [p.strip() for p in re.split(r"""[;:,."(){}=]|\S*\d\S*|'[^']*'|\b(?:resize|mail|maail|s|which)\b""", message)]
+            phrases += [p.strip() for p in re.split(r"""[;:,."(){}=]|\S*\d\S*|'[^']*'|\b(?:resize|mail|maail|s|which|held by|it waits for)\b""", message)]
     phrases = [p for p in phrases if p.count(" ") >= 2]
     assert len(phrases) > 20 and [p for p in phrases if p not in text] == []
 

@@ -87,7 +87,7 @@ def test_every_way_to_end_is_told(db):
         return db.defer("child", after={"job": job, **more})
 
     job = {name: db.defer("a", queue=name, **opts) for name, opts in {
-        "done": {}, "finish": {}, "cancel": {}, "clear": {}, "expired": {"expires": "1ms"}, "limited": {"expires": "1ms", "concurrency_key": "k"},
+        "done": {}, "finish": {}, "cancel": {}, "clear": {}, "messages": {}, "expired": {"expires": "1ms"}, "limited": {"expires": "1ms", "concurrency_key": "k"},
         "lost": {"max_attempts": 1}, "key": {"key": "k"}, "key2": {"key": "k", "expires": "1ms"}}.items()}
     well = {name: child(i) for name, i in job.items()}
     ill = {name: child(i, on="failed") for name, i in job.items()}
@@ -102,6 +102,7 @@ def test_every_way_to_end_is_told(db):
     db.sql(f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')")
     db.sql("select deferred.cancel(%s)", job["cancel"])
     db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")
+    db.sql("select deferred.__message_clear_some('messages', 1000000, 1000)")
     db.sql("select deferred.__claim_aside('expired', null, array[%s])", job["expired"])
     db.sql("select deferred.__claim_limited('{limited}', 1, 1, 1, 1000, 1, null, 1, 1000, 1)")
     db.hold(job["lost"], receipt=7, worker=7, alone=True)
