@@ -61,6 +61,12 @@ def pytest_configure(config):
         harness.prepare(cluster, TEMPLATE)
 
 
+def pytest_runtest_logreport(report):
+    """What failed is named at once: the whole run takes many minutes."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nfailed: {report.nodeid}", flush=True)
+
+
 def pytest_unconfigure(config):
     if getattr(config, "own_root", False):
         pg.sweep(os.environ.pop("DEFERRED_TEST_ROOT"))
