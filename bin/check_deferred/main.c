@@ -344,7 +344,8 @@ static void tell_manager(void *data, enum worker_event event)
 		notify_send("STOPPING=1\nSTATUS=finishing what runs");
 		break;
 	case WORKER_ALIVE:
-		notify_send("WATCHDOG=1");
+		if (notify_watchdog_ms() > 0)
+			notify_send("WATCHDOG=1");
 		pidfile_alive(&run.pidfile);
 		break;
 	}

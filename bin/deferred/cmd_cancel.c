@@ -22,7 +22,7 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc;
 }
 
-static const char *const states[] = { "ready", "delayed", "claimed", NULL };
+static const char *const states[] = { "ready", "delayed", "waiting", "claimed", NULL };
 static const struct cli_value values[] = { { "state", states }, { 0 } };
 
 static int run(struct cli *cli, int argc, char **argv)

@@ -22,7 +22,7 @@ static const struct check {
 	{ "connection", doctor_connection, SETTINGS },
 	{ "schema", doctor_schema, SERVER },
 	{ "role", doctor_role, SCHEMA },
-	{ "clocks", doctor_clocks, SERVER },
+	{ "clocks", doctor_clocks, SCHEMA },
 	{ "user", doctor_user, SETTINGS },
 	{ "pidfile", doctor_pidfile, SETTINGS },
 	{ "plugins", doctor_plugins, SETTINGS },

@@ -9,7 +9,7 @@
 
 /* ---- search ----------------------------------------------------------------------------------- */
 
-static const char *const states[] = { "ready", "delayed", "claimed", "done", "dead", "cancelled", "expired" };
+static const char *const states[] = { "ready", "delayed", "waiting", "claimed", "done", "dead", "cancelled", "expired" };
 static const char *const outcomes[] = { "ok", "failed", "crashed", "timeout", "interrupted", "superseded", "lost", "cancelled", "expired", "snoozed" };
 
 static const char *one_of(const char *const *words, size_t n, const char *text)

@@ -21,6 +21,9 @@
  *                  cancelled                      expired     done        dead
  *                                        [no hot row; final row in the log]
  *
+ * One deferred to wait for others is waiting first [due_at infinity, a row in __deferred_wait]; from there it becomes ready or delayed, or
+ * cancelled where one of them did not end as it must have.
+ *
  * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made in SQL only,
  * each guarded by the lease where there is one (sql/functions/__claim.sql).
  */

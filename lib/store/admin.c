@@ -44,7 +44,7 @@ int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 static const struct sql_statement *ls_statement(const char *state)
 {
 	if (!state || strcmp(state, job_state_text(JOB_IS_READY)) == 0 || strcmp(state, job_state_text(JOB_IS_DELAYED)) == 0 ||
-	    strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0)
+	    strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0 || strcmp(state, job_state_text(JOB_IS_WAITING)) == 0)
 		return &sql_admin_ls_hot;
 	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
 }

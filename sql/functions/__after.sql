@@ -1,4 +1,4 @@
--- Has a job that this transaction has just stored wait for jobs and flows that are there. parents: a number, or a list of numbers and of
+-- Has a job that this transaction has just stored wait for jobs that are there. parents: a number, or a list of numbers and of
 -- objects with job, on (ok, failed or ended) and as, its name for this parent.
 create or replace function deferred.__after(p_id bigint, p_parents jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -13,7 +13,7 @@ begin
     end if;
     if jsonb_array_length(p_parents) not between 1 and 1000 then
         raise exception using errcode = '22023', message = format('option "after" names %s jobs', jsonb_array_length(p_parents)),
-            hint = 'a job waits for 1 to 1000; have it wait for a flow where there are more';
+            hint = 'a job waits for 1 to 1000; where there are more, have jobs between wait for some of them each';
     end if;
     for v_item in select i from jsonb_array_elements(p_parents) i loop
         if jsonb_typeof(v_item) = 'number' then
@@ -27,12 +27,9 @@ begin
         end if;
         v_parent := v_item->>'job';
         if v_parent >= p_id
-           or not exists (select from deferred.__deferred d where d.id = v_parent and d.fn is not null and deferred.__may_touch(d.created_by::name)
-                          union all
-                          select from deferred.__deferred_flow f where f.id = v_parent and deferred.__may_touch(f.created_by::name))
+           or not exists (select from deferred.__deferred d where d.id = v_parent and d.fn is not null and deferred.__may_touch(d.created_by::name))
            or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
-               and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)
-               and not exists (select from deferred.__deferred_flow f where f.id = v_parent)) then
+               and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)) then
             raise exception using errcode = '22023', message = format('job %s, to be waited for: no such job', v_parent),
                 hint = 'a job waits for calls of one''s own that were deferred before, and whose attempts were not purged';
         end if;

@@ -20,7 +20,7 @@ begin
     old as (
         delete from deferred.__deferred_edge e
         where e.ctid = any (array(select x.ctid from deferred.__deferred_edge x
-                                  where x.child < (select min(d.id) from deferred.__deferred d) and x.kind <> 'm' order by x.child limit batch)))
+                                  where x.child < (select min(d.id) from deferred.__deferred d) order by x.child limit batch)))
     select (select count(*) from gone),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -38,30 +38,13 @@ begin
             v_links := v_links || v.id;
             v_over := v_over || v.n;
             v_left := v_left - 1 - (select count(*) from deferred.__deferred_edge e where e.child = v.id)::integer;
-        elsif v.what = 'c' then
-            -- Members in the order of their ids; those that have ended are passed.
-            v_some := array(select e.parent from deferred.__deferred_edge e
-                            where e.child = v.id and e.parent > v.after order by e.parent limit v_left);
-            v_free := array(select h.id from deferred.__deferred_hot h where h.id = any (v_some) order by h.id for update skip locked);
-            v_seen := array(select h.id from deferred.__deferred_hot h where h.id = any (v_some) and h.id <> all (v_free) order by h.id);
-            perform deferred.__cancel_of(i, v.id) from unnest(v_free) i;
-            if v_seen <> '{}' or cardinality(v_some) = v_left then
-                update deferred.__deferred_ended e set after = coalesce(v_seen[1] - 1, v_some[v_left]) where e.n = v.n;
-            else
-                v_over := v_over || v.n;
-            end if;
-            v_left := v_left - 1 - cardinality(v_some);
         else
             v_some := array(select e.child from deferred.__deferred_edge e
-                            where e.parent = v.id and e.child > v.after and e.kind <> 'm' order by e.child limit v_left);
+                            where e.parent = v.id and e.child > v.after order by e.child limit v_left);
             if cardinality(v_some) = v_left then
                 update deferred.__deferred_ended e set after = v_some[v_left] where e.n = v.n;
             else
                 v_over := v_over || v.n;
-            end if;
-            -- The flow it is a member of is older, and told once.
-            if v.after = 0 then
-                v_some := v_some || array(select e.child from deferred.__deferred_edge e where e.parent = v.id and e.kind = 'm');
             end if;
             v_children := v_children || v_some;
             v_parents := v_parents || array_fill(v.id, array[cardinality(v_some)]);
@@ -71,10 +54,7 @@ begin
     end loop;
     if v_dealt = 0 then return 0; end if;
 
-    perform from deferred.__deferred_wait w
-    where w.id = any (v_children || v_links)
-       or (v_links <> '{}' and w.flow and w.id = any (array(select e.parent from deferred.__deferred_edge e where e.child = any (v_links))))
-    order by w.id for update;
+    perform from deferred.__deferred_wait w where w.id = any (v_children || v_links) order by w.id for update;
 
     if v_links <> '{}' then
         v_some := array(select distinct e.parent from deferred.__deferred_edge e where e.child = any (v_links) and e.what is null);
@@ -85,9 +65,7 @@ begin
             select e.child, e.parent, h.id is not null as hot, o.what
             from deferred.__deferred_edge e
             left join deferred.__deferred_hot h on h.id = e.parent
-            left join deferred.__deferred_flow f on f.id = e.parent
             cross join lateral (select case
-                when f.id is not null then case f.outcome when 'ok' then 'o' when 'failed' then 'f' end
                 when h.id is null then coalesce((
                     select case when l.outcome = 'ok' then 'o' when l.attempt = 0 and l.error like 'skipped: %' then 's' else 'f' end
                     from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1), 's')
@@ -109,22 +87,15 @@ begin
     edge as (
         update deferred.__deferred_edge e set what = t.what::"char"
         from told t where e.child = t.child and e.parent = t.parent and e.what is null
-        returning e.child, e.parent, e.what, e.kind in ('m', 'e') or e.kind = e.what as met),
+        returning e.child, e.parent, e.what, e.kind = 'e' or e.kind = e.what as met),
     sum as (
-        select e.child, count(*) filter (where e.met) as met, count(*) filter (where e.what = 'f') as failed,
-               min(e.parent) filter (where not e.met) as unmet
+        select e.child, count(*) filter (where e.met) as met, min(e.parent) filter (where not e.met) as unmet
         from edge e group by e.child)
-    update deferred.__deferred_wait w set waits = w.waits - s.met, failed = w.failed + s.failed, unmet = coalesce(w.unmet, s.unmet)
+    update deferred.__deferred_wait w set waits = w.waits - s.met, unmet = coalesce(w.unmet, s.unmet)
     from sum s where w.id = s.child;
 
-    -- The first failure of a flow that is to be cancelled by one.
-    insert into deferred.__deferred_ended (id, what)
-    select w.id, 'c' from deferred.__deferred_wait w join deferred.__deferred_flow f on f.id = w.id
-    where w.id = any (v_children) and w.flow and w.failed > 0 and w.waits > 0 and f.on_failure = 'cancel'
-      and not exists (select from deferred.__deferred_ended e where e.id = w.id and e.what = 'c');
-
     v_seen := array(select w.id from deferred.__deferred_wait w
-                    where w.id = any (v_children || v_links) and not w.flow and (w.waits <= 0 or w.unmet is not null));
+                    where w.id = any (v_children || v_links) and (w.waits <= 0 or w.unmet is not null));
     v_free := array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) order by h.id for update skip locked);
     v_again := v_again || array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) and h.id <> all (v_free));
     -- One that somebody retried by hand waits no more.
@@ -145,14 +116,6 @@ begin
                format('skipped: job %s, for which it waited, did not end as it must have', g.unmet) from gone g)
     select array_agg(distinct r.queue) into v_queues from ready r where r.due_at is null;
     delete from deferred.__deferred_wait w where w.id = any (v_seen) and w.id <> all (v_again);
-
-    with over_ as (
-        delete from deferred.__deferred_wait w where w.id = any (v_children) and w.flow and w.waits <= 0
-        returning w.id, case when w.failed > 0 then 'failed' else 'ok' end as outcome),
-    flow as (
-        update deferred.__deferred_flow f set ended_at = clock_timestamp(), outcome = o.outcome from over_ o where f.id = o.id)
-    insert into deferred.__deferred_ended (id, what)
-    select o.id, case o.outcome when 'ok' then 'o' else 'f' end::"char" from over_ o;
 
     insert into deferred.__deferred_ended (id, what) select distinct a, 'l'::"char" from unnest(v_again) a;
     delete from deferred.__deferred_ended e where e.n = any (v_over);

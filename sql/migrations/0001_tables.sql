@@ -271,7 +271,7 @@ comment on column deferred.__deferred_hot.suspect is 'true: was in a batch whose
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
 comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
-comment on column deferred.__deferred_hot.watched is 'true: another job, or a flow, waits for it, and is told of its end by __deferred_ended; NULL: nobody does';
+comment on column deferred.__deferred_hot.watched is 'true: another job waits for it, and is told of its end by __deferred_ended; NULL: nobody does';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
 -- The lanes: sql/functions/__claim.sql.
@@ -909,72 +909,47 @@ grant select on deferred.__deferred_schedule to deferred_worker;
 
 -- ---------------------------------------------------------------- jobs that wait for jobs: how they work stands in sql/functions/__settle.sql
 
-create table deferred.__deferred_flow (
-    id         bigint primary key,
-    label      text,
-    total      integer not null,
-    on_failure text not null default 'continue' check (on_failure in ('continue', 'cancel')),
-    created_at timestamptz not null default clock_timestamp(),
-    created_by text collate "C" not null,
-    ended_at   timestamptz,
-    outcome    text check (outcome in ('ok', 'failed'))
-);
-comment on table  deferred.__deferred_flow is 'jobs that were deferred together, with what waits for what';
-comment on column deferred.__deferred_flow.id is 'number of the flow, of the same sequence as those of jobs and below those of its own';
-comment on column deferred.__deferred_flow.label is 'text for people, at most 1000 characters';
-comment on column deferred.__deferred_flow.total is 'jobs it has, those not counted that wait for its end';
-comment on column deferred.__deferred_flow.on_failure is 'what a job that fails does to the others: continue, or cancel';
-comment on column deferred.__deferred_flow.created_at is 'when it was deferred (database clock)';
-comment on column deferred.__deferred_flow.created_by is 'role that deferred it';
-comment on column deferred.__deferred_flow.ended_at is 'when the end of its last job was counted; NULL: some have not ended';
-comment on column deferred.__deferred_flow.outcome is 'ok: none of its jobs failed; NULL: some have not ended';
-create index __deferred_flow_created on deferred.__deferred_flow (created_at);
-
 create table deferred.__deferred_edge (
     child  bigint not null,
-    parent bigint not null check (parent < child or kind = 'm'),
-    kind   "char" not null check (kind in ('o', 'f', 'e', 'm')),
+    parent bigint not null check (parent < child),
+    kind   "char" not null check (kind in ('o', 'f', 'e')),
     what   "char" check (what in ('o', 'f', 's')),
     name   text collate "C",
     primary key (child, parent)
 ) with (fillfactor = 80, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_edge is 'who waits for whom; kept until the child is purged';
-comment on column deferred.__deferred_edge.child is 'job that waits, or flow';
-comment on column deferred.__deferred_edge.parent is 'job it waits for, or flow. It is older, or a member of the flow: so nobody waits for himself, by whatever way round';
-comment on column deferred.__deferred_edge.kind is 'met when the parent has ended o: well, f: in failure, e: in whatever way; m: the parent is a member of the flow, and counted';
+comment on column deferred.__deferred_edge.child is 'job that waits';
+comment on column deferred.__deferred_edge.parent is 'job it waits for. It is older: so nobody waits for himself, by whatever way round';
+comment on column deferred.__deferred_edge.kind is 'met when the parent has ended o: well, f: in failure, e: in whatever way';
 comment on column deferred.__deferred_edge.what is 'how the parent ended, o: well, f: in failure, s: skipped, it never ran; NULL: that is not counted yet';
-comment on column deferred.__deferred_edge.name is 'what the job calls this parent, or the flow this member; NULL: by its number';
+comment on column deferred.__deferred_edge.name is 'what the job calls this parent; NULL: by its number';
 create index __deferred_edge_parent on deferred.__deferred_edge (parent, child);
 
 create table deferred.__deferred_wait (
     id     bigint primary key,
     waits  integer not null,
-    failed integer not null default 0,
     unmet  bigint,
-    due_at timestamptz,
-    flow   boolean not null default false
+    due_at timestamptz
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_wait is 'jobs and flows that wait; locked by deferred.__settle() only, in the order of their ids';
-comment on column deferred.__deferred_wait.id is 'the job, or the flow';
+comment on table  deferred.__deferred_wait is 'jobs that wait; locked by deferred.__settle() only, in the order of their ids';
+comment on column deferred.__deferred_wait.id is 'the job';
 comment on column deferred.__deferred_wait.waits is 'edges of it that are not met';
-comment on column deferred.__deferred_wait.failed is 'of a flow: members that failed';
-comment on column deferred.__deferred_wait.unmet is 'of a job: a parent that did not end as it must have; NULL: none yet';
-comment on column deferred.__deferred_wait.due_at is 'of a job: not to be run before; NULL: when it waits no more';
-comment on column deferred.__deferred_wait.flow is 'true: it is a flow';
+comment on column deferred.__deferred_wait.unmet is 'a parent that did not end as it must have; NULL: none yet';
+comment on column deferred.__deferred_wait.due_at is 'not to be run before; NULL: when it waits no more';
 
 create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
-    what  "char" not null check (what in ('o', 'f', 's', 'l', 'c')),
+    what  "char" not null check (what in ('o', 'f', 's', 'l')),
     after bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
-comment on column deferred.__deferred_ended.id is 'job or flow it is about';
-comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at; c: a flow whose jobs are to be cancelled';
+comment on column deferred.__deferred_ended.id is 'job it is about';
+comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
 grant select, insert on deferred.__deferred_ended to deferred_worker;
-grant select on deferred.__deferred_flow, deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer, deferred_producer;
+grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
 

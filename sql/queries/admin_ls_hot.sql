@@ -1,5 +1,5 @@
 -- admin_ls_hot: jobs still to be run, oldest first; looks at the first 10,000 of queue, function and state only.
--- $1 queue (text), $2 function (text), $3 state ready, delayed or claimed (text); each NULL: any. $4 most rows (int4).
+-- $1 queue (text), $2 function (text), $3 state waiting, delayed, ready or claimed (text); each NULL: any. $4 most rows (int4).
 --   $5 go on after this job (int8, NULL: from the beginning). $6 label,
 --   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any
 -- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),

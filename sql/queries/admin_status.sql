@@ -5,7 +5,7 @@
 -- locks: advisory, until the transaction ends: (1145390673, number), shared, of those workers. Index: __deferred_worker_alive,
 --   __deferred_lease_worker. A standby does not know what is locked on its primary: there all are taken to live
 with gone as materialized (
-    select w.id, w.host, w.pid, split_part(split_part(w.instance, '#', 1), ':', 2) as pidfile,
+    select w.id, w.host, w.pid, substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@') as pidfile,
            coalesce((select sum(cardinality(l.ids)) from deferred.__deferred_lease l where l.worker = w.id), 0)::int8 as jobs,
            (select ceil(extract(epoch from max(l.expires_at) - clock_timestamp())) from deferred.__deferred_lease l where l.worker = w.id)::int8 as seconds
     from deferred.__deferred_worker w

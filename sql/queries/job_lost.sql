@@ -4,7 +4,7 @@
 --   id (int8), fn (text), attempt (int4), final (bool), an attempt was recorded (bool)
 -- locks: those leases and their hot rows; those locked by others are left to them. Index: __deferred_lease_expires,
 --   primary key of __deferred_worker
-select l.worker, case when w.id is null then 'not known' else format('%s pid %s, %s', w.host, w.pid, split_part(split_part(w.instance, '#', 1), ':', 2)) end,
+select l.worker, case when w.id is null then 'not known' else format('%s pid %s, %s', w.host, w.pid, substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')) end,
        l.id, l.fn, l.attempt, l.final, l.recorded
 from (select 1 where exists (select from deferred.__deferred_lease x where x.expires_at < now())) ended
 cross join lateral deferred.__lost(null, 'lost', $1::int4) l

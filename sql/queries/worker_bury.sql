@@ -7,7 +7,7 @@ with dead as materialized (
     update deferred.__deferred_worker w set ended_at = now()
     where w.ended_at is null and w.watch = any ($1::int4[]) and pg_try_advisory_xact_lock_shared(1145390673, w.watch)
     returning w.*)
-select d.id, format('%s pid %s, %s', d.host, d.pid, split_part(split_part(d.instance, '#', 1), ':', 2)),
+select d.id, format('%s pid %s, %s', d.host, d.pid, substring(d.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')),
        l.id, l.fn, l.attempt, l.final, l.recorded
 from dead d left join lateral deferred.__lost(array[d.id], 'lost', $2::int4) l on true
 order by d.id, l.id

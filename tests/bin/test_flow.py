@@ -1,6 +1,6 @@
 """Jobs that wait for jobs, run by real workers and shown by the commands."""
 
-
+import json
 
 def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     """With cron alone: one start, and however long the chain."""
@@ -10,8 +10,9 @@ def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     wide = [db.defer("noop", after=first) for _ in range(5)]
     last = db.defer("noop", after=[*wide, job])
     lame = db.defer("noop", after={"job": last, "on": "failed"})
-    shown = {word: db.run(["deferred", *word.split()]) for word in (f"show {last}", f"why {last}", "ls --state waiting", "status", "top --once", "ls --json", "why")}
+    shown = {word: db.run(["deferred", *word.split()]) for word in (f"show {last}", f"why {last}", "--json ls --state waiting", "status", "top --once", "ls --json", "why")}
     assert [d.stderr for d in shown.values()] == [""] * len(shown)
+    assert len(json.loads(shown["--json ls --state waiting"].stdout)) == 12
     assert "state       waiting" in shown[f"show {last}"].stdout
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0, done.stderr
