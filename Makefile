@@ -196,7 +196,7 @@ $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
 $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
+	$(call say,LD)$(LINK) -shared -Wl,-z,nodelete -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libdeferred.map $(if $(SANITIZE),,-Wl,--no-undefined) \
 		-o $@ $(API_OBJ) $(B)/obj/internal.a $(PKG_LIBS) -ldl -lpthread
 	@ln -sf libdeferred.so $(@D)/$(SONAME)
 

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "engine/state.h"
 
+#include <string.h>
+
 #define TICKS_MAX 100
 #define AFTER_FAILURE_NS (30 * NS_PER_S)
 #define SHARE 4                   /* after ticks, so many times what they took is for the jobs */
@@ -65,6 +67,10 @@ void worker_tick(struct worker *w, uint64_t now)
 	w->tick.more = false;
 	w->tick.again_ns = 0;
 	if (store_tick(w->pg, TICKS_MAX, &ticks, &err) < 0) {
+		if (!pg_broken(w->pg) && strcmp(err.sqlstate, "55P03") == 0) {
+			not_before(w, clock_ns() + LOCKED_NS);
+			return;
+		}
 		w->tick.ns = w->tick.again_ns = now + AFTER_FAILURE_NS;
 		if (pg_broken(w->pg))
 			worker_lose_connection(w, &err, now);

@@ -19,7 +19,7 @@
 #define LOOK_NS (800 * NS_PER_MS)
 #define DEAD_NS (1100 * NS_PER_MS)    /* longer than one that lives waits until it tries to connect again: link.c */
 #define ALONE_NS (5 * NS_PER_S)       /* nobody else was there: at a turn that is made anyway */
-#define RETURN_NS (5 * NS_PER_S)      /* all have so long to come back */
+#define RETURN_NS (15 * NS_PER_S)     /* all have so long to come back, with a host among theirs that does not answer: link.c */
 
 int32_t worker_watch_number(struct worker *w)
 {

@@ -1079,8 +1079,11 @@ int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const
 		struct pollfd fd = { pg_fd(pg), pg_events(pg), 0 };
 		uint64_t now = clock_ns();
 
-		if (now >= end)
+		if (now >= end) {
+			shutdown(PQsocket(pg->conn), SHUT_RDWR); /* what is still to come would be taken for the answer to something else */
+			pg->answer = ANSWER_NONE;
 			return error_set(err, DEFERRED_ELOST, "pipeline", "the server has not answered for %d ms", limit_ms);
+		}
 		poll(&fd, 1, (int)((end - now) / NS_PER_MS) + 1);
 		rc = pg_pipeline_poll(pg, on_result, data, &done, err);
 	}

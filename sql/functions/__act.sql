@@ -19,6 +19,10 @@ begin
     if octet_length($8::text) > 4000 then
         raise exception using errcode = '22003', message = 'settings are longer than 4,000 bytes';
     end if;
+    if $3 is not null and $1 = 'set' and exists (select from json_object_keys($8) k
+        where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight')) then
+        raise exception using errcode = '42501', message = 'operators set max_running, rate, burst, max_length, max_attempts and weight of a queue';
+    end if;
     begin
         if $7 is not null then
             v_refused := deferred.__act_schedule($1, $7);

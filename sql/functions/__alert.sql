@@ -54,8 +54,8 @@ begin
 
     select greatest(0, 20 - count(*)) into v_room from deferred.__deferred_alert a where a.told_at > now() - interval '1 hour';
     for v in
-        select a.cause, a.name, a.text, a.mend, count(*) over () - row_number() over (order by a.since, a.cause, a.name) as more,
-               row_number() over (order by a.since, a.cause, a.name) as at
+        select a.cause, a.name, a.text, a.mend, count(*) over () - row_number() over (order by a.cause in ('late', 'unserved'), a.since, a.cause, a.name) as more,
+               row_number() over (order by a.cause in ('late', 'unserved'), a.since, a.cause, a.name) as at
         from deferred.__deferred_alert a
         where a.ended_at is null
           and (a.told_at is null or (a.told_at < now() - interval '1 hour'

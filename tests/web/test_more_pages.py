@@ -2,6 +2,9 @@
 
 import json
 
+import psycopg2.errors
+import pytest
+
 import harness
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e"
@@ -59,6 +62,9 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     assert db.sql("select max_running, weight from deferred.__deferred_queue where name = 'default'") == [(2, 1)]
     assert [json.loads(a["settings"]) for a in web.json("/audit.json")["actions"] if a["queue"] == "default"] == [{"max_running": "2"}]
     assert web.ask("/queues/default/set", "opal", "POST", {"max_running": "9"})[0] == 403
+    # Nor does who sends SQL himself set more than the form has.
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        db.sql("select deferred.__act('set', null, 'default', 'x', null, settings => '{\"fn\": \"noop\"}')")
     def all_folded():  # what ended in the last seconds is folded later
         assert db.run(["deferred", "fold"]).returncode == 0
         told = web.json("/functions/fail.json")["builds"]
