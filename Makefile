@@ -192,7 +192,7 @@ $(B)/obj/http.a: $(call objects,lib/http)
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $^ && $(OBJCOPY) --localize-hidden $(B)/obj/libdeferred.o && \
+	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $^ && $(OBJCOPY) --localize-hidden $(if $(SANITIZE),--localize-symbol=dl_iterate_phdr) $(B)/obj/libdeferred.o && \
 		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
 $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@mkdir -p $(@D)
