@@ -33,7 +33,8 @@ PORT = 5432  # part of the socket's name only
 USER = "deferred"
 
 # fsync off spares the disk; a server that is killed loses nothing by it, only a machine would.
-QUICK = {"fsync": "off", "full_page_writes": "off"}
+# Each database that is copied from another makes a checkpoint, after which WAL goes that a test still reads.
+QUICK = {"fsync": "off", "full_page_writes": "off", "wal_keep_size": "64MB"}
 COMMON = {
     "unix_socket_permissions": "0700",
     "port": str(PORT),
