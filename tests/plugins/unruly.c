@@ -297,6 +297,21 @@ static int big_result(const struct deferred_call *call)
 }
 
 /* Returns {"value"}, and says nothing about it. */
+/* Every byte there is, on both outputs, past whatever buffers; then what would pass for a line of the log, and for the end of one. */
+static int print_bytes(const struct deferred_call *call)
+{
+	static const char forged[] = "\n\0error: forged\r\n\xc3";
+	char bytes[256];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)i;
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		if (write(fd, bytes, sizeof(bytes)) < 0 || write(fd, forged, sizeof(forged) - 1) < 0)
+			return DEFERRED_FAILED;
+	(void)call;
+	return DEFERRED_OK;
+}
+
 static int returns(const struct deferred_call *call)
 {
 	return (int)number(call, "value", 0);
@@ -500,6 +515,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "swallow_answer", .run = swallow_answer },
 	{ .name = "raw_result", .run = raw_result },
 	{ .name = "print", .run = print },
+	{ .name = "print_bytes", .run = print_bytes },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },
 	{ .name = "chatter", .run = chatter },
