@@ -436,28 +436,37 @@ static int defer_self(const struct deferred_call *call)
 }
 
 /* Journals its start and end in {"file"}, outside of the database, with {"ms"} in between: lines of
- * "start|end ID ATTEMPT PID". With {"fail"} it fails in the end. */
+ * "start|end ID ATTEMPT PID MILLISECONDS". With {"fail"} it fails in the end. */
+/* One line of the ledger, with the time by the clock that all processes of a machine share. */
+static void append_record(const struct deferred_call *call, const char *file, const char *what)
+{
+	struct timespec now;
+	char line[128];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(line, sizeof(line), "%s %lld %d %d %lld\n", what, (long long)call->id, call->attempt, (int)getpid(),
+		 (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	append_line(file, line);
+}
+
 static int record(const struct deferred_call *call)
 {
-	char file[512], line[128];
+	char file[512];
 
 	text(call, "file", file, sizeof(file));
-	snprintf(line, sizeof(line), "start %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "start");
 	pause_ms((long)number(call, "ms", 0));
-	snprintf(line, sizeof(line), "end %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "end");
 	return number(call, "fail", 0) ? DEFERRED_FAILED : DEFERRED_OK;
 }
 
 /* Journals its start as record does, then waits until it is asked to stop, and fails. */
 static int until_stopped(const struct deferred_call *call)
 {
-	char file[512], line[128];
+	char file[512];
 
 	text(call, "file", file, sizeof(file));
-	snprintf(line, sizeof(line), "start %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "start");
 	while (!call->host->stop_asked(call))
 		pause_ms(10);
 	call->host->error(call, "stopped", 7);
