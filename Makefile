@@ -12,7 +12,8 @@
 #   ledger       everything killed in turn, with a printed seed, and the jobs counted: lost, accepted twice, at work twice at once, stuck; then each fault
 #                by itself. 3 minutes; LEDGER_JOBS=1000000 LEDGER_KILLS=1000 for the long one, LEDGER_LINES=FILE for a line a job, LEDGER_ONLY=WORD for
 #                some of it. All of it is written to tests/faults/LEDGER.md
-#   growth       a day of a busy queue in a few minutes (GROWTH_S seconds), purges and midnights included: does anything grow?
+#   growth       four weeks of starts, jobs, messages and purges, partitions coming and going, in a few minutes: does anything grow? GROWTH_STARTS=50000 for
+#                the long one
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
@@ -355,7 +356,7 @@ ledger: deps-check
 		$(if $(LEDGER_ONLY),--only "$(LEDGER_ONLY)",--table tests/faults/LEDGER.md)
 growth: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
-	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_S),--seconds $(GROWTH_S))
+	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests

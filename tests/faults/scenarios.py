@@ -35,11 +35,11 @@ class Result:
 class Stage:
     """A server of its own with two services and a producer. way: how workers reach the server, where it is not straight."""
 
-    def __init__(self, rng, settings=None, server_env=None, services=2):
+    def __init__(self, rng, settings=None, server_env=None, services=2, config=""):
         self.rng, self.services = rng, services
         self.db = harness.OwnServer(settings=settings, server_env=server_env)
         self.db.plugins("unruly")
-        self.db.config(SETTINGS)
+        self.db.config(SETTINGS + config)
         self.record = os.path.join(self.db.dir, "record")
         self.journal, self.may_lose = Journal(), frozenset()
         self.conninfo = self.db.conninfo  # of producer and workers
@@ -71,6 +71,11 @@ class Stage:
             time.sleep(PAUSE_S)
         if connection is not None:
             connection.close()
+
+    def backlog(self, n):
+        """Jobs of 10 ms that are there all at once."""
+        ids = self.db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "record", "params": {"file": self.record, "ms": 10}}] * n))
+        self.journal.add([r[0] for r in ids], "job")
 
     def ends(self):
         return [ms for what, *_, ms in harness.read_times(self.record) if what == "end"]
@@ -155,7 +160,7 @@ def play(scenario, rng, sql=None):
     if how.get("clock"):
         clock = test_clocks.Clock("ledger")
         env = clock.env
-    stage = Stage(rng, how.get("settings"), env, how.get("services", 2))
+    stage = Stage(rng, how.get("settings"), env, how.get("services", 2), how.get("config", ""))
     stage.clock, stage.sql = clock, sql
     try:
         return stage.play(scenario)
@@ -226,14 +231,17 @@ def network_cut(stage):
 def no_connections(stage):
     stage.begin()
     others = []
+    stage.db.sql("select 1")  # it has a connection, and keeps it
     with stage.fault():
-        stage.db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
-        deadline = time.monotonic() + 4
+        deadline, full = time.monotonic() + 4, False
         while time.monotonic() < deadline:
             try:
                 others.append(psycopg2.connect(stage.db.conninfo))
             except psycopg2.OperationalError:
-                time.sleep(0.05)
+                if not full:  # whoever had one has to get it again now
+                    stage.db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('check_deferred', 'producer')")
+                full = True
+                time.sleep(0.005)
         for connection in others:
             connection.close()
     stage.go(2)
@@ -242,6 +250,7 @@ def no_connections(stage):
 def disk_full_for_tables(stage):
     disk = stage.stack.enter_context(small_disk(stage, test_disk.data_on, 64))
     stage.begin()
+    stage.backlog(800)  # so that there is something to be recorded
     with stage.fault():
         disk.fill()
         stage.go(5)
@@ -317,10 +326,8 @@ def poison(stage):
     stage.go(1)
 
 
+@how(config='memory_limit = "300m"\n')
 def memory(stage):
-    stage.db.config(SETTINGS + 'memory_limit = "300m"\n')
-    for run in stage.runs:
-        run.signal(signal.SIGHUP)
     stage.begin()
     with stage.fault():
         for _ in range(6):

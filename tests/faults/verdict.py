@@ -108,7 +108,7 @@ class Verdict:
                 found.append("lost")
             elif job in self.hot:
                 found.append("stuck")
-            if accepted and not any(run.ended is not None for run in ran):
+            if accepted and self.stored.get(job, ("record",))[0] == "record" and not any(run.ended is not None for run in ran):
                 found.append("never run")
             if len(accepted) > 1 or len(final) > 1:
                 found.append("accepted twice")
