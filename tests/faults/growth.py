@@ -7,6 +7,7 @@ held against that in the fourth. What has grown makes the exit status 1.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -47,10 +48,13 @@ def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def segments():
-    """System V's, and POSIX's that PostgreSQL has made."""
-    with open("/proc/sysvipc/shm") as f:
-        return len(f.readlines()) - 1 + sum(n.startswith("PostgreSQL.") for n in os.listdir("/dev/shm"))
+def segments(pids):
+    """Of shared memory, System V's and POSIX's, that these have mapped."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
+            found |= {line.split(None, 5)[5] for line in f if "/dev/shm/PostgreSQL." in line or "/SYSV" in line or "/dev/zero" in line}
+    return len(found)
 
 
 class Weeks:
@@ -79,8 +83,10 @@ class Weeks:
         self.note("catalogue", "kB", db.one("select sum(pg_total_relation_size(c.oid))::int8 / 1024 from pg_class c where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'r'"))
         self.note("WAL kept", "kB", db.one("select sum(size)::int8 / 1024 from pg_ls_waldir()"))
         self.note("sessions", "", db.one("select count(*) from pg_stat_activity where datname = current_database()"))
-        self.note("files of the server", "", sum(len(files) for _, _, files in os.walk(os.path.join(db.cluster.data, "base"))))
-        self.note("shared memory segments", "", segments())
+        db.sql("checkpoint")  # files of what was dropped are there until then; the maps of free and of visible pages come as tables fill
+        self.note("files of the server", "", sum("_" not in name for _, _, files in os.walk(os.path.join(db.cluster.data, "base")) for name in files))
+        postmaster = db.cluster.pid()
+        self.note("shared memory segments", "", segments([postmaster, *pg.children_of(postmaster)]))
         for name, run in ("service", self.service), ("front", self.front.program):
             self.note(f"memory of the {name}", "kB", pages_kb(run.pid))
             self.note(f"descriptors of the {name}", "", descriptors(run.pid))
@@ -109,6 +115,8 @@ class Weeks:
                 self.http.delete("mail", message)
         wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where fn is not null") == 0, 60, "all is done")
         db.sql("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s)", NUMBERS)
+        folded = db.run(["deferred", "fold"])
+        assert folded.returncode == 0, folded.stderr
         purged = db.run(["deferred", "purge", "--older-than", self.keep])
         assert purged.returncode == 0, purged.stderr
         self.measure()
