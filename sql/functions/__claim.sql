@@ -113,15 +113,21 @@ begin
                 exit;
             end;
             for v_try in 1 .. 20 loop  -- each claim that is waited for deletes the row that was, and leaves another one
-                select p.* into v from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
-                order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
+                select p.* into v from deferred.__deferred_place p
+                where p.queue = p_queue and p.priority = p_priority and p.seq = (
+                    select n.seq from deferred.__deferred_place n where n.queue = p_queue and n.priority = p_priority
+                    order by n.queue desc, n.priority desc, n.seq desc limit 1) for update;
                 exit when found;
             end loop;
         else
-            select p.* into v from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
-            order by p.queue desc, p.priority desc, p.seq desc limit 1 for update skip locked;
+            -- The newest is looked for without a lock: one that is locked would be passed for all those before it that a held snapshot keeps.
+            select p.* into v from deferred.__deferred_place p
+            where p.queue = p_queue and p.priority = p_priority and p.seq = (
+                select n.seq from deferred.__deferred_place n where n.queue = p_queue and n.priority = p_priority
+                order by n.queue desc, n.priority desc, n.seq desc limit 1) for update skip locked;
         end if;
-        if v.seq is null and not exists (select from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority) then
+        if v.seq is null and (select p.seq from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
+                              order by p.queue desc, p.priority desc, p.seq desc limit 1) is null then
             -- Else the insert would wait for another claim that is adding the first one; and would add it, though others have followed, if that
             -- claim has moved on since: so we look again, in a statement behind the lock.
             perform from deferred.__deferred_limit_guard g

@@ -57,7 +57,7 @@ def test_numbers_that_no_column_holds_are_recorded_as_some_that_it_does(db):
 def test_times_and_use_of_the_processor_that_cannot_be_are_not_recorded(db):
     """A thread writes them all the time, also while the parent looks."""
     with settled(db, "--runners", "1"):
-        jobs = defer_many(db, "times", 1, priority=2) + defer_many(db, "sleep", 15, params={"ms": 20}, priority=1)
+        jobs = defer_many(db, "times", 1, priority=2) + defer_many(db, "sleep", 60, params={"ms": 5}, priority=1)
     assert db.sql("select distinct outcome from deferred.__deferred_log where job_id = any(%s)", jobs) == [("ok",)]
     assert db.one("""select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at and l.finished_at <= clock_timestamp()
                          and l.run_us between 0 and 60000000 and l.wait_us >= 0 and least(l.user_us, l.sys_us, l.max_rss_kb) >= 0)
