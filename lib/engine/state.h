@@ -153,6 +153,7 @@ struct worker {
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
 		uint64_t whole_ns; /* then all again */
+		uint64_t lost_ns;  /* leases that have ended are looked for: then all again, not only those of late */
 	} delayed;
 
 	struct {
