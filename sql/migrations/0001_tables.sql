@@ -980,9 +980,11 @@ grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_w
 
 alter table deferred.__deferred_upkeep
     add column breakers_at timestamptz not null default '-infinity',
-    add column alerts_at   timestamptz not null default '-infinity';
+    add column alerts_at   timestamptz not null default '-infinity',
+    add column builds_at   timestamptz not null default '-infinity';
 comment on column deferred.__deferred_upkeep.breakers_at is 'when functions that crash were looked for last: deferred.__breaker()';
 comment on column deferred.__deferred_upkeep.alerts_at is 'when what is to be told was looked for last: deferred.__alert(); -infinity: nobody ever wanted to be told';
+comment on column deferred.__deferred_upkeep.builds_at is 'when builds of plugins were compared last, for that: once an hour';
 
 create table deferred.__deferred_alert (
     cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker')),
