@@ -100,7 +100,8 @@ struct worker_scale {
 /* See watch.c. */
 #define WATCH_SUSPECTS 64
 struct worker_watch {
-	bool again;                /* our own lock is to be taken again */
+	bool again;                /* our own lock is to be taken again, */
+	uint64_t again_ns;         /* and not before */
 	bool others;               /* there are some */
 	uint64_t look_ns;          /* not before */
 	struct { int32_t watch; uint64_t since_ns; } suspect[WATCH_SUSPECTS]; /* their sessions are gone since */
