@@ -945,13 +945,38 @@ create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
     what  "char" not null check (what in ('o', 'f', 's', 'l')),
-    after bigint not null default 0
+    after bigint not null default 0,
+    upto  bigint,
+    xid   xid8 not null default pg_catalog.pg_current_xact_id(),
+    late  boolean not null default false,
+    not_before timestamptz not null default '-infinity'
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
 comment on column deferred.__deferred_ended.id is 'job it is about';
 comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
+comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps; NULL of l';
+comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';
+comment on column deferred.__deferred_ended.late is 'true: it was put off, for a row was locked that it is about';
+comment on column deferred.__deferred_ended.not_before is 'not to be looked at before';
+-- Those at once and those put off, each in order.
+create index __deferred_ended_order on deferred.__deferred_ended (late, xid, n);
+
+create table deferred.__deferred_told (
+    late boolean not null,
+    seq  bigint not null,
+    done pg_snapshot not null,
+    at   xid8 not null,
+    primary key (late, seq)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_told is 'how far notes of __deferred_ended have been dealt with; of each kind the row with the highest seq counts';
+comment on column deferred.__deferred_told.late is 'of which notes: __deferred_ended.late';
+comment on column deferred.__deferred_told.seq is 'number of the place: who moves on adds the next one and deletes the one before';
+comment on column deferred.__deferred_told.done is 'notes of transactions that are visible in this snapshot';
+comment on column deferred.__deferred_told.at is '... and come before this one, have been dealt with';
+insert into deferred.__deferred_told values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
+grant select on deferred.__deferred_told to deferred_worker;
 grant select, insert on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
@@ -959,9 +984,11 @@ grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_w
 
 alter table deferred.__deferred_upkeep
     add column breakers_at timestamptz not null default '-infinity',
-    add column alerts_at   timestamptz not null default '-infinity';
+    add column alerts_at   timestamptz not null default '-infinity',
+    add column builds_at   timestamptz not null default '-infinity';
 comment on column deferred.__deferred_upkeep.breakers_at is 'when functions that crash were looked for last: deferred.__breaker()';
 comment on column deferred.__deferred_upkeep.alerts_at is 'when what is to be told was looked for last: deferred.__alert(); -infinity: nobody ever wanted to be told';
+comment on column deferred.__deferred_upkeep.builds_at is 'when builds of plugins were compared last, for that: once an hour';
 
 create table deferred.__deferred_alert (
     cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker')),
