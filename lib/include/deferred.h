@@ -85,6 +85,20 @@ enum deferred_on_duplicate {
 	DEFERRED_DUPLICATE_REPLACE   /* cancel that job unless it is being run, store this one */
 };
 
+/* As what a job that is waited for has to end, so that the one that waits is run. */
+enum deferred_after_on {
+	DEFERRED_AFTER_OK = 0, /* well */
+	DEFERRED_AFTER_FAILED, /* dead, expired or cancelled */
+	DEFERRED_AFTER_ENDED   /* in whatever way */
+};
+
+/* A job that another one waits for. */
+struct deferred_after {
+	int64_t job;               /* its id: of a call that was deferred before */
+	enum deferred_after_on on;
+	const char *as;            /* what the job that waits calls it, 1 to 100 characters; NULL: by its id */
+};
+
 /* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
 struct deferred_opts {
 	const char *queue;        /* 1 to 88 of [A-Za-z0-9_.-]; NULL: "default" */
@@ -104,6 +118,8 @@ struct deferred_opts {
 	const char *concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
 	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
 	const char *const *tags;    /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
+	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
+	size_t after_len;           /* 1 to 1000; 0: none */
 	uint64_t reserved[2];       /* zero; room for options to come */
 };
 
