@@ -14,6 +14,7 @@
 #include "port/params.h"
 #include "port/pg.h"
 #include "store/client.h"
+#include "store/flow.h"
 #include "base/utf8.h"
 
 #include <limits.h>
@@ -481,6 +482,57 @@ int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params
 		rc = pg_borrow(&pg, conn, err);
 	if (rc == 0)
 		rc = store_enqueue(pg, &call, id, err);
+	explain(pg, err);
+	pg_close(pg);
+	return rc;
+}
+
+/* ---- a flow ----------------------------------------------------------------------------------- */
+
+struct flow {
+	const char *flow;
+	int64_t *id;
+};
+
+static int flow_check(const char *flow, struct deferred_error *err)
+{
+	int rc = flow ? params_check(flow, strlen(flow), err) : error_set(err, DEFERRED_EINVAL, "flow", "no flow is given");
+
+	if (rc < 0 && flow)
+		error_prefix(err, "flow");
+	return rc;
+}
+
+static int defer_flow(struct deferred *d, void *arg, struct deferred_error *err)
+{
+	const struct flow *f = arg;
+
+	return store_flow_add(d->pg, f->flow, f->id, err);
+}
+
+int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	struct flow f = { .flow = flow, .id = id };
+	int rc;
+
+	error_clear(err);
+	if (!d)
+		return no_context("defer_flow", err);
+	rc = flow_check(flow, err);
+	return rc < 0 ? rc : explain_late(on_context(d, defer_flow, &f, err), err);
+}
+
+int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	struct pg *pg = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = flow_check(flow, err);
+	if (rc == 0)
+		rc = pg_borrow(&pg, conn, err);
+	if (rc == 0)
+		rc = store_flow_add(pg, flow, id, err);
 	explain(pg, err);
 	pg_close(pg);
 	return rc;

@@ -226,6 +226,20 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
 					  int64_t *ids, struct deferred_error *err);
 
 /*
+ * deferred_defer_flow - defer jobs that wait for each other, all or none of them.
+ *
+ * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params", "after": [names], ...}],
+ *       "then": [...], "label"}. Borrowed.
+ * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be NULL.
+ *
+ * Returns as deferred_defer(). Source: sql/queries/flow_add.sql.
+ */
+DEFERRED_API int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
+
+/* deferred_defer_flow_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
+
+/*
  * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a
  * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed after the
  * setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at most 5 s

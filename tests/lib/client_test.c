@@ -1498,6 +1498,19 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	assert_int_equal(deferred_defer_many(d, calls, 3, ids, &err), DEFERRED_EDB);
 	assert_non_null(strstr(err.message, "job 1000000, to be waited for: no such job"));
 	assert_int_equal(jobs(), 6);
+	assert_ok(deferred_defer_flow(d, "{\"jobs\": [{\"name\": \"a\", \"fn\": \"a\"}, {\"fn\": \"b\", \"after\": \"a\"}]}", ids, &err), &err);
+	assert_string_equal(value("select string_agg(coalesce(name, '?') || ' ' || state, ', ') from deferred.flow_jobs(%lld)", (long long)ids[0]),
+			    "a ready, ? waiting");
+	PQclear(PQexec(db, "begin"));
+	assert_ok(deferred_defer_flow_conn(db, "{\"jobs\": [{\"fn\": \"a\"}]}", NULL, &err), &err);
+	assert_int_equal(jobs(), 9);
+	PQclear(PQexec(db, "rollback"));
+	assert_int_equal(jobs(), 8);
+	assert_int_equal(deferred_defer_flow(d, "{", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow(d, "{}", NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.message, "the jobs of a flow are a list, and so are its callbacks (\"then\")");
 	deferred_close(d);
 }
 
