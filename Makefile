@@ -9,6 +9,11 @@
 #   check-san    the same with the sanitizer build only
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
+#   ledger       everything killed in turn, with a printed seed, and the jobs counted: lost, accepted twice, at work twice at once, stuck; then each fault
+#                by itself. 3 minutes; LEDGER_JOBS=1000000 LEDGER_KILLS=1000 for the long one, LEDGER_LINES=FILE for a line a job, LEDGER_ONLY=WORD for
+#                some of it. All of it is written to tests/faults/LEDGER.md
+#   growth       four weeks of starts, jobs, messages and purges, partitions coming and going, in a few minutes: does anything grow? GROWTH_STARTS=50000 for
+#                the long one
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
@@ -342,6 +347,16 @@ check-san: deps-check
 check-faults: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+LEDGER_JOBS ?= 6000
+LEDGER_KILLS ?= 60
+.PHONY: ledger growth
+ledger: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
+	@$(PYTHON) tests/faults/ledger.py $(if $(SEED),--seed $(SEED)) --jobs $(LEDGER_JOBS) --kills $(LEDGER_KILLS) $(if $(LEDGER_LINES),--lines $(LEDGER_LINES)) \
+		$(if $(LEDGER_ONLY),--only "$(LEDGER_ONLY)",--table tests/faults/LEDGER.md)
+growth: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
+	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests

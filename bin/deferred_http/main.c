@@ -29,6 +29,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
 #define TICK_MS 500
 #define LARGE_BYTES (128 * 1024) /* are given back to the system when they are freed */
 #define RESERVED_FILES 64 /* descriptors that are no connections */
@@ -226,6 +227,12 @@ static int busy(struct run *run)
 	return n;
 }
 
+static void flush_logs(struct run *run, int patience_ms)
+{
+	access_log_flush(run->front.log, patience_ms);
+	log_flush(patience_ms);
+}
+
 static void tick(struct run *run)
 {
 	for (int i = 0; i < run->servers_len; i++)
@@ -233,6 +240,7 @@ static void tick(struct run *run)
 	fold_expire(run->front.fold);
 	budget_trim();
 	arena_reserve();
+	flush_logs(run, 0);
 }
 
 /* What is in hand gets the setting grace. */
@@ -250,6 +258,7 @@ static void stop(struct run *run)
 	if (busy(run) > 0) {
 		/* Threads may hang on a server that does not answer. None of these requests has been answered. */
 		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
+		flush_logs(run, LAST_WORDS_MS);
 		_exit(0);
 	}
 }
@@ -264,6 +273,7 @@ static void release(struct run *run)
 	if (run->front.keeper)
 		keeper_stop(run->front.keeper);
 	listen_close(&run->sockets);
+	flush_logs(run, LAST_WORDS_MS);
 	access_log_close(run->front.log);
 	tls_free();
 }
@@ -335,6 +345,7 @@ int main(int argc, char **argv)
 	arena_reserve();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(deferred_http.name, LOG_L_INFO);
+	log_never_wait();
 	rc = program_read_line(&line, &deferred_http, argc, argv);
 	if (rc < 0) {
 		rc = read_settings(&settings, &err);
@@ -345,6 +356,7 @@ int main(int argc, char **argv)
 			rc = run_front(&settings);
 		}
 	}
+	log_flush(LAST_WORDS_MS);
 	config_free(settings.config);
 	program_free_line(&line);
 	return rc;

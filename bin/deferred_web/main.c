@@ -27,6 +27,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
 #define TICK_MS 500
 #define CONNECTIONS_MAX 512
 #define SECOND_MS 1000
@@ -164,6 +165,12 @@ static int busy(struct run *run)
 	return n;
 }
 
+static void flush_logs(struct run *run, int patience_ms)
+{
+	access_log_flush(run->web.log, patience_ms);
+	log_flush(patience_ms);
+}
+
 static void tick(struct run *run)
 {
 	for (int i = 0; i < run->servers_len; i++)
@@ -171,6 +178,7 @@ static void tick(struct run *run)
 	desk_tick(run->web.desk);
 	budget_trim();
 	arena_reserve();
+	flush_logs(run, 0);
 }
 
 /* SIGHUP: the log may have been moved away, the certificate replaced. All else needs a restart. */
@@ -218,6 +226,7 @@ static void stop(struct run *run)
 	}
 	if (busy(run) > 0) {
 		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
+		flush_logs(run, LAST_WORDS_MS);
 		_exit(0);
 	}
 }
@@ -229,6 +238,7 @@ static void release(struct run *run)
 	if (run->web.desk)
 		desk_stop(run->web.desk);
 	listen_close(&run->sockets);
+	flush_logs(run, LAST_WORDS_MS);
 	access_log_close(run->web.log);
 	tls_free();
 	explicit_bzero(run->web.key, sizeof(run->web.key));
@@ -278,6 +288,7 @@ int main(int argc, char **argv)
 	arena_reserve();
 	signal(SIGPIPE, SIG_IGN);
 	log_init(deferred_web.name, LOG_L_INFO);
+	log_never_wait();
 	rc = program_read_line(&line, &deferred_web, argc, argv);
 	if (rc < 0) {
 		rc = program_load_config(&line, &config, &err);
@@ -288,6 +299,7 @@ int main(int argc, char **argv)
 			rc = run_web(config);
 		}
 	}
+	log_flush(LAST_WORDS_MS);
 	config_free(config);
 	program_free_line(&line);
 	return rc;

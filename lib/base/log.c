@@ -5,6 +5,7 @@
 #include "base/visible.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ static const char *program = "deferred";
 static _Atomic enum log_level threshold = LOG_L_INFO;
 static bool to_journal;
 static atomic_bool as_json;
+static struct outlet out;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER; /* threads of the HTTP front */
 
 /* JOURNAL_STREAM is DEVICE:INODE of the stream systemd made; it is ours only if fd 2 still is that. */
 static bool stderr_is_journal(void)
@@ -161,16 +164,16 @@ static void say_lost(void)
 	struct line line = { .len = 0 };
 	char text[200];
 	int why, again;
-	uint64_t lost = outlet_take_lost(&why);
+	uint64_t lost = outlet_take_lost(&out, &why);
 
 	if (lost == 0)
 		return;
 	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are",
 		 why == EAGAIN ? "nobody read it" : strerror(why));
 	make_line(&line, LOG_L_WARNING, NULL, text);
-	outlet_put(line.text, line.len);
-	if (outlet_take_lost(&again) > 0)
-		outlet_lost(lost, why); /* not even that */
+	outlet_put(&out, line.text, line.len);
+	if (outlet_take_lost(&out, &again) > 0)
+		outlet_lost(&out, lost, why); /* not even that */
 }
 
 static void write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
@@ -182,9 +185,12 @@ static void write_line(enum log_level level, const struct log_attempt *a, const 
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
 	make_line(&line, level, a, text);
-	if (outlet_begun()) {
-		log_flush(0);
-		outlet_put(line.text, line.len);
+	if (outlet_begun(&out)) {
+		pthread_mutex_lock(&out_lock);
+		outlet_flush(&out, 0);
+		say_lost();
+		outlet_put(&out, line.text, line.len);
+		pthread_mutex_unlock(&out_lock);
 	} else if (write(STDERR_FILENO, line.text, line.len) < 0) {
 		return; /* nowhere left to say it */
 	}
@@ -192,18 +198,25 @@ static void write_line(enum log_level level, const struct log_attempt *a, const 
 
 void log_never_wait(void)
 {
-	outlet_begin(STDERR_FILENO);
+	outlet_begin(&out, STDERR_FILENO);
 }
 
 int log_waits_fd(void)
 {
-	return outlet_fd();
+	int fd;
+
+	pthread_mutex_lock(&out_lock);
+	fd = outlet_fd(&out);
+	pthread_mutex_unlock(&out_lock);
+	return fd;
 }
 
 void log_flush(int patience_ms)
 {
-	outlet_flush(patience_ms);
+	pthread_mutex_lock(&out_lock);
+	outlet_flush(&out, patience_ms);
 	say_lost();
+	pthread_mutex_unlock(&out_lock);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

@@ -6,7 +6,7 @@
  * A pipe is opened anew, for the flag that it is not to wait belongs to whoever shares the open file. Where that cannot be, and for a moment
  * nobody else may fill it between being asked and written to. A regular file is written to as ever.
  *
- * For one thread. Until outlet_begin() the others do nothing.
+ * For one thread at a time. All zero: not begun, and nothing is written.
  */
 #ifndef OUTLET_H
 #define OUTLET_H
@@ -17,14 +17,25 @@
 
 #define OUTLET_KEPT (256u << 10)
 
-void outlet_begin(int fd);                    /* which stays the caller's */
-bool outlet_begun(void);
-void outlet_put(const char *line, size_t len); /* whole, with its end; after outlet_flush() */
-void outlet_flush(int patience_ms);           /* write what is kept, and wait so long for room */
-int outlet_fd(void);                          /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
+struct outlet {
+	int kind; /* outlet.c */
+	int fd;
+	char kept[OUTLET_KEPT];
+	size_t len;
+	bool torn; /* the line written last has no end yet */
+	uint64_t lost;
+	int why;
+};
+
+void outlet_begin(struct outlet *out, int fd); /* which stays the caller's. Again: what is kept goes there */
+void outlet_end(struct outlet *out);
+bool outlet_begun(const struct outlet *out);
+void outlet_put(struct outlet *out, const char *line, size_t len); /* whole, with its end; after outlet_flush() */
+void outlet_flush(struct outlet *out, int patience_ms); /* write what is kept, and wait so long for room */
+int outlet_fd(const struct outlet *out);      /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
 
 /* Lines that were lost, once what was kept before them is written; 0: none, or not yet. They are counted anew then. why: errno. */
-uint64_t outlet_take_lost(int *why);
-void outlet_lost(uint64_t lines, int why);    /* it could not be said */
+uint64_t outlet_take_lost(struct outlet *out, int *why);
+void outlet_lost(struct outlet *out, uint64_t lines, int why); /* it could not be said */
 
 #endif

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define LOST_LATE_MS 10000 /* leases that have ended are looked for among those of late, */
+#define LOST_ALL_NS (10 * NS_PER_S) /* and now and then among all: delayed.c tells why */
 #define ALONE_LOCK_MS 20 /* an attempt set apart waits so long for a lock */
 
 /* ---- what is known when a claim is considered ---------------------------------------------------- */
@@ -106,10 +108,13 @@ static int add_renewal(struct worker *w, uint64_t now, struct deferred_error *er
 /* Delayed jobs that are due and those of leases that have ended become ready, for the claim that follows. */
 static int add_promotion(struct worker *w, uint64_t now, struct deferred_error *err)
 {
+	bool all = now >= w->delayed.lost_ns;
 	int rc;
 
+	if (all)
+		w->delayed.lost_ns = now + LOST_ALL_NS;
 	worker_delayed_begin(w, now);
-	rc = store_cycle_lost(&w->cycle, w->scope.max_attempts, err);
+	rc = store_cycle_lost(&w->cycle, w->scope.max_attempts, all ? 0 : LOST_LATE_MS, err);
 	if (rc == 0)
 		rc = store_cycle_promote(&w->cycle, w->delayed.from_us, err);
 	return rc == 0 ? store_cycle_next_due(&w->cycle, w->worker_id, w->delayed.from_us, err) : rc;

@@ -18,7 +18,7 @@
 void worker_delayed_forget(struct worker *w)
 {
 	w->delayed.from_us = INT64_MIN;
-	w->delayed.whole_ns = 0;
+	w->delayed.whole_ns = w->delayed.lost_ns = 0;
 }
 
 void worker_delayed_begin(struct worker *w, uint64_t now)

@@ -100,7 +100,8 @@ struct worker_scale {
 /* See watch.c. */
 #define WATCH_SUSPECTS 64
 struct worker_watch {
-	bool again;                /* our own lock is to be taken again */
+	bool again;                /* our own lock is to be taken again, */
+	uint64_t again_ns;         /* and not before */
 	bool others;               /* there are some */
 	uint64_t look_ns;          /* not before */
 	struct { int32_t watch; uint64_t since_ns; } suspect[WATCH_SUSPECTS]; /* their sessions are gone since */
@@ -153,6 +154,7 @@ struct worker {
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
 		uint64_t whole_ns; /* then all again */
+		uint64_t lost_ns;  /* leases that have ended are looked for: then all again, not only those of late */
 	} delayed;
 
 	struct {

@@ -5,8 +5,9 @@
  * and still is a little later, was that of a worker that has died: what it held is ready again, and need not wait for its lease.
  *
  * One whose session was ended, and that lives, is back sooner than that, with a new lock. If it is not, for it alone cannot reach the server, its
- * jobs may be run elsewhere while it is still at them, until it is back: its results are refused then. After a restart of the server all have to come
- * back, so nobody is suspected for a while.
+ * jobs may be run elsewhere while it is still at them, until it is back: its results are refused then. But not those of which no more than so many may run
+ * at once: their leases are waited for, for it gives them up before (lease.c). After a restart of the server all have to come back, so nobody is
+ * suspected for a while.
  */
 #include "engine/state.h"
 
@@ -19,6 +20,7 @@
 #define LOOK_NS (800 * NS_PER_MS)
 #define DEAD_NS (1100 * NS_PER_MS)    /* longer than one that lives waits until it tries to connect again: link.c */
 #define ALONE_NS (5 * NS_PER_S)       /* nobody else was there: at a turn that is made anyway */
+#define AGAIN_NS NS_PER_S             /* our own lock could not be taken */
 #define RETURN_NS (15 * NS_PER_S)     /* all have so long to come back, with a host among theirs that does not answer: link.c */
 
 int32_t worker_watch_number(struct worker *w)
@@ -29,6 +31,8 @@ int32_t worker_watch_number(struct worker *w)
 void worker_watch_connected(struct worker *w, uint64_t now)
 {
 	w->watch.suspects = 0;
+	w->watch.again = false; /* a new lock was taken with the session */
+	w->watch.again_ns = 0;
 	w->watch.look_ns = now + RETURN_NS;
 }
 
@@ -38,7 +42,7 @@ uint64_t worker_watch_due_ns(const struct worker *w)
 
 	if (!w->loop || w->stopping)
 		return UINT64_MAX;
-	return watch->again ? 0 : watch->others ? watch->look_ns : UINT64_MAX;
+	return watch->again ? watch->again_ns : watch->others ? watch->look_ns : UINT64_MAX;
 }
 
 /* ---- what is said -------------------------------------------------------------------------------- */
@@ -140,17 +144,27 @@ static int look(struct worker *w, uint64_t now, struct deferred_error *err)
 	return rc;
 }
 
+/* Without it others would take us for dead. */
+static int take_again(struct worker *w, uint64_t now, struct deferred_error *err)
+{
+	int rc = store_watch(w->pg, w->worker_id, err);
+
+	w->watch.again = rc < 0;
+	w->watch.again_ns = rc < 0 ? now + AGAIN_NS : 0;
+	return rc;
+}
+
 void worker_watch(struct worker *w, uint64_t now)
 {
 	struct deferred_error err = { 0 };
+	bool again = w->watch.again && now >= w->watch.again_ns, looks = w->loop && now >= w->watch.look_ns;
 	int rc = 0;
 
-	if (w->stopping || (!w->watch.again && (!w->loop || now < w->watch.look_ns)))
+	if (w->stopping || !(again || looks))
 		return;
-	if (w->watch.again)
-		rc = store_watch(w->pg, w->worker_id, &err);
-	w->watch.again = false;
-	if (rc == 0 && w->loop && now >= w->watch.look_ns)
+	if (again)
+		rc = take_again(w, now, &err);
+	if (rc == 0 && looks)
 		rc = look(w, now, &err);
 	if (rc < 0 && pg_broken(w->pg))
 		worker_lose_connection(w, &err, now);

@@ -2,12 +2,14 @@
 #include "http/access_log.h"
 
 #include "base/clock.h"
+#include "base/outlet.h"
 #include "http/arena.h"
 #include "http/text.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,8 +18,9 @@
 
 struct access_log {
 	char *path;
-	pthread_mutex_t lock; /* of fd */
+	pthread_mutex_t lock; /* of what follows */
 	int fd;
+	struct outlet out;
 };
 
 static int open_file(const char *path, struct deferred_error *err)
@@ -47,6 +50,7 @@ struct access_log *access_log_open(const char *path, struct deferred_error *err)
 	}
 	pthread_mutex_init(&log->lock, NULL);
 	log->fd = fd;
+	outlet_begin(&log->out, fd);
 	return log;
 }
 
@@ -57,8 +61,10 @@ int access_log_reopen(struct access_log *log, struct deferred_error *err)
 	if (fd < 0)
 		return DEFERRED_ECONFIG;
 	pthread_mutex_lock(&log->lock);
+	outlet_flush(&log->out, 0);
 	old = log->fd;
 	log->fd = fd;
+	outlet_begin(&log->out, fd);
 	pthread_mutex_unlock(&log->lock);
 	close(old);
 	return 0;
@@ -96,6 +102,32 @@ static void add_peer(struct buf *line, const struct sockaddr_storage *peer)
 	add_string(line, "peer", text);
 }
 
+/* What could not be written, as nobody read it or the disk was full, is no reason to refuse requests; its number stands where it is missing. */
+static void flush(struct access_log *log, int patience_ms)
+{
+	char line[80];
+	int why, again, n;
+	uint64_t lost;
+
+	outlet_flush(&log->out, patience_ms);
+	lost = outlet_take_lost(&log->out, &why);
+	if (lost == 0)
+		return;
+	n = snprintf(line, sizeof(line), "{\"lost\":%llu}\n", (unsigned long long)lost);
+	outlet_put(&log->out, line, (size_t)n);
+	if (outlet_take_lost(&log->out, &again) > 0)
+		outlet_lost(&log->out, lost, why); /* not even that */
+}
+
+void access_log_flush(struct access_log *log, int patience_ms)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	flush(log, patience_ms);
+	pthread_mutex_unlock(&log->lock);
+}
+
 void access_log_write(struct access_log *log, const struct access_entry *entry)
 {
 	const struct request *r = entry->request;
@@ -122,8 +154,8 @@ void access_log_write(struct access_log *log, const struct access_entry *entry)
 	add_string(&line, "agent", request_value(r, "user-agent"));
 	buf_text(&line, "}\n");
 	pthread_mutex_lock(&log->lock);
-	if (write(log->fd, line.p, line.len) < 0)
-		line.len = 0; /* a full disk is no reason to refuse requests */
+	flush(log, 0);
+	outlet_put(&log->out, line.p, line.len);
 	pthread_mutex_unlock(&log->lock);
 	buf_clear(&line);
 }
@@ -132,6 +164,7 @@ void access_log_close(struct access_log *log)
 {
 	if (!log)
 		return;
+	outlet_end(&log->out);
 	close(log->fd);
 	pthread_mutex_destroy(&log->lock);
 	free(log->path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access_log - one line of JSON a request, appended to a file by one write(2). What authorizes (signatures, receipts, the
+ * access_log - one line of JSON a request, appended to a file by one write(2), or to a pipe, which nobody need read (outlet.h). What authorizes (signatures, receipts, the
  * query as a whole) is not written.
  */
 #ifndef ACCESS_LOG_H
@@ -36,6 +36,7 @@ struct access_entry {
 
 /* May be called by several threads. */
 void access_log_write(struct access_log *log, const struct access_entry *entry);
+void access_log_flush(struct access_log *log, int patience_ms); /* what found no room; NULL: nothing */
 void access_log_close(struct access_log *log);
 
 #endif

@@ -462,13 +462,14 @@ int store_cycle_promote(struct store_cycle *cycle, int64_t from_us, struct defer
 	return rc;
 }
 
-int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct deferred_error *err)
+int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, int64_t within_ms, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
 	pg_arg_int4(&args, max_attempts);
+	pg_arg_int8(&args, within_ms);
 	rc = add(cycle, &sql_job_lost, &args, TAG_LOST, err);
 	pg_args_clear(&args);
 	return rc;

@@ -111,8 +111,8 @@ int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attem
 /* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
 int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n, struct deferred_error *err);
 int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
-/* Jobs whose leases have ended, whoever held them, become ready. */
-int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, struct deferred_error *err);
+/* Jobs whose leases have ended, whoever held them, become ready. within_ms: of leases that ended so short a time ago; 0: of all. */
+int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, int64_t within_ms, struct deferred_error *err);
 /* Others are told that jobs have become free. */
 int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
 /* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */

@@ -1,7 +1,7 @@
 -- What is wrong is found, and told: by jobs that this defers, in the transaction that writes down that it was told. So each is told once, whichever worker looks
 -- first and whatever is killed: until the commit nobody was told, and from then on jobs say it, which are run again where their worker dies (the hook
 -- twice at most). Of a cause and a queue or function one message an hour, at most, and of all causes 20; what stands is told again after repeat_ms.
--- The row of __deferred_upkeep has one worker look at a time, once a minute.
+-- The row of __deferred_upkeep has one worker look at a time, once a minute; for builds, of which two days of all series are read, once an hour.
 --
 -- Never told by a mail: what is about mail itself, the function send_mail. Never told at all: what is about the queue in which it would be told, or about the hook.
 -- So no message makes another one.
@@ -18,6 +18,7 @@ as $$
 declare
     v_first boolean;
     v_fresh boolean;
+    v_builds boolean;
     v_room  bigint;
     v_to    text[] := array(select btrim(a) from unnest(string_to_array(p->>'mail_to', ',')) a where btrim(a) <> '');
     v       record;
@@ -40,16 +41,17 @@ begin
                      from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now() and a.ended_at is null;
         return;
     end if;
-    select x.alerts_at = '-infinity' into v_first
+    select x.alerts_at = '-infinity', x.builds_at not between now() - interval '1 hour' and now() into v_first, v_builds
     from deferred.__deferred_upkeep x where x.alerts_at not between now() - interval '50 seconds' and now() for update skip locked;
     if not found then
         return;
     end if;
-    update deferred.__deferred_upkeep set alerts_at = now();
+    update deferred.__deferred_upkeep set alerts_at = now(), builds_at = case when v_builds then now() else builds_at end;
     v_fresh := deferred.__alert_queues(p);
-    perform deferred.__alert_functions(p, v_first);
+    perform deferred.__alert_functions(p, v_first, v_builds);
     update deferred.__deferred_alert a set ended_at = now()
-    where a.ended_at is null and a.seen_at < now() and a.cause <> 'breaker' and (v_fresh or a.cause not in ('late', 'unserved'));
+    where a.ended_at is null and a.seen_at < now() and a.cause <> 'breaker' and (v_fresh or a.cause not in ('late', 'unserved'))
+      and (v_builds or a.cause not in ('slower', 'bigger'));
     delete from deferred.__deferred_alert a where a.ended_at < now() - interval '35 days' and a.cause <> 'dead';
 
     select greatest(0, 20 - count(*)) into v_room from deferred.__deferred_alert a where a.told_at > now() - interval '1 hour';

@@ -5,8 +5,10 @@
 -- deviations. A slower build: the median of its run times, of those of the last two days, by its lower bound of 95 % against the upper one of the build before.
 -- A bigger one: half of its hours against half of those of the other, and 16 MiB more.
 --
+-- Builds are looked at where p_builds says so: once an hour, which is how often there is more of them to read.
+--
 -- Reads: the series, 20,000 at most, and of each function its rows by the primary key of __deferred_sum.
-create or replace function deferred.__alert_functions(p json, p_first boolean) returns void
+create or replace function deferred.__alert_functions(p json, p_first boolean, p_builds boolean) returns void
 language plpgsql
 as $$
 declare
@@ -61,6 +63,9 @@ begin
             case when v.before is not null then format(', and %s %% in the week before', round((100 * v.before)::numeric, 1)) end), format('deferred ls --fn %s; deferred why --all', v.fn));
     end loop;
 
+    if not p_builds then
+        return;
+    end if;
     for v in
         with build as materialized (
             select s.fn, s.plugin, array_agg(s.id) as ids, max(s.id) as newest
@@ -94,4 +99,4 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__alert_functions(json, boolean) is 'finds functions that jobs die of, that fail more, or got slower or bigger; part of deferred.__alert()';
+comment on function deferred.__alert_functions(json, boolean, boolean) is 'finds functions that jobs die of, that fail more, or got slower or bigger; part of deferred.__alert()';

@@ -3,7 +3,10 @@
 -- on one job alone it was an attempt, and is recorded as such.
 --
 -- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
-create or replace function deferred.__lost(p_workers bigint[], p_outcome text, p_max_attempts integer)
+--
+-- That a worker has lost its session is no proof that it is dead: a network may be cut. Most jobs may run twice; one of which no more than so many may run
+-- at once is left until its lease ends (p_spare), for by then a worker that lives has stopped it.
+create or replace function deferred.__lost(p_workers bigint[], p_outcome text, p_max_attempts integer, p_spare boolean default false)
 returns table (id bigint, fn text, attempt integer, final boolean, recorded boolean, worker bigint)
 language plpgsql
 as $$
@@ -18,7 +21,8 @@ begin
     lease as materialized (
         select e.* from ended e union all select b.* from left_behind b),
     held as materialized (
-        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at
+        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at,
+               p_spare and l.expires_at >= now() and deferred.__at_most(h.queue, h.fn, h.concurrency_key) as spared
         from lease l cross join lateral unnest(l.ids) i(id)
         join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
         -- One that its function has extended has a lease of its own.
@@ -31,7 +35,7 @@ begin
                and h.attempt + 1 - h.attempt_base >= coalesce((select d.max_attempts from deferred.__deferred d where d.id = h.id),
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
         from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, e.lease
-              from held e join deferred.__deferred_hot x on x.id = any (array[e.id])
+              from held e join deferred.__deferred_hot x on x.id = any (array[e.id]) and not e.spared
               for update of x skip locked) h
         join held e on e.id = h.id and e.lease = h.lease),
     back as (
@@ -56,5 +60,5 @@ begin
     select r.id, r.fn::text, r.attempt + 1, r.used_up, r.alone, r.worker from row r;
 end
 $$;
-comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead';
+comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead, p_spare: or seem to be';
 grant execute on function deferred.__lost to deferred_worker;

@@ -1,17 +1,20 @@
 -- Another step: rows past the limit in a partition that also holds younger ones. Works through
 -- pages [page, page + pages) of one partition, so that every step is short whatever its size.
+-- The limit is noted with the first row that goes: check_ledger.sql expects no attempt from before it.
 create or replace function deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
     v_rows bigint;
 begin
     if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
         raise exception using errcode = '22023', message = format('%s is no partition of the log', part);
     end if;
+    update deferred.__deferred_upkeep u set log_from = v_cutoff where u.log_from < v_cutoff;
     execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
                     and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)',
-                   part, format('(%s,0)', page), format('(%s,0)', page + pages), clock_timestamp() - older_than);
+                   part, format('(%s,0)', page), format('(%s,0)', page + pages), v_cutoff);
     get diagnostics v_rows = row_count;
     return v_rows;
 end

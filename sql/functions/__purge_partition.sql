@@ -29,6 +29,9 @@ begin
             execute format('select exists (select from deferred.%I where created_at >= %L)', p.relname, v_cutoff) into v_hit;
             continue when v_hit;
         end if;
+        if p.is_log then
+            update deferred.__deferred_upkeep u set log_from = v_cutoff where u.log_from < v_cutoff;
+        end if;
         execute format('drop table deferred.%I', p.relname);
         return p.relname;
     end loop;

@@ -49,6 +49,10 @@ begin
           and not exists (select from deferred.__deferred_hot h
                           where h.queue = v.queue and h.priority = v.priority and h.due_at is null and not h.limited and h.fn is not null limit 1);
     end loop;
+    -- Notes of ends, in the same way: they are looked for from the beginning once.
+    insert into deferred.__deferred_told (late, seq, done, at)
+    select k.late, coalesce(max(t.seq), 0) + 1, '1:1:', '0' from (values (false), (true)) k(late) left join deferred.__deferred_told t on t.late = k.late
+    group by k.late on conflict do nothing;
     -- Limited calls whose rows say that they are claimed.
     update deferred.__deferred_hot h set receipt = null, worker = null
     where h.ctid = any (array(

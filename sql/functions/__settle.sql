@@ -8,7 +8,12 @@
 -- What follows from notes is done here, some of it a call, in a transaction that nobody's work is in: a note is taken by one call
 -- (SKIP LOCKED) and goes with what it changed; one that many wait for keeps its place (after). Edges count once, for their column
 -- `what` is filled under the lock of the child's row in __deferred_wait. Those rows are locked here only, in the order of ids. Hot rows are
--- never waited for: a job whose row somebody has locked, in a transaction prepared perhaps, is looked at again with a later call.
+-- never waited for: a job whose row somebody has locked, in a transaction prepared perhaps, is put off. What was put off comes after all other notes,
+-- at least one a call, so however many rows somebody keeps locked, nobody else is told later for it.
+--
+-- Notes are in the order of (xid, n), and those that were put off in an order of their own: so is when they are due. How far they have been dealt with is
+-- remembered (__deferred_told), as places of lanes are (sql/functions/__claim.sql), and what is dead before that, under a snapshot that somebody holds, is
+-- not walked over: dealt with is what is visible in `done` and comes before `at`. What a transaction added that was open in `done` is looked up by its xid.
 --
 -- A job deferred to wait for jobs that were there already locks none of them, or an open transaction would hold up the worker that
 -- ends one: it leaves a note (l), and is linked here. What has ended by then is found in the log.
@@ -17,7 +22,12 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
+    v_put_off  constant interval := '500 milliseconds';
     v          record;
+    v_place    deferred.__deferred_told;
+    v_places   deferred.__deferred_told[] := '{}';
+    v_by       pg_snapshot[] := '{}';   -- taken before notes were looked for, in step
+    v_late     boolean;
     v_left     integer := most;
     v_some     bigint[];
     v_children bigint[] := '{}';
@@ -31,26 +41,45 @@ declare
     v_dealt    integer := 0;
     v_queues   text[];
 begin
-    for v in select e.n, e.id, e.what, e.after from deferred.__deferred_ended e order by e.n limit most for update skip locked loop
-        exit when v_left <= 0;
-        v_dealt := v_dealt + 1;
-        if v.what = 'l' then
-            v_links := v_links || v.id;
-            v_over := v_over || v.n;
-            v_left := v_left - 1 - (select count(*) from deferred.__deferred_edge e where e.child = v.id)::integer;
-        else
-            v_some := array(select e.child from deferred.__deferred_edge e
-                            where e.parent = v.id and e.child > v.after order by e.child limit v_left);
-            if cardinality(v_some) = v_left then
-                update deferred.__deferred_ended e set after = v_some[v_left] where e.n = v.n;
-            else
-                v_over := v_over || v.n;
-            end if;
-            v_children := v_children || v_some;
-            v_parents := v_parents || array_fill(v.id, array[cardinality(v_some)]);
-            v_whats := v_whats || array_fill(v.what::text, array[cardinality(v_some)]);
-            v_left := v_left - 1 - cardinality(v_some);
+    foreach v_late in array array[false, true] loop
+        select t.* into v_place from deferred.__deferred_told t where t.late = v_late order by t.late desc, t.seq desc limit 1;
+        v_by := v_by || pg_current_snapshot();
+        if v_place.at > pg_snapshot_xmax(pg_current_snapshot()) then
+            v_place.done := '1:1:';  -- of another cluster, whose dump was restored here
+            v_place.at := '0';
         end if;
+        v_places := v_places || v_place;
+        v_left := greatest(v_left, v_late::integer);
+        for v in
+            select e.n, e.id, e.what, e.after, e.upto
+            from (select x as low, x as high from pg_snapshot_xip(v_place.done) x where x < v_place.at
+                  union all select v_place.at, '18446744073709551615'::xid8) r
+            cross join lateral (
+                select n.* from deferred.__deferred_ended n
+                where n.late = v_late and n.xid between r.low and r.high and n.not_before <= clock_timestamp()
+                order by n.late, n.xid, n.n limit most for update skip locked) e
+            limit most
+        loop
+            exit when v_left <= 0;
+            v_dealt := v_dealt + 1;
+            if v.what = 'l' then
+                v_links := v_links || v.id;
+                v_over := v_over || v.n;
+                v_left := v_left - 1 - (select count(*) from deferred.__deferred_edge e where e.child = v.id)::integer;
+            else
+                v_some := array(select e.child from deferred.__deferred_edge e
+                                where e.parent = v.id and e.child > v.after and e.child <= v.upto order by e.child limit v_left);
+                if cardinality(v_some) = v_left then
+                    update deferred.__deferred_ended e set after = v_some[v_left] where e.n = v.n;
+                else
+                    v_over := v_over || v.n;
+                end if;
+                v_children := v_children || v_some;
+                v_parents := v_parents || array_fill(v.id, array[cardinality(v_some)]);
+                v_whats := v_whats || array_fill(v.what::text, array[cardinality(v_some)]);
+                v_left := v_left - 1 - cardinality(v_some);
+            end if;
+        end loop;
     end loop;
     if v_dealt = 0 then return 0; end if;
 
@@ -83,7 +112,8 @@ begin
     end if;
 
     with told as materialized (
-        select distinct on (t.child, t.parent) t.* from unnest(v_children, v_parents, v_whats) t(child, parent, what)),
+        select distinct on (t.child, t.parent) t.*
+        from unnest(v_children, v_parents, v_whats) with ordinality t(child, parent, what, i) order by t.child, t.parent, t.i),
     edge as (
         update deferred.__deferred_edge e set what = t.what::"char"
         from told t where e.child = t.child and e.parent = t.parent and e.what is null
@@ -117,8 +147,12 @@ begin
     select array_agg(distinct r.queue) into v_queues from ready r where r.due_at is null;
     delete from deferred.__deferred_wait w where w.id = any (v_seen) and w.id <> all (v_again);
 
-    insert into deferred.__deferred_ended (id, what) select distinct a, 'l'::"char" from unnest(v_again) a;
+    v_again := array(select distinct a from unnest(v_again) a);
+    insert into deferred.__deferred_ended (id, what, late, not_before) select a, 'l', true, clock_timestamp() + v_put_off from unnest(v_again) a;
     delete from deferred.__deferred_ended e where e.n = any (v_over);
+    for v_i in 1 .. cardinality(v_places) loop
+        perform deferred.__settled(v_places[v_i], v_by[v_i]);
+    end loop;
     perform deferred.__wake(q) from unnest(v_queues) q;
     return greatest(0, v_dealt - cardinality(v_again));
 end

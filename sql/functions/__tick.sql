@@ -1,12 +1,19 @@
 create or replace function deferred.__tick(most integer, out dealt integer, out wait_ms bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_least constant bigint := 100;  -- while nothing that was put off could be dealt with: it is not looked at all the time
+    v_at    timestamptz;
 begin
     dealt := deferred.__tick_at(most, clock_timestamp()) + deferred.__settle(1000);
     select greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) into wait_ms
     from deferred.__deferred_state s where s.next_tick < 'infinity';
-    if exists (select from deferred.__deferred_ended) then
-        wait_ms := 0;
+    if pg_relation_size('deferred.__deferred_ended') > 0 then
+        v_at := deferred.__unsettled();
+    end if;
+    if v_at is not null then
+        wait_ms := case when v_at = '-infinity' then 0 else
+            least(wait_ms, greatest(case when dealt = 0 then v_least else 0 end, ceil(extract(epoch from v_at - clock_timestamp()) * 1000))) end;
     end if;
 end
 $$;

@@ -1,9 +1,12 @@
+-- A purge takes attempts that ended before __deferred_upkeep.log_from, of jobs that are not hot, in whatever order they lie, and then the jobs. So of a
+-- job that is older than that nobody can say whether it ever had those attempts: what is left of it has to be whole from there on.
 create or replace function deferred.check_ledger() returns table (invariant text, job_id bigint, detail text)
 language sql stable
 as $$
     select 'I1: a job is hot or has a final log row', d.id, 'neither hot nor finished'
     from deferred.__deferred d
-    where not exists (select from deferred.__deferred_hot h where h.id = d.id)
+    where d.created_at >= (select u.log_from from deferred.__deferred_upkeep u)
+      and not exists (select from deferred.__deferred_hot h where h.id = d.id)
       and not exists (select from deferred.__deferred_log l where l.job_id = d.id and l.final)
   union all
     select 'I1: a hot row has its job', h.id, 'no row in __deferred'
@@ -13,13 +16,19 @@ as $$
     from deferred.__deferred_log l where l.outcome = 'ok' group by l.job_id having count(*) > 1
   union all
     select 'I3: attempts are numbered 1..n', l.job_id, format('%s rows, numbers up to %s', count(*), max(l.attempt))
-    from deferred.__deferred_log l where l.attempt > 0
-    group by l.job_id having count(*) <> max(l.attempt) or count(distinct l.attempt) <> count(*)
+    from deferred.__deferred_log l cross join deferred.__deferred_upkeep u left join deferred.__deferred d on d.id = l.job_id
+    where l.attempt > 0
+    group by l.job_id, d.created_at, u.log_from
+    having count(distinct l.attempt) <> count(*)
+        or case when d.created_at < u.log_from
+                then count(*) filter (where l.finished_at >= u.log_from) <> max(l.attempt) - min(l.attempt) filter (where l.finished_at >= u.log_from) + 1
+                else count(*) <> max(l.attempt) end
   union all
     select 'I3: only a claim is missing in the log', h.id, format('attempt %s, %s logged', h.attempt, count(l.attempt))
-    from deferred.__deferred_hot h left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
-    group by h.id, h.attempt, h.receipt
-    having count(l.attempt) <> h.attempt - (h.fn is null and h.receipt is not null)::integer
+    from deferred.__deferred_hot h cross join deferred.__deferred_upkeep u left join deferred.__deferred d on d.id = h.id
+    left join deferred.__deferred_log l on l.job_id = h.id and l.attempt > 0
+    group by h.id, h.attempt, h.receipt, d.created_at, u.log_from
+    having case when d.created_at < u.log_from then max(l.attempt) else count(l.attempt) end <> h.attempt - (h.fn is null and h.receipt is not null)::integer
   union all
     select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
     from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base

@@ -441,13 +441,15 @@ create table deferred.__deferred_upkeep (
     repaired_at  timestamptz not null,
     purged_at    timestamptz,
     purged_older interval,
-    schedules_at timestamptz not null default '-infinity'
+    schedules_at timestamptz not null default '-infinity',
+    log_from     timestamptz not null default '-infinity'
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
 comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';
+comment on column deferred.__deferred_upkeep.log_from is 'purges may have taken attempts that ended before it, and none that ended later';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
@@ -941,13 +943,38 @@ create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
     what  "char" not null check (what in ('o', 'f', 's', 'l')),
-    after bigint not null default 0
+    after bigint not null default 0,
+    upto  bigint,
+    xid   xid8 not null default pg_catalog.pg_current_xact_id(),
+    late  boolean not null default false,
+    not_before timestamptz not null default '-infinity'
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
 comment on column deferred.__deferred_ended.id is 'job it is about';
 comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
+comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps; NULL of l';
+comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';
+comment on column deferred.__deferred_ended.late is 'true: it was put off, for a row was locked that it is about';
+comment on column deferred.__deferred_ended.not_before is 'not to be looked at before';
+-- Those at once and those put off, each in order.
+create index __deferred_ended_order on deferred.__deferred_ended (late, xid, n);
+
+create table deferred.__deferred_told (
+    late boolean not null,
+    seq  bigint not null,
+    done pg_snapshot not null,
+    at   xid8 not null,
+    primary key (late, seq)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_told is 'how far notes of __deferred_ended have been dealt with; of each kind the row with the highest seq counts';
+comment on column deferred.__deferred_told.late is 'of which notes: __deferred_ended.late';
+comment on column deferred.__deferred_told.seq is 'number of the place: who moves on adds the next one and deletes the one before';
+comment on column deferred.__deferred_told.done is 'notes of transactions that are visible in this snapshot';
+comment on column deferred.__deferred_told.at is '... and come before this one, have been dealt with';
+insert into deferred.__deferred_told values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
+grant select on deferred.__deferred_told to deferred_worker;
 grant select, insert on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
@@ -984,9 +1011,11 @@ grant select on deferred.__deferred_flow, deferred.__deferred_member to deferred
 
 alter table deferred.__deferred_upkeep
     add column breakers_at timestamptz not null default '-infinity',
-    add column alerts_at   timestamptz not null default '-infinity';
+    add column alerts_at   timestamptz not null default '-infinity',
+    add column builds_at   timestamptz not null default '-infinity';
 comment on column deferred.__deferred_upkeep.breakers_at is 'when functions that crash were looked for last: deferred.__breaker()';
 comment on column deferred.__deferred_upkeep.alerts_at is 'when what is to be told was looked for last: deferred.__alert(); -infinity: nobody ever wanted to be told';
+comment on column deferred.__deferred_upkeep.builds_at is 'when builds of plugins were compared last, for that: once an hour';
 
 create table deferred.__deferred_alert (
     cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker')),

@@ -12,5 +12,7 @@ select s.version,
            or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)
        end,
        s.next_tick <= now()
-       or (exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) and deferred.__unsettled())
+       or (case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) > 100000 then true
+                else exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) end
+           and coalesce(deferred.__unsettled() <= now(), false))
 from deferred.__deferred_state s

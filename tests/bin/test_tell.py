@@ -31,7 +31,7 @@ def told(db):
 def ago(db, minutes=10):
     """As if everything had happened a while ago, and nobody had looked since."""
     db.sql("update deferred.__deferred_folded set slice = '1 day'")
-    for table, columns in (("log", ("finished_at", "started_at")), ("", ("created_at",)), ("folded", ("folded_to", "sampled_at")), ("upkeep", ("alerts_at", "breakers_at"))):
+    for table, columns in (("log", ("finished_at", "started_at")), ("", ("created_at",)), ("folded", ("folded_to", "sampled_at")), ("upkeep", ("alerts_at", "breakers_at", "builds_at"))):
         db.sql(f"update deferred.{('__deferred_' + table).rstrip('_')} set " + ", ".join(f"{c} = {c} - interval '{minutes} minutes'" for c in columns))
 
 

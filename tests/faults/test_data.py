@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import psycopg2
@@ -192,6 +193,29 @@ def test_x5_what_a_function_logs_is_one_line_of_text(db):
     db.plugins("unruly")
     db.defer("log_bytes")
     assert "log_bytes: before?after ? end\n" in check(db).stderr
+    ledger(db)
+
+
+def test_no_raw_byte_of_what_a_function_prints_reaches_the_log(db):
+    """Of a plugin, of one in a process of its own, and of a command, whose words are stored and shown too: one line each, all of it text."""
+    db.plugins("unruly")
+    script = "import os\nfor fd in 1, 2: os.write(fd, bytes(range(256)) + b'\\n\\0error: forged\\r\\n\\xc3')\nraise SystemExit(1)"
+    with open(os.path.join(db.dir, "bytes.py"), "w") as f:
+        f.write(script)
+    db.config(f'function "bytes" {{ command = {{"/usr/bin/python3", "{f.name}"}} }}')
+    for args in (["--isolate=child"], ["--isolate=job", "--log-format=json"]):
+        for fn in "print_bytes", "bytes":
+            db.defer(fn, max_attempts=1)
+        done = db.run(["check_deferred", "--cnt", "0", "--log-level=debug", *args], input=b"")
+        assert done.returncode == 0, done.stderr
+        said = done.stderr.decode()  # it is UTF-8
+        assert {c for c in said if not c.isprintable()} == {"\n"}
+        assert "forged" in said, said
+        begin = r"\{" if "json" in args[-1] else r"(error|warning|info|debug): "
+        assert all(re.search(begin, line) and "error: forged" not in line[:40] for line in said.splitlines()), said
+    for shown in (["show", "2"], ["show", "2", "--json"]):
+        text = db.run(["deferred", *shown], input=b"").stdout.decode()
+        assert "forged" in text and {c for c in text if not c.isprintable()} <= {"\n", "\x7f" if "--json" in shown else "\n"}, text
     ledger(db)
 
 

@@ -172,11 +172,10 @@ def test_d5_a_connection_cut_while_idle_costs_nothing(recorded, cluster):
     recorded.assert_all_ok(jobs)
 
 
-@pytest.fixture
-def pooler(db, cluster):
-    """pgbouncer in transaction mode in front of the test's database; yields its conninfo."""
-    folder = os.path.join(db.dir, "pooler")
-    os.mkdir(folder, 0o700)
+def start_pooler(db):
+    """pgbouncer in transaction mode in front of the test's database, or the same again after its death: the program, and its conninfo."""
+    folder, cluster = os.path.join(db.dir, "pooler"), db.cluster
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     ini = os.path.join(folder, "ini")
     with open(ini, "w") as f:
         f.write(f"""[pgbouncer]
@@ -197,10 +196,18 @@ ignore_startup_parameters = extra_float_digits,options
         os.chmod(db.dir, 0o711)
         for path in folder, ini:
             os.chown(path, who.pw_uid, who.pw_gid)
+    socket = f"{folder}/.s.PGSQL.{pg.PORT}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(socket)  # one that was killed leaves it behind
     started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", ini]))
-    wait_for(lambda: os.path.exists(f"{folder}/.s.PGSQL.{pg.PORT}") or not started.alive(), 10)
+    wait_for(lambda: os.path.exists(socket) or not started.alive(), 10)
     assert started.alive(), started.output()
-    yield f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
+    return started, f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
+
+
+@pytest.fixture
+def pooler(db):
+    return start_pooler(db)[1]
 
 
 def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import threading
 import time
 
 from harness import ledger, wait_for
@@ -53,3 +54,29 @@ def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_ses
     heir.signal(signal.SIGTERM)
     assert heir.wait(20) == 0
     ledger(db)
+
+
+def test_a_lock_that_could_not_be_taken_again_is_tried_for_again(db):
+    """Who waits for it has it the moment the service gives all of its session back; then its row must say so, or others would take it for dead."""
+    db.config(QUICK)
+    run = service(db, "a", "--listen")
+    waits = "select exists (select from pg_locks where classid = 1145390674)"
+    wait_for(lambda: db.one(waits), 20, "it waits to be woken")
+    number = db.one("select watch from deferred.__deferred_worker")
+    db.sql("create function public.no() returns trigger language plpgsql as $$ begin raise 'not now'; end $$")
+    db.sql("create trigger no before update of watch on deferred.__deferred_worker for each row execute function public.no()")
+    with db.connect() as thief:
+        cursor = thief.cursor()
+        taken = threading.Thread(target=cursor.execute, args=("select pg_advisory_lock(1145390673, %s)", (number,)))
+        taken.start()
+        wait_for(lambda: db.one("select exists (select from pg_locks where not granted and classid = 1145390673)"), 10, "he waits")
+        job = db.defer("noop")
+        taken.join(20)
+        wait_for(lambda: "not now" in run.output() and db.log(job) == [(1, "ok")] and db.one(waits), 20, "it has tried, and has nothing to do any more")
+        tried = run.output().count("not now")
+        wait_for(lambda: run.output().count("not now") > tried, 5, "it tries again")
+        assert run.output().count("not now") < 6
+        db.sql("drop trigger no on deferred.__deferred_worker")
+        wait_for(lambda: db.one("select watch is null from deferred.__deferred_worker"), 5, "it has tried again")
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0

@@ -79,39 +79,54 @@ def drained(db, timeout=60):
     wait_for(lambda: db.hot() == 0, timeout, "nothing is hot")
 
 
+@contextlib.contextmanager
+def data_on(own_server, megabytes):
+    """The tables of the test's database on a small disk, and nothing else of its server."""
+    disk = SmallDisk(megabytes)
+    try:
+        with contextlib.closing(psycopg2.connect(own_server.cluster.conninfo())) as admin:
+            admin.autocommit = True
+            with admin.cursor() as cursor:
+                cursor.execute(f"create tablespace small location '{disk.folder('data')}'")
+                if own_server.connection is not None:
+                    own_server.connection.close()
+                cursor.execute("alter database own set tablespace small")
+        yield disk
+    finally:
+        own_server.stop("immediate")
+        disk.close()
+
+
+@contextlib.contextmanager
+def wal_on(own_server, megabytes):
+    """The write-ahead log on one; segments of 1 MB, so that the next one is needed soon."""
+    disk, data = SmallDisk(megabytes), own_server.cluster.data
+    try:
+        own_server.stop()
+        pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_resetwal"), "--wal-segsize=1", "-D", data]))
+        with open(os.path.join(data, "postgresql.conf"), "a") as f:
+            f.write("min_wal_size = 2MB\nmax_wal_size = 4MB\nrestart_after_crash = off\n")
+        place = disk.folder("wal")
+        pg.copy(os.path.join(data, "pg_wal") + "/.", place)
+        shutil.rmtree(os.path.join(data, "pg_wal"))
+        os.symlink(place, os.path.join(data, "pg_wal"))
+        own_server.start()
+        yield disk
+    finally:
+        own_server.stop("immediate")
+        disk.close()
+
+
 if ROOT:
     @pytest.fixture
     def data_on_small_disk(own_server):
-        """The tables of the test's database, and nothing else of its server."""
-        disk = SmallDisk(64)
-        try:
-            with contextlib.closing(psycopg2.connect(own_server.cluster.conninfo())) as admin, admin.cursor() as cursor:
-                admin.autocommit = True
-                cursor.execute(f"create tablespace small location '{disk.folder('data')}'")
-                cursor.execute("alter database own set tablespace small")
+        with data_on(own_server, 64) as disk:
             yield own_server, disk
-        finally:
-            own_server.stop("immediate")
-            disk.close()
 
     @pytest.fixture
     def wal_on_small_disk(own_server):
-        """Segments of 1 MB, so that the next one is needed soon."""
-        disk, data = SmallDisk(16), own_server.cluster.data
-        try:
-            own_server.stop()
-            pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_resetwal"), "--wal-segsize=1", "-D", data]))
-            with open(os.path.join(data, "postgresql.conf"), "a") as f:
-                f.write("min_wal_size = 2MB\nmax_wal_size = 4MB\nrestart_after_crash = off\n")
-            place = disk.folder("wal")
-            pg.copy(os.path.join(data, "pg_wal") + "/.", place)
-            shutil.rmtree(os.path.join(data, "pg_wal"))
-            os.symlink(place, os.path.join(data, "pg_wal"))
-            own_server.start()
+        with wal_on(own_server, 16) as disk:
             yield own_server, disk
-        finally:
-            own_server.stop("immediate")
-            disk.close()
 
     def test_d12_results_wait_while_the_disk_of_the_data_is_full(data_on_small_disk, recorded_on):
         db, disk = data_on_small_disk

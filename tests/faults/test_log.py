@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 
+from front import Front
 from harness import ledger, wait_for
 
 
@@ -44,3 +46,36 @@ def test_a_full_pipe_for_a_log_holds_up_neither_jobs_nor_leases_nor_signals(reco
     os.close(reader)
     os.close(writer)
     ledger(db)
+
+
+def test_the_front_answers_while_nobody_reads_its_logs(db):
+    """Its log and its access log are one full pipe: no request waits for it, nor does its end. What was kept is written when somebody reads again, and how
+    much is missing is said."""
+    front = Front(db, start=False)
+    front.access_log = "-"
+    front.write_config()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    said = b""
+
+    def read(text):
+        nonlocal said
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(reader, 1 << 20)
+        return re.search(text, said)
+    front.program = db.spawn(["deferred_http", "--listen", "127.0.0.1:0", "--log-level", "debug"], stdout=writer, stderr=writer)
+    front.port = int(wait_for(lambda: read(rb"listening on \S+:(\d+), HTTP\n"), 20, "it listens")[1])
+    wait_for(front.ready, 20, "it is ready")
+    fill(writer)
+    path = "/" + "x" * 200
+    with contextlib.closing(front.connect()) as c:
+        for _ in range(700):
+            c.send(f"GET {path} HTTP/1.1\r\nHost: x\r\nUser-Agent: {'y' * 200}\r\n\r\n".encode())
+            assert c.answer().status == 400
+    wait_for(lambda: read(rb'\{"lost":\d+\}\n'), 20, "somebody reads again")
+    kept = said.count(b"yyy\"}")
+    assert kept > 100 and kept + int(re.search(rb'"lost":(\d+)', said)[1]) == 700
+    fill(writer)
+    assert front.stop(5) == 0
+    os.close(reader)
+    os.close(writer)

@@ -230,7 +230,7 @@ static int send(struct store_cycle *cycle, struct asked *asked, struct deferred_
 	if (rc == 0 && asked->renew_len > 0)
 		rc = store_cycle_renew(cycle, asked->renew, asked->renew_len, err);
 	if (rc == 0 && asked->lost)
-		rc = store_cycle_lost(cycle, scope.max_attempts, err);
+		rc = store_cycle_lost(cycle, scope.max_attempts, 0, err);
 	if (rc == 0 && asked->promote)
 		rc = store_cycle_promote(cycle, INT64_MIN, err);
 	if (rc == 0 && (asked->claim > 0 || asked->limited > 0))

@@ -289,12 +289,18 @@ def ledger(db):
     wait_for(lambda: not db.orphans(), 10, "the runners of this test are gone")
 
 
-def read_record(path):
-    """Lines `start|end ID ATTEMPT PID` that the test plugin appended: the ledger outside the database."""
+def read_times(path):
+    """Lines `start|end ID ATTEMPT PID MILLISECONDS` that the test plugin appended: the ledger outside the database. The time is that of
+    time.monotonic()."""
     if not os.path.exists(path):
         return []
     with open(path) as f:
-        return [(w[0], int(w[1]), int(w[2]), int(w[3])) for w in (line.split() for line in f)]
+        return [(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4])) for w in (line.split() for line in f)]
+
+
+def read_record(path):
+    """The same without the time."""
+    return [line[:4] for line in read_times(path)]
 
 
 def unforeseeable(numbers):

@@ -136,7 +136,7 @@ static void what_is_added_behind_a_claim_is_refused(void **state)
 	store_cycle_outcomes(&cycle, attempts, 1, why++);
 	store_cycle_progress(&cycle, &progress, 1, why++);
 	store_cycle_progress_end(&cycle, attempts, 1, why++);
-	store_cycle_lost(&cycle, 3, why++);
+	store_cycle_lost(&cycle, 3, 0, why++);
 	store_cycle_wake(&cycle, &id, 1, why++);
 	store_cycle_arm(&cycle, &scope, why++);
 	store_cycle_disarm(&cycle, &scope, why++);

@@ -297,6 +297,21 @@ static int big_result(const struct deferred_call *call)
 }
 
 /* Returns {"value"}, and says nothing about it. */
+/* Every byte there is, on both outputs, past whatever buffers; then what would pass for a line of the log, and for the end of one. */
+static int print_bytes(const struct deferred_call *call)
+{
+	static const char forged[] = "\n\0error: forged\r\n\xc3";
+	char bytes[256];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (char)i;
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		if (write(fd, bytes, sizeof(bytes)) < 0 || write(fd, forged, sizeof(forged) - 1) < 0)
+			return DEFERRED_FAILED;
+	(void)call;
+	return DEFERRED_OK;
+}
+
 static int returns(const struct deferred_call *call)
 {
 	return (int)number(call, "value", 0);
@@ -421,28 +436,37 @@ static int defer_self(const struct deferred_call *call)
 }
 
 /* Journals its start and end in {"file"}, outside of the database, with {"ms"} in between: lines of
- * "start|end ID ATTEMPT PID". With {"fail"} it fails in the end. */
+ * "start|end ID ATTEMPT PID MILLISECONDS". With {"fail"} it fails in the end. */
+/* One line of the ledger, with the time by the clock that all processes of a machine share. */
+static void append_record(const struct deferred_call *call, const char *file, const char *what)
+{
+	struct timespec now;
+	char line[128];
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(line, sizeof(line), "%s %lld %d %d %lld\n", what, (long long)call->id, call->attempt, (int)getpid(),
+		 (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+	append_line(file, line);
+}
+
 static int record(const struct deferred_call *call)
 {
-	char file[512], line[128];
+	char file[512];
 
 	text(call, "file", file, sizeof(file));
-	snprintf(line, sizeof(line), "start %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "start");
 	pause_ms((long)number(call, "ms", 0));
-	snprintf(line, sizeof(line), "end %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "end");
 	return number(call, "fail", 0) ? DEFERRED_FAILED : DEFERRED_OK;
 }
 
 /* Journals its start as record does, then waits until it is asked to stop, and fails. */
 static int until_stopped(const struct deferred_call *call)
 {
-	char file[512], line[128];
+	char file[512];
 
 	text(call, "file", file, sizeof(file));
-	snprintf(line, sizeof(line), "start %lld %d %d\n", (long long)call->id, call->attempt, (int)getpid());
-	append_line(file, line);
+	append_record(call, file, "start");
 	while (!call->host->stop_asked(call))
 		pause_ms(10);
 	call->host->error(call, "stopped", 7);
@@ -500,6 +524,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "swallow_answer", .run = swallow_answer },
 	{ .name = "raw_result", .run = raw_result },
 	{ .name = "print", .run = print },
+	{ .name = "print_bytes", .run = print_bytes },
 	{ .name = "returns", .run = returns },
 	{ .name = "log_bytes", .run = log_bytes },
 	{ .name = "chatter", .run = chatter },

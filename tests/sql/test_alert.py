@@ -14,10 +14,11 @@ class Told:
     def __init__(self, db):
         self.db = db
 
-    def look(self, connection=None, later=True, **settings):
-        """Those that are told, {(cause, name): sentence}, by a look that comes a minute after the last one."""
+    def look(self, connection=None, later="1 minute", **settings):
+        """Those that are told, {(cause, name): sentence}, by a look that comes a while after the last one."""
         if later:
-            self.db.sql("update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', breakers_at = breakers_at - interval '1 minute'")
+            self.db.sql(f"update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '{later}', breakers_at = breakers_at - interval '{later}', "
+                        f"builds_at = builds_at - interval '{later}'")
         asked = {k: v for k, v in {**SETTINGS, **settings}.items() if v is not None}
         with (connection or self.db.connection).cursor() as cursor:
             cursor.execute("select cause, name, text from deferred.__alert(%s)", (json.dumps(asked),))
@@ -151,8 +152,13 @@ def test_a_function_that_fails_more_or_got_slower_or_bigger(db, told):
     assert db.one("select deferred.__histogram_quantile('{}', 0.5)") is None
     # The build before it is put back, and runs.
     told.sums("slower", "0 hours", span=60, queue="mail", plugin="p 1.0 a", run="{{20,50}}", ok=50)
+    told.sums("tardy", "30 hours", span=60, queue="mail", plugin="p 1.0 a", run="{{20,500}}", ok=500)
+    told.sums("tardy", "2 hours", span=60, queue="mail", plugin="p 1.1 b", run="{{26,150}}", ok=150)
     told.look(failing="0")
-    assert set(db.sql("select cause from deferred.__deferred_alert where ended_at is null")) == {("bigger",)}
+    standing = "select cause, name from deferred.__deferred_alert where ended_at is null"
+    assert set(db.sql(standing)) == {("bigger", "bigger"), ("slower", "slower")}, "builds are looked at once an hour, and stand as they were"
+    told.look(later="1 hour", failing="0")
+    assert set(db.sql(standing)) == {("bigger", "bigger"), ("slower", "tardy")}
 
 
 def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, told):

@@ -84,7 +84,7 @@ class Worker:
 
     def lost(self, max_attempts=3):
         """Put right what leases that have ended hold, and commit; how many jobs."""
-        n = len(self.ask("job_lost", max_attempts))
+        n = len(self.ask("job_lost", max_attempts, 0))
         self.commit()
         return n
 
@@ -495,7 +495,7 @@ def test_a_lease_of_one_job_that_ended_is_an_attempt_and_logged_as_lost_once(db,
     old, = a.take()
     assert old.attempt == 1
     lapse(db, old)
-    first = b.ask("job_lost", 3)
+    first = b.ask("job_lost", 3, 0)
     assert [row[2:] for row in first] == [(job, "f", 1, False, True)] and c.lost() == 0  # that one is locked
     b.commit()
     new, = b.take()
@@ -1002,9 +1002,10 @@ def statements(w):
         "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
         "worker_orphans": ((w.id, n, "host:/pid", 0, 0), {**hot, "__deferred_lease": "__deferred_lease_worker"}),
-        "job_lost": ((3,), {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"}),
+        "job_lost": ((3, 10000), {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"}),
         "worker_look": ((w.id,), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
-        "worker_bury": (([1, 2], 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+        "worker_bury": (([1, 2], 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"), "__deferred_hot": "__deferred_hot_pkey",
+                                      "__deferred_lease": "__deferred_lease_worker"}),
         "worker_watch": ((w.id,), {"__deferred_worker": "__deferred_worker_pkey"}),
         "worker_recover": (("host:/pid", w.id, "lost", 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }

@@ -926,6 +926,33 @@ def test_purging_works_in_steps_and_spares_hot_jobs(db):
     refused(db, psycopg2.Error, "is no partition of the log", "select deferred.__purge_log('deferred.__deferred_hot', '1 s', 0, 1)")
 
 
+def test_purge_and_the_ledger_agree(db):
+    """Attempts past the limit go while the last ones of the same job stay, and jobs after their attempts; what is gone within the limit is found."""
+    def attempts(job, *ages):
+        """Each ended that many hours ago; the last is the final one."""
+        db.sql("delete from deferred.__deferred_hot where id = %s", job)
+        db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)
+                  select %s, n, 'failed', n = %s, now() - h * interval '1 hour' from unnest(%s) with ordinality x(h, n)""", job, len(ages), list(ages))
+
+    def purge():
+        for part, in db.sql("select inhrelid::regclass::text from pg_inherits where inhparent = 'deferred.__deferred_log'::regclass"):
+            db.sql("select deferred.__purge_log(%s, '30 hours', 0, 100)", part)
+    slow, old, back, gap, young = [defer(db) for _ in range(5)]
+    db.sql("update deferred.__deferred set created_at = now() - interval '5 days' where id <> %s", young)
+    for job, ages in ((slow, (100, 50, 20, 10)), (old, (50,)), (back, (60, 50, 1)), (gap, (50, 20, 10, 5)), (young, (3, 2, 1))):
+        attempts(job, *ages)
+    clean(db)
+    purge()
+    assert db.log(slow) == [(3, "failed"), (4, "failed")] and db.log(old) == []
+    clean(db)
+    db.sql("select deferred.retry(%s)", back)
+    clean(db)
+    db.sql("delete from deferred.__deferred_log where (job_id, attempt) in ((%s, 3), (%s, 1))", gap, young)
+    assert {r[1] for r in db.sql("select left(invariant, 2), job_id from deferred.check_ledger()")} == {gap, young}
+    db.sql("delete from deferred.__deferred_log where job_id = any(%s)", [gap, young, back])
+    assert set(db.sql("select left(invariant, 2), job_id from deferred.check_ledger()")) == {("I1", young)}, "of the others purge may have had all"
+
+
 def test_rows_of_runs_ended_long_ago_are_purged(db):
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at, ended_at) values"
            " ('a', 'h', 1, '0', now() - interval '9 days', now() - interval '9 days'), ('b', 'h', 2, '0', now(), null),"

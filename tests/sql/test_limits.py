@@ -681,3 +681,47 @@ def test_nobody_without_rights_keeps_limited_jobs_from_being_claimed(db):
     assert db.run(["check_deferred", "--cnt", "1"], timeout=60).returncode == 0
     assert db.log(job) == [(1, "ok")]
     stranger.close()
+
+
+def test_who_lost_his_session_keeps_what_must_not_run_twice_until_its_lease_ends(db, worker):
+    """His network may be cut, and he at it. Who has more than one place, and who is found dead for sure, as before."""
+    setf(db, "g", max_running=1)
+    plain, key, function, rated = db.defer("f"), db.defer("f", concurrency_key="k"), db.defer("g"), db.defer("f", queue="slow")
+    setq(db, "slow", rate=1)
+    mark(db)
+    cut, other = worker(), worker()
+    db.sql("update deferred.__deferred_worker set watch = id where id = %s", cut.id)
+    held = cut.limited()
+    cut.commit()
+    assert sorted(ids(held)) == [key, function, rated]
+    assert ids(Worker.take(cut)) == [plain]
+    db.defer("f", concurrency_key="k")
+
+    def buried():
+        rows = other.ask("worker_bury", [cut.id], 3)
+        other.commit()
+        return [r[2] for r in rows]
+    assert buried() == [plain, rated]
+    assert db.one("select ended_at from deferred.__deferred_worker where id = %s", cut.id) is None and buried() == []
+    assert other.take() == [], "the next one of the key waits, and so does the function"
+    assert cut.finish(*[j for j in held if j.id == key]) == {key}, "he is back in time"
+    cut.commit()
+    lapse(db, *held)
+    assert buried() == [function]
+    assert db.one("select ended_at from deferred.__deferred_worker where id = %s", cut.id) is not None
+    # The next start with that pid file knows that he is gone.
+    cut = worker("host:/other")
+    again, = cut.limited(known=["g"])
+    cut.commit()
+    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3)] == [again.id] == [function]
+    other.commit()
+
+
+def test_what_workers_say_of_their_functions_is_not_waited_for(db, worker):
+    """Not for the disk, nor for a standby: a worker's loop would stand still."""
+    w = worker()
+    for catalog in (5, 6):
+        w.ask("worker_offer", "host", "place", catalog, ["f"], ["p 1"], [0], [0])
+        assert w.ask_plain("show synchronous_commit") == [("off",)]
+        w.commit()
+    assert db.sql("select catalog, fn from deferred.__deferred_offer") == [(6, ["f"])]

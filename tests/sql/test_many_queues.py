@@ -86,7 +86,7 @@ def test_a_claim_planned_beside_few_queues_reads_no_more_when_there_are_many(db)
 
 def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     """Each claim leaves a dead place. The first look for lanes comes past all of them, if it comes from the wrong side; so does a claim that
-    passes over the newest, for another claim is at it. And each batch leaves a dead lease, with an end that is still to come."""
+    passes over the newest, for another claim is at it. And each batch leaves a dead lease, with an end that is still to come; and later on one that is long over."""
     db.sql("select deferred.defer('f'), deferred.defer('f', opts => '{\"queue\": \"other\"}')")
     db.sql("insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')")
     close = "array[7]"
@@ -101,14 +101,14 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
             cursor.execute("select from deferred.__deferred_place p where p.queue = 'default' order by p.seq desc limit 1 for update")
             locked = pages(db, "job_claim", STATEMENTS["job_claim"])
         other.rollback()
-        return [free, locked, pages(db, "job_close", close)]
+        return [free, locked, pages(db, "job_close", close), pages(db, "job_lost", "3, 10000")]
     few = read()
     db.sql("""do $$ begin for i in 2 .. 2000 loop
                   insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id)
                   select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id from deferred.__deferred_place p;
                   delete from deferred.__deferred_place p where p.seq < i;
                   insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
-                  values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false, now() + interval '1 hour');
+                  values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false, now() + (i % 2 - 0.5) * interval '1 hour');
                   delete from deferred.__deferred_lease;
               end loop; end $$""")
     many = read()

@@ -8,8 +8,9 @@ OK = "('{%s}', '{%s}', '{00:00:01}', '{00:00:00}', '{0}', '{0}', '{0}', '{0}', '
 
 
 def settle(db, most=1000):
-    """Until nothing is left to be told."""
+    """Until nothing is left to be told; what was put off is due at once."""
     for _ in range(100):
+        db.sql("update deferred.__deferred_ended set not_before = now() where late")
         db.sql("select deferred.__settle(%s)", most)
         if not db.one("select exists (select from deferred.__deferred_ended)"):
             return
@@ -126,6 +127,18 @@ def test_a_locked_row_is_not_waited_for(db):
         end(db, second)
         db.sql("select deferred.__settle(1000)")
         assert states(db, waits, free) == ["waiting", "ready"]
+        # However many are locked, whoever else is to be told is told by the next call; and then nobody looks for a while.
+        locked = [db.defer("f", after=first) for _ in range(20)]
+        db.sql("select deferred.__settle(15) from generate_series(1, 3)")
+        third = db.defer("a")
+        told = db.defer("g", after=third)
+        end(db, third)
+        assert db.sql("select deferred.__settle(15), deferred.__settle(15)")[0][0] > 0
+        assert states(db, told) == ["ready"]
+        db.sql("select deferred.__settle(1000)")
+        dealt, wait_ms = db.sql("select * from deferred.__tick(10)")[0]
+        assert dealt == 0 and 100 <= wait_ms <= 500
+        assert db.one("select deferred.__unsettled() > now()")
         other.rollback()
         settle(db)
         cursor.execute("select deferred.defer('e', '{}'::json, '{\"after\": %s}'::json)", (first,))
@@ -134,5 +147,56 @@ def test_a_locked_row_is_not_waited_for(db):
         settle(db)
         other.commit()
     settle(db)
-    assert states(db, waits, late) == ["ready", "ready"]
+    assert states(db, waits, late, *locked) == ["ready"] * 22
+    assert db.sql("select deferred.__unsettled(), dealt, wait_ms from deferred.__tick(10)") == [(None, 0, None)]
+    clean(db)
+
+
+def test_who_is_deferred_after_a_retry_is_not_told_of_the_end_before(db):
+    """Nor is he missed who took his number before the end, and committed after the retry."""
+    parent = db.defer("a", max_attempts=1)
+    before = db.defer("b", after={"job": parent, "on": "failed"})
+    settle(db)
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("select deferred.defer('c', '{}'::json, '{\"after\": %s}'::json)", (parent,))
+        open_then = cursor.fetchone()[0]
+        end(db, parent, "failed")
+        db.sql("select deferred.retry(%s)", parent)
+        after = db.defer("d", after=parent)
+        settle(db)
+        other.commit()
+    settle(db)
+    assert states(db, before, open_then, after) == ["ready", "waiting", "waiting"]
+    end(db, parent)
+    settle(db)
+    assert states(db, before, open_then, after) == ["ready"] * 3
+    clean(db)
+
+
+def test_dead_notes_are_not_walked_over(db):
+    """Under a snapshot that is held, and beside a transaction that stays open; what that one noted is told all the same."""
+    def pages(what):
+        plan = db.one(f"explain (analyze, buffers, format json) {what}")[0]["Plan"]
+        return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+    first = db.defer("a")
+    last = db.defer("b", after={"job": first, "on": "failed"})
+    settle(db)
+    with db.connect(options="-c default_transaction_isolation=repeatable\\ read") as held, db.connect() as other, other.cursor() as cursor:
+        held.cursor().execute("select 1")
+        cursor.execute("select deferred.cancel(%s)", (first,))
+        look = "select deferred.__unsettled(), deferred.__settle(10)"
+        pages(look)
+        cost = pages(look)
+        for _ in range(3):
+            db.sql("insert into deferred.__deferred_ended (id, what, upto) select 1, 'o', 0 from generate_series(1, 3000)")
+            while db.one("select deferred.__settle(2000)"):
+                pass
+        assert pages(look) < cost + 20
+        other.commit()
+        assert db.one("select deferred.__unsettled()") is not None
+        db.sql("select deferred.__settle(10)")
+        assert states(db, last) == ["ready"]
+        assert pages(look) < cost + 20
+        held.rollback()
     clean(db)

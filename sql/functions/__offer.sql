@@ -1,0 +1,16 @@
+-- For people, and said again each hour: so nobody waits until it is on disk, nor for a standby.
+create or replace function deferred.__offer(host text, place text, catalog bigint, fn text[], plugin text[], timeout_ms bigint[], max_attempts integer[])
+returns void
+language plpgsql
+as $$
+begin
+    perform set_config('synchronous_commit', 'off', true);
+    insert into deferred.__deferred_offer as o (host, place, catalog, fn, plugin, timeout_ms, max_attempts)
+    values ($1, $2, $3, $4, $5, $6, $7)
+    on conflict on constraint __deferred_offer_pkey do update
+    set catalog = excluded.catalog, seen_at = clock_timestamp(), fn = excluded.fn, plugin = excluded.plugin, timeout_ms = excluded.timeout_ms,
+        max_attempts = excluded.max_attempts;
+end
+$$;
+comment on function deferred.__offer is 'a worker says which functions it has';
+grant execute on function deferred.__offer to deferred_worker;

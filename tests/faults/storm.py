@@ -1,0 +1,334 @@
+"""A campaign: producers of every kind of job, workers as cron or systemd starts them, messages over HTTP, and somebody who kills one after
+the other, all drawn from a seed."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import psycopg2
+
+import pg
+from front import Front
+from verdict import Journal, Verdict, now_ms, recoveries
+
+SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "20ms"\n'
+
+# Of each kind its share, what it takes at most in ms, and its options. "long" ones are begun less often the more jobs there are.
+KINDS = {
+    "short": (60, 0, {}),
+    "busy": (10, 30, {"queue": "busy"}),
+    "long": (1, 2500, {"queue": "long"}),
+    "delayed": (5, 0, {"delay": "1s"}),
+    "key": (6, 10, {}),
+    "limited": (6, 10, {"queue": "two"}),
+    "rated": (4, 0, {"queue": "rated"}),
+    "failing": (4, 0, {"max_attempts": 2}),
+    "once": (4, 5, {"max_attempts": 1}),
+}
+LONG_MAX = 400
+QUEUES = ["busy", "long", "two --max-running 2", "rated --rate 400/s --burst 400"]
+
+# Of cron's lines the seconds from start to start; a service is started again when it has ended.
+WORKERS = {
+    "cron": [(1.0, ["--cnt", "0", "--if-running=skip", "--runners", "2"]), (2.0, ["--cnt", "0", "--runners", "2", "--batch", "20"]),
+             (1.5, ["--cnt", "25", "--isolate=job"])],
+    "service": [(0.2, ["--loop", "--listen", "--runners", "2", "--batch", "20"]), (0.2, ["--loop", "--runners", "1..3"]), (0.2, ["--loop", "--isolate=job"])],
+}
+# How often each is drawn.
+FAULTS = {"kill parent": 6, "kill runner": 6, "kill group": 4, "stop": 3, "takeover": 3, "terminate sessions": 4, "kill server": 1, "restart server": 1,
+          "kill HTTP front": 2}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Line:
+    """A line of crontab, or a unit: the same pidfile again and again."""
+
+    def __init__(self, db, number, mode, every, args):
+        self.db, self.every, self.loop = db, every, mode == "service"
+        self.args = ["check_deferred", "--pidfile", f"{db.dir}/line{number}", *args]
+        self.current, self.due, self.said = [], 0, []
+
+    def tick(self):
+        for run in [r for r in self.current if not r.alive()]:
+            self.bury(run)
+        if time.monotonic() >= self.due and not (self.loop and self.current):
+            self.start()
+
+    def start(self):
+        # A session of its own, as cron and systemd give it: what is killed as a group is this.
+        self.current.append(self.db.spawn(self.args, start_new_session=True))
+        self.due = time.monotonic() + self.every
+
+    def bury(self, run):
+        self.current.remove(run)
+        self.said += [line.partition(": ")[2] for line in run.output().splitlines() if "error: " in line or "warning: " in line]
+        run.said.close()
+        self.db.started.remove(run)
+        if self.loop:
+            self.due = time.monotonic() + self.every
+
+    def running(self):
+        return next((r for r in self.current if r.alive()), None)
+
+    def end(self):
+        for run in list(self.current):
+            run.signal(signal.SIGTERM)
+        for run in list(self.current):
+            with contextlib.suppress(Exception):
+                run.wait(60)
+            run.kill()
+            self.bury(run)
+
+
+class Consumer:
+    """A client of the HTTP front that puts, gets and deletes, and what it was told."""
+
+    def __init__(self, db, rng):
+        self.db, self.rng = db, rng
+        self.front = Front(db, "--listen", f"127.0.0.1:{free_port()}")
+        self.front.client().create("mail")
+        self.put, self.perhaps, self.deleted, self.gotten, self.twice = set(), set(), set(), 0, 0
+        self.calls = self.failed = 0
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.work)
+
+    def tick(self):
+        if not self.front.program.alive():
+            with contextlib.suppress(AssertionError):
+                self.db.started.remove(self.front.program)
+                self.front.start(wait=False)
+
+    def work(self):
+        client, number = self.front.client(), 0
+        while not self.stop.is_set():
+            number += 1
+            try:
+                self.calls += 1
+                self.one(client, f"message {number}")
+            except (OSError, AssertionError, AttributeError, ValueError):  # cut off, refused, half an answer
+                self.failed += 1
+                client.close()
+                time.sleep(0.05)
+            time.sleep(0.01)
+
+    def one(self, client, text):
+        if client.call("POST", "/mail/messages", f"<QueueMessage><MessageText>{text}</MessageText></QueueMessage>").status == 201:
+            self.put.add(text)
+        if self.rng.random() < 0.7:
+            for message in client.get("mail", 2, "&visibilitytimeout=2"):
+                self.gotten += 1
+                self.twice += message["MessageText"] in self.deleted
+                self.perhaps.add(message["MessageText"])
+                if client.delete("mail", message).status == 204:
+                    self.deleted.add(message["MessageText"])
+
+    def verdict(self):
+        stored = [t for t, in self.db.sql("select params #>> '{}' from deferred.__deferred_hot h join deferred.__deferred d using (id) where h.fn is null")]
+        return {"jobs": len(self.put), "lost": len(self.put - self.perhaps - set(stored)), "accepted twice": self.twice + len(self.deleted & set(stored)),
+                "deleted": len(self.deleted), "left": len(stored), "calls without answer": self.failed}
+
+
+class Storm:
+    def __init__(self, db, rng, mode, jobs, kills, say):
+        self.db, self.rng, self.mode, self.jobs, self.kills, self.say = db, rng, mode, jobs, kills, say
+        self.record = os.path.join(db.dir, "record")
+        self.journal, self.faults, self.ruled = Journal(), [], 0
+        self.ended, self.read_to = 0, 0
+        self.long_left = LONG_MAX
+        self.produced = threading.Event()
+        self.deferred = 0
+
+    # ---- jobs
+
+    def calls(self, rng):
+        """Some of one kind, and their key."""
+        kind = rng.choices(list(KINDS), [k[0] for k in KINDS.values()])[0]
+        _, ms, opts = KINDS[kind]
+        n = rng.choice([1, 1, 5, 25]) if kind != "long" else 1
+        if kind == "long":
+            self.long_left -= 1
+            kind, ms, opts = (kind, ms, opts) if self.long_left >= 0 else ("short", *KINDS["short"][1:])
+        key = f"key {rng.randrange(8)}" if kind == "key" else None
+        params = {"file": self.record, "ms": rng.randrange(ms + 1), **({"fail": 1} if kind == "failing" else {})}
+        call = {"fn": "record", "params": params, **opts, **({"concurrency_key": key} if key else {})}
+        return kind, key, [call] * n
+
+    def produce(self, rng):
+        connection = None
+        while self.deferred < self.jobs:
+            if self.deferred - self.ended > max(200, self.jobs // 50):
+                time.sleep(0.02)  # a queue of bounded length
+                continue
+            kind, key, calls = self.calls(rng)
+            try:
+                if connection is None or connection.closed:
+                    connection = psycopg2.connect(self.db.conninfo, application_name="producer", connect_timeout=5)
+                with connection, connection.cursor() as cursor:
+                    cursor.execute("select deferred.defer_many(%s)", (json.dumps(calls),))
+                    ids = [r[0] for r in cursor.fetchall()]
+                self.journal.add(ids, kind, key)
+                self.deferred += len(ids)
+            except psycopg2.Error:
+                if connection is not None:
+                    self.journal.doubt()
+                    connection.close()
+                time.sleep(0.05)
+        if connection is not None:
+            connection.close()
+
+    def rule(self):
+        """Twenty more rows become jobs; those of a run that says it is done are acknowledged."""
+        batch = self.ruled + 1
+        with contextlib.suppress(psycopg2.Error):
+            self.db.sql("insert into public.todo select %s, i from generate_series(1, 20) i on conflict do nothing", batch)
+            if self.db.run(["deferred", "rule", "run", "todo"]).returncode == 0:
+                ids = [r[0] for r in self.db.sql("select id from deferred.__deferred where key like %s", f"todo {batch}-%")]
+                self.ruled = batch
+                self.missing += 20 - len(ids)
+                self.journal.add(ids, "rule")
+                self.deferred += len(ids)
+
+    # ---- faults
+
+    def children(self, run):
+        return [p for p in pg.children_of(run.pid)]
+
+    def strike(self, what):
+        line = self.rng.choice(self.lines)
+        run = line.running()
+        if what in ("kill parent", "kill runner", "kill group", "stop", "takeover") and run is None:
+            return False
+        pids, at = self.children(run) if run else [], now_ms()
+        if what == "kill parent":
+            run.signal(signal.SIGKILL)
+        elif what == "kill runner":
+            if not pids:
+                return False
+            pids = [self.rng.choice(pids)]
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pids[0], signal.SIGKILL)
+        elif what == "kill group":
+            for pid in [run.pid, *pids]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        elif what == "stop":
+            pids = []
+            run.signal(signal.SIGTERM)
+        elif what == "takeover":
+            pids = []
+            line.start()
+        elif what == "terminate sessions":
+            pids = []
+            with contextlib.suppress(psycopg2.Error):
+                self.db.sql("""select pg_terminate_backend(pid) from (select pid from pg_stat_activity
+                               where datname = current_database() and pid <> pg_backend_pid() order by random() limit %s) x""", self.rng.randrange(1, 4))
+        elif what == "kill HTTP front":
+            pids = []
+            self.consumer.front.program.signal(signal.SIGKILL)
+        else:
+            pids = []
+            self.db.kill() if what == "kill server" else self.db.stop("fast" if self.rng.random() < 0.5 else "immediate")
+            self.db.start()
+        self.faults.append((what, at, pids))
+        return True
+
+    # ---- the whole
+
+    def prepare(self):
+        db = self.db
+        db.plugins("unruly")
+        self.consumer = Consumer(db, self.rng)
+        with open(db.config_file) as f:
+            db.config(f.read() + SETTINGS)
+        for queue in QUEUES:
+            done = db.run(["deferred", "queue", "set", *queue.split(), "--create"])
+            assert done.returncode == 0, done.stderr
+        db.sql("create table public.todo (batch int, i int, primary key (batch, i))")
+        query = f"select 'todo ' || batch || '-' || i as key, '{self.record}' as file from public.todo where batch = (select max(batch) from public.todo)"
+        done = db.run(["deferred", "rule", "add", "todo", "record", query, "--key", "key"])
+        assert done.returncode == 0, done.stderr
+        self.missing = 0
+        self.lines = [Line(db, i, self.mode, *how) for i, how in enumerate(WORKERS[self.mode])]
+
+    def look(self):
+        """How many have ended, by what was added to the record."""
+        with contextlib.suppress(FileNotFoundError), open(self.record, "rb") as f:
+            f.seek(self.read_to)
+            text = f.read()
+            self.read_to += len(text)
+            self.ended += text.count(b"end ")
+
+    def run(self, sql=None):
+        self.prepare()
+        if sql:
+            self.db.sql(sql)
+        producers = [threading.Thread(target=self.produce, args=(type(self.rng)(self.rng.random()),)) for _ in range(2)]
+        for thread in [*producers, self.consumer.thread]:
+            thread.start()
+        next_fault = next_rule = next_word = began = time.monotonic()
+        try:
+            while any(t.is_alive() for t in producers) or len(self.faults) < self.kills:
+                now = time.monotonic()
+                for line in self.lines:
+                    line.tick()
+                self.consumer.tick()
+                self.look()
+                if len(self.faults) < self.kills and now >= next_fault and self.ended * self.kills >= len(self.faults) * self.jobs * 0.9:
+                    self.strike(self.rng.choices(list(FAULTS), list(FAULTS.values()))[0])
+                    next_fault = time.monotonic() + self.rng.random() * 0.4
+                if now >= next_rule and any(t.is_alive() for t in producers):
+                    self.rule()
+                    next_rule = time.monotonic() + 2
+                if now >= next_word:
+                    self.say(f"{self.mode}: {now - began:.0f} s, {self.deferred} deferred, {self.ended} runs ended, {len(self.faults)} faults")
+                    next_word = now + 30
+                time.sleep(0.03)
+            self.drain()
+        finally:
+            self.consumer.stop.set()
+            self.deferred = max(self.deferred, self.jobs)
+            for thread in [*producers, self.consumer.thread]:
+                thread.join(60)
+            for line in self.lines:
+                line.end()
+        verdict = Verdict(self.db, self.journal, self.record)
+        verdict.counts["message"].update(self.consumer.verdict())
+        verdict.counts["rule"]["lost"] += self.missing
+        for what in ("lost", "accepted twice", "jobs"):
+            verdict.counts["all"][what] += verdict.counts["message"][what]
+        verdict.counts["all"]["lost"] += self.missing
+        self.seconds = time.monotonic() - began
+        self.recovered = recoveries(self.faults, verdict.runs)
+        return verdict
+
+    def drain(self, limit=90):
+        """What is left has nobody to disturb it; what is not through then is stuck."""
+        deadline, idle = time.monotonic() + limit, self.ended
+        while time.monotonic() < deadline:
+            for line in self.lines:
+                line.tick()
+            self.look()
+            if self.ended > idle:  # as long as it goes on it is not stuck
+                deadline, idle = time.monotonic() + limit, self.ended
+            with contextlib.suppress(psycopg2.Error):
+                if self.db.one("select count(*) from deferred.__deferred_hot where fn is not null") == 0:
+                    return
+            time.sleep(0.1)
+
+
+def sentence(kind, count, waits):
+    """One line of result."""
+    text = f"{kind}: {count['jobs']} jobs" + "".join(f", {what} {count[what]}" for what in (
+        "lost", "never run", "accepted twice", "overlapping", "stuck", "run twice"))
+    if waits[0] is not None:
+        text += ", waited p50 {:.3f} s, p99 {:.3f} s, max {:.3f} s".format(*waits)
+    return text
