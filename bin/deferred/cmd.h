@@ -53,7 +53,7 @@ struct cmd {
 	const struct cli_value *values; /* ends with a zero element; NULL: none */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_alert, cmd_cancel, cmd_doctor, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+extern const struct cmd cmd_account, cmd_add, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
 	cmd_show, cmd_status, cmd_top, cmd_why, cmd_schedule;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */

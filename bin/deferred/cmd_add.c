@@ -9,6 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In the order of enum deferred_after_on. */
+enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED };
+
+/* As deferred.defer() has it. */
+#define AFTER_MAX 1000
+
 static const struct option options[] = {
 	{ "queue", required_argument, NULL, 'q' },        { "label", required_argument, NULL, 'l' },
 	{ "priority", required_argument, NULL, 'p' },     { "delay", required_argument, NULL, 'd' },
@@ -17,6 +23,8 @@ static const struct option options[] = {
 	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
 	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
 	{ "tag", required_argument, NULL, 'T' },          { "stdin", no_argument, NULL, 's' },
+	{ "after", required_argument, NULL, OPT_AFTER },  { "after-failed", required_argument, NULL, OPT_AFTER_FAILED },
+	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED },
 	{ 0 }
 };
 
@@ -78,6 +86,23 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	return ok;
 }
 
+/* "17,18": jobs that are waited for, added to those there are. False: it was wrong, and reported. */
+static bool read_after(const struct cli *cli, enum deferred_after_on on, char *list, struct deferred_after *after, size_t *len)
+{
+	char *rest = list, *id;
+
+	while ((id = strsep(&rest, ","))) {
+		if (*len == AFTER_MAX) {
+			cli_usage(cli, "more than %d jobs to wait for", AFTER_MAX);
+			return false;
+		}
+		if (!cli_int(cli, "job id", id, 1, INT64_MAX, &after[*len].job))
+			return false;
+		after[(*len)++].on = on;
+	}
+	return true;
+}
+
 static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts)
 {
 	struct deferred_error err = { 0 };
@@ -105,7 +130,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 static int run(struct cli *cli, int argc, char **argv)
 {
 	const char *tags[CLI_TAGS_MAX + 1] = { NULL };
-	struct deferred_opts opts = { .tags = tags };
+	struct deferred_after after[AFTER_MAX] = { 0 };
+	struct deferred_opts opts = { .tags = tags, .after = after };
 	size_t tags_len = 0;
 	bool from_stdin = false, any = false;
 	const char *params;
@@ -117,7 +143,10 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		if (c == 's')
 			from_stdin = true;
-		else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts))
+		else if (c >= OPT_AFTER && c <= OPT_AFTER_ENDED) {
+			if (!read_after(cli, (enum deferred_after_on)(c - OPT_AFTER), optarg, after, &opts.after_len))
+				return EX_USAGE;
+		} else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts))
 			return EX_USAGE;
 		any = any || c != 's';
 	}
@@ -141,6 +170,7 @@ const struct cmd cmd_add = {
 	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N] [--tag T]...\n"
+	"                    [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
 	"       deferred add --stdin",
 	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values,
 };

@@ -95,9 +95,34 @@ static void print_attempts(const struct pg_result *res)
 	}
 }
 
+/* What it waits for, then what waits for it; of each no more than that, behind which the statement has one more row where there are. */
+#define EDGES_MAX 50
+
+static void print_edges(const struct pg_result *res, bool above)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		char *name, *label;
+
+		if (pg_bool(res, i, 0) != above || ++n > EDGES_MAX + 1)
+			continue;
+		if (n > EDGES_MAX) {
+			printf("%-11s and more\n", "");
+			continue;
+		}
+		name = table_clean(pg_text(res, i, 3, NULL), 0, TABLE_ONE_LINE);
+		label = table_clean(pg_text(res, i, 6, NULL), 60, TABLE_ONE_LINE);
+		printf("%-11s %" PRId64 " %s%s%s, %s: %s %s\n", n > 1 ? "" : above ? "waits for" : "awaited by", pg_int(res, i, 1), pg_text(res, i, 4, NULL),
+		       name[0] ? " as " : "", name, pg_text(res, i, 2, NULL), pg_text(res, i, 5, NULL), label);
+		free(name);
+		free(label);
+	}
+}
+
 static int show(struct cli *cli, int64_t id)
 {
-	struct pg_result *job = NULL, *attempts = NULL;
+	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -107,12 +132,16 @@ static int show(struct cli *cli, int64_t id)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "show", "job %" PRId64 ": no such job", id);
 	if (rc == 0 && !cli->json)
 		rc = store_admin_attempts(cli->pg, id, &attempts, &err);
+	if (rc == 0 && !cli->json)
+		rc = store_admin_edges(cli->pg, id, &edges, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		puts(pg_text(job, 0, 17, NULL));
 	} else {
 		print_job(job);
+		print_edges(edges, true);
+		print_edges(edges, false);
 		if (pg_rows(attempts) > 0) {
 			putchar('\n');
 			print_attempts(attempts);
@@ -120,6 +149,7 @@ static int show(struct cli *cli, int64_t id)
 	}
 	pg_result_free(job);
 	pg_result_free(attempts);
+	pg_result_free(edges);
 	return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "port/params.h"
 #include "port/pg.h"
 #include "store/client.h"
+#include "store/flow.h"
 #include "base/utf8.h"
 
 #include <limits.h>
@@ -31,6 +32,8 @@
 #define CONCURRENCY_MAX 10000
 #define TAG_MAX_CHARS 100
 #define TAGS_MAX 32
+#define AFTER_MAX 1000
+#define AS_MAX_CHARS 100
 #define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
 #define LIMIT_MAX_MS 86400000
 #define LEASE_MAX_MS (INT64_C(7) * 86400 * 1000)
@@ -147,6 +150,27 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 	return 0;
 }
 
+static int after_check(const struct deferred_opts *o, struct deferred_error *err)
+{
+	if (o->after_len > 0 && !o->after)
+		return error_set(err, DEFERRED_EINVAL, "opts", "after is NULL, but names %zu jobs", o->after_len);
+	if (o->after_len > AFTER_MAX)
+		return error_set(err, DEFERRED_EINVAL, "opts", "after names %zu jobs, more than %d", o->after_len, AFTER_MAX);
+	for (size_t i = 0; i < o->after_len; i++) {
+		const struct deferred_after *a = &o->after[i];
+
+		if (a->job < 1)
+			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: %lld is no id of a job", i, (long long)a->job);
+		if ((unsigned int)a->on > DEFERRED_AFTER_ENDED)
+			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: unknown condition %d", i, (int)a->on);
+		if (text_check("after", a->as, AS_MAX_CHARS, err) < 0)
+			return DEFERRED_EINVAL;
+		if (a->as && !*a->as)
+			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: the name is empty", i);
+	}
+	return 0;
+}
+
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
@@ -169,7 +193,7 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts", "backoff_exponent %g is out of range: 1 to 100", o->backoff_exponent);
-	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0)
+	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
 		return error_set(err, DEFERRED_EINVAL, "opts", "unknown on_duplicate %d", (int)o->on_duplicate);
@@ -463,16 +487,67 @@ int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params
 	return rc;
 }
 
+/* ---- a flow ----------------------------------------------------------------------------------- */
+
+struct flow {
+	const char *flow;
+	int64_t *id;
+};
+
+static int flow_check(const char *flow, struct deferred_error *err)
+{
+	int rc = flow ? params_check(flow, strlen(flow), err) : error_set(err, DEFERRED_EINVAL, "flow", "no flow is given");
+
+	if (rc < 0 && flow)
+		error_prefix(err, "flow");
+	return rc;
+}
+
+static int defer_flow(struct deferred *d, void *arg, struct deferred_error *err)
+{
+	const struct flow *f = arg;
+
+	return store_flow_add(d->pg, f->flow, f->id, err);
+}
+
+int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	struct flow f = { .flow = flow, .id = id };
+	int rc;
+
+	error_clear(err);
+	if (!d)
+		return no_context("defer_flow", err);
+	rc = flow_check(flow, err);
+	return rc < 0 ? rc : explain_late(on_context(d, defer_flow, &f, err), err);
+}
+
+int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	struct pg *pg = NULL;
+	int rc;
+
+	error_clear(err);
+	rc = flow_check(flow, err);
+	if (rc == 0)
+		rc = pg_borrow(&pg, conn, err);
+	if (rc == 0)
+		rc = store_flow_add(pg, flow, id, err);
+	explain(pg, err);
+	pg_close(pg);
+	return rc;
+}
+
 /* ---- many calls ------------------------------------------------------------------------------- */
 
-/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes. */
+/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes. One that waits for jobs goes alone. */
 static size_t statement_size(const struct deferred_call_spec *calls, size_t n)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES; i++)
+	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]); i++)
 		bytes += calls[i].params ? strlen(calls[i].params) : 2;
-	return i;
+	return i > 0 ? i : 1;
 }
 
 static int many_by_statements(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
@@ -481,7 +556,8 @@ static int many_by_statements(struct pg *pg, const struct deferred_call_spec *ca
 
 	for (size_t i = 0, len; i < n && rc == 0; i += len) {
 		len = statement_size(calls + i, n - i);
-		rc = store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
+		rc = store_waits(calls + i) ? store_enqueue(pg, calls + i, ids ? ids + i : NULL, err) :
+					     store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
 		if (rc == DEFERRED_EDB && len < n)
 			error_prefix(err, "calls %zu to %zu", i, i + len - 1);
 	}
@@ -517,7 +593,7 @@ static int many(struct pg *pg, const struct deferred_call_spec *calls, size_t n,
 	bool copy = false, own_transaction = !pg_in_transaction(pg);
 	int rc = 0;
 
-	if (n <= STORE_MANY_MAX && statement_size(calls, n) == n)
+	if (n == 0 || (n <= STORE_MANY_MAX && statement_size(calls, n) == n && !store_waits(calls)))
 		return store_enqueue_many(pg, calls, n, ids, err);
 	if (n > STORE_MANY_MAX && copy_takes_all(calls, n)) {
 		if (by_copy)

@@ -85,6 +85,20 @@ enum deferred_on_duplicate {
 	DEFERRED_DUPLICATE_REPLACE   /* cancel that job unless it is being run, store this one */
 };
 
+/* As what a job that is waited for has to end, so that the one that waits is run. */
+enum deferred_after_on {
+	DEFERRED_AFTER_OK = 0, /* well */
+	DEFERRED_AFTER_FAILED, /* dead, expired or cancelled */
+	DEFERRED_AFTER_ENDED   /* in whatever way */
+};
+
+/* A job that another one waits for. */
+struct deferred_after {
+	int64_t job;               /* its id: of a call that was deferred before */
+	enum deferred_after_on on;
+	const char *as;            /* what the job that waits calls it, 1 to 100 characters; NULL: by its id */
+};
+
 /* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
 struct deferred_opts {
 	const char *queue;        /* 1 to 88 of [A-Za-z0-9_.-]; NULL: "default" */
@@ -104,6 +118,8 @@ struct deferred_opts {
 	const char *concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
 	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
 	const char *const *tags;    /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
+	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
+	size_t after_len;           /* 1 to 1000; 0: none */
 	uint64_t reserved[2];       /* zero; room for options to come */
 };
 
@@ -208,6 +224,20 @@ DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_c
  * transaction that transaction is aborted, as after any failed statement. */
 DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct deferred_call_spec *calls, size_t n,
 					  int64_t *ids, struct deferred_error *err);
+
+/*
+ * deferred_defer_flow - defer jobs that wait for each other, all or none of them.
+ *
+ * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params", "after": [names], ...}],
+ *       "then": [...], "label"}. Borrowed.
+ * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be NULL.
+ *
+ * Returns as deferred_defer(). Source: sql/queries/flow_add.sql.
+ */
+DEFERRED_API int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
+
+/* deferred_defer_flow_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
 
 /*
  * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a

@@ -90,6 +90,15 @@ int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct d
 	return exec(pg, &sql_admin_show, &args, res, err);
 }
 
+int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	return exec(pg, &sql_admin_show_edges, &args, res, err);
+}
+
 int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

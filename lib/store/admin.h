@@ -39,6 +39,9 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 /* *res has no row where there is no such job. Source: admin_show.sql. */
 int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
+/* What the job waits for and what waits for it. Source: admin_show_edges.sql. */
+int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
+
 /* Source: admin_show_attempts.sql. */
 int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 

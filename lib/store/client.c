@@ -6,6 +6,7 @@
 #include "port/params.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static bool is_simple(const struct deferred_opts *o)
 {
 	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
 	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
-	       !o->concurrency_key && !o->concurrency && !has_tags(o);
+	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len;
 }
 
 /* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given; NULL: none. */
@@ -84,6 +85,35 @@ static int tags_json(const struct deferred_opts *o, char **json, struct deferred
 	params_open(&t, NULL, '[');
 	for (size_t i = 0; o->tags[i]; i++)
 		params_string(&t, NULL, o->tags[i]);
+	params_close(&t, ']');
+	return params_take(&t, json, err);
+}
+
+bool store_waits(const struct deferred_call_spec *call)
+{
+	return opts_of(call)->after_len > 0;
+}
+
+/* The jobs it waits for as option "after" of deferred.defer() has them. *json is given; NULL: none. */
+static int after_json(const struct deferred_opts *o, char **json, struct deferred_error *err)
+{
+	static const char *const conditions[] = { "ok", "failed", "ended" };
+	struct params_text t = { 0 };
+	char number[24];
+
+	*json = NULL;
+	if (o->after_len == 0)
+		return 0;
+	params_open(&t, NULL, '[');
+	for (size_t i = 0; i < o->after_len; i++) {
+		snprintf(number, sizeof(number), "%" PRId64, o->after[i].job);
+		params_open(&t, NULL, '{');
+		params_string(&t, "job", number);
+		params_string(&t, "on", conditions[o->after[i].on]);
+		if (o->after[i].as)
+			params_string(&t, "as", o->after[i].as);
+		params_close(&t, '}');
+	}
 	params_close(&t, ']');
 	return params_take(&t, json, err);
 }
@@ -118,23 +148,29 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	bool simple = is_simple(o);
 	struct pg_result *res = NULL;
 	struct pg_args args;
-	char *tags = NULL;
+	char *tags = NULL, *after = NULL;
 	int rc = tags_json(o, &tags, err);
 
-	if (rc < 0)
-		return rc;
 	pg_args_init(&args);
+	if (rc == 0)
+		rc = after_json(o, &after, err);
+	if (rc < 0)
+		goto out;
 	pg_arg_text(&args, call->fn);
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	if (!simple)
 		args_of_options(&args, o, tags);
-	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
+	if (after)
+		pg_arg_json(&args, after, strlen(after));
+	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : after ? &sql_job_enqueue_after : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
+out:
 	pg_result_free(res);
 	pg_args_clear(&args);
 	free(tags);
+	free(after);
 	return rc;
 }
 
@@ -245,7 +281,7 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o);
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len;
 }
 
 /* The queues of a COPY, sorted by name. */

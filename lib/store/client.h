@@ -17,7 +17,10 @@
 /* Most calls store_enqueue_copy() takes. */
 #define STORE_COPY_MAX 500000
 
-/* Source: job_enqueue_simple.sql; with options job_enqueue.sql. */
+/* Does it wait for other jobs? Then it is stored alone. */
+bool store_waits(const struct deferred_call_spec *call);
+
+/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs job_enqueue_after.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. Source: job_enqueue_many.sql. */

@@ -6,8 +6,6 @@ declare
                                  backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,after}';
     o   jsonb := opts::jsonb;
     bad record;
-    v_mark bigint;
-    v_id   bigint;
 begin
     if jsonb_typeof(o) <> 'object' then
         raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
@@ -37,16 +35,13 @@ begin
             hint = 'it takes a number';
     end if;
     if o ? 'after' then
-        v_mark := nextval('deferred.__deferred_id_seq');
-        v_id := deferred.__enqueue_opts(fn, params, (o - 'after')::json, queue);
-        -- One with the key may have been there; dropped, it is none.
-        if v_id > v_mark and exists (select from deferred.__deferred_hot h where h.id = v_id and h.xid = pg_current_xact_id()) then
-            if fn is null then
-                raise exception using errcode = '22023', message = 'a message cannot wait for jobs', hint = 'option "after" is for calls';
-            end if;
-            perform deferred.__after(v_id, o->'after');
-        end if;
-        return v_id;
+        return deferred.__enqueue_after(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
+            deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
+            deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
+            o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
+            deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+            (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer,
+            (o->'tags')::json, (o->'after')::json);
     end if;
     return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,

@@ -16,11 +16,22 @@ begin
         returning d.id),
     edge as (
         delete from deferred.__deferred_edge e using gone g where e.child = g.id),
+    member as (
+        delete from deferred.__deferred_member m using gone g where m.job = g.id),
     -- Those whose jobs went with a whole partition, some a call.
     old as (
         delete from deferred.__deferred_edge e
         where e.ctid = any (array(select x.ctid from deferred.__deferred_edge x
-                                  where x.child < (select min(d.id) from deferred.__deferred d) order by x.child limit batch)))
+                                  where x.child < (select min(d.id) from deferred.__deferred d) order by x.child limit batch))),
+    old_member as (
+        delete from deferred.__deferred_member m
+        where m.ctid = any (array(select x.ctid from deferred.__deferred_member x
+                                  where x.job < (select min(d.id) from deferred.__deferred d) order by x.job limit batch))),
+    flow as (
+        delete from deferred.__deferred_flow f
+        where f.id = any (array(select x.id from deferred.__deferred_flow x
+                                where x.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = x.id)
+                                order by x.id limit batch)))
     select (select count(*) from gone),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -17,12 +17,18 @@ begin
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
         'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
-        'concurrency_key', 'concurrency', 'tags')
+        'concurrency_key', 'concurrency', 'tags', 'after')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
             hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
-                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags';
+                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, after';
+    end if;
+    if jobs::text like '%"after"%' and exists (select from json_array_elements(jobs) as e(job) where e.job->'after' is not null) then
+        return query
+            select deferred.defer(e.job->>'fn', coalesce(e.job->'params', '{}'), (e.job::jsonb - array['fn', 'params'])::json)
+            from json_array_elements(jobs) with ordinality as e(job, n) order by e.n;
+        return;
     end if;
     -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
     -- has is no array: one of NULLs costs half a microsecond a job.

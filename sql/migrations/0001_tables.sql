@@ -980,6 +980,35 @@ grant select on deferred.__deferred_told to deferred_worker;
 grant select, insert on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
+-- ---------------------------------------------------------------- flows: jobs deferred together, sql/functions/defer_flow.sql
+
+create table deferred.__deferred_flow (
+    id         bigint primary key,
+    label      text collate "C",
+    jobs       integer not null,
+    created_at timestamptz not null default clock_timestamp(),
+    created_by name not null
+) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_flow is 'jobs that were deferred together; never written again, whatever becomes of them';
+comment on column deferred.__deferred_flow.id is 'of the sequence that numbers jobs, below those of its jobs';
+comment on column deferred.__deferred_flow.label is 'text for people';
+comment on column deferred.__deferred_flow.jobs is 'how many there are';
+comment on column deferred.__deferred_flow.created_at is 'when it was deferred (database clock)';
+comment on column deferred.__deferred_flow.created_by is 'role that deferred it';
+
+create table deferred.__deferred_member (
+    flow bigint not null,
+    job  bigint not null,
+    name text collate "C",
+    primary key (flow, job)
+) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_member is 'the jobs of flows; kept until they are purged';
+comment on column deferred.__deferred_member.flow is 'the flow';
+comment on column deferred.__deferred_member.job is 'its job';
+comment on column deferred.__deferred_member.name is 'what the flow calls it; NULL: by its number';
+create unique index __deferred_member_job on deferred.__deferred_member (job);
+grant select on deferred.__deferred_flow, deferred.__deferred_member to deferred_worker, deferred_viewer;
+
 -- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
 
 alter table deferred.__deferred_upkeep

@@ -5,8 +5,8 @@
 --   limits (text), params (text), the job with its attempts as a JSON object (text); of the attempt in progress, if its function
 --   says how far it is: done, total (int8), text, seconds since it said so (int8; NULL: it does not); what holds it back, that no worker has its function also while it
 --   is delayed (text; NULL: nothing, as far as the database knows); the rule that made it (text); its tags, with commas between them (text)
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress, __deferred_queue and __deferred_function,
---   __deferred_log_job; all of __deferred_offer
+-- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge, __deferred_progress, __deferred_queue and __deferred_function,
+--   __deferred_log_job, __deferred_edge_parent; all of __deferred_offer
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), extract(epoch from clock_timestamp() - d.created_at)::int8,
        d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
@@ -33,7 +33,12 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                           'user_us', l.user_us, 'sys_us', l.sys_us, 'max_rss_kb', l.max_rss_kb, 'result', l.result)
                           order by l.finished_at, l.attempt)
                from deferred.__deferred_log l left join deferred.__deferred_worker w on w.id = l.worker
-               where l.job_id = d.id), '[]'))::text,
+               where l.job_id = d.id), '[]'),
+           'parents', (select json_agg(json_build_object('id', e.parent, 'name', e.name,
+                              'on', case e.kind when 'o' then 'ok' when 'f' then 'failed' else 'ended' end) order by e.parent)
+                       from (select * from deferred.__deferred_edge x where x.child = d.id order by x.parent limit 1000) e),
+           'children', (select json_agg(e.child order by e.child)
+                        from (select * from deferred.__deferred_edge x where x.parent = d.id order by x.child limit 1000) e))::text,
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, concat_ws('; ', h.nobody, h.pause, h.limits), d.rule,
        array_to_string(d.tags, ', ')
 from deferred.__deferred d

@@ -27,3 +27,50 @@ def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(child) == [(1, "ok")]
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_a_job_is_added_to_wait_for_others_and_they_show_each_other(db):
+    first, second = db.defer("noop", label="one\n\033[31m"), db.defer("noop")
+    done = db.run(["deferred", "add", "noop", "--after", f"{first},{second}", "--after-failed", str(second)])
+    assert (done.returncode, done.stderr) == (65, f'deferred: option "after" names job {second} twice\n')
+    for argument, says in (("17,", 'job id ""'), ("x", 'job id "x"'), (",".join(["1"] * 1001), "more than 1000 jobs to wait for")):
+        done = db.run(["deferred", "add", "noop", "--after", argument])
+        assert done.returncode == 64 and says in done.stderr, done.stderr
+    job = int(db.run(["deferred", "add", "noop", "--after", str(first), "--after-ended", str(second)]).stdout)
+    lines = db.run(["deferred", "show", str(job)]).stdout.splitlines()
+    at = [n for n, line in enumerate(lines) if line.startswith("waits for")][0]
+    assert lines[at:at + 2] == [f"waits for   {first} noop, ok: ready one\\n\\x1b[31m", f"            {second} noop, ended: ready "]
+    assert f"awaited by  {job} noop, ok: waiting" in db.run(["deferred", "show", str(first)]).stdout
+    assert [p["on"] for p in json.loads(db.run(["deferred", "--json", "show", str(job)]).stdout)["parents"]] == ["ok", "ended"]
+    line = json.dumps({"fn": "noop", "after": [{"job": first, "on": "ended"}], "params": {"a": 1}})
+    late = int(db.run(["deferred", "add", "--stdin"], input='{"fn": "noop"}\n' + line + "\n").stdout.split()[1])
+    assert db.one("select state from deferred.job where id = %s", late) == "waiting"
+
+
+def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
+    flow = {"label": "one\ntwo", "jobs": [{"name": 'a"];\n\\x', "fn": "noop"}, {"name": "b", "fn": "noop", "after": 'a"];\n\\x', "params": {"x": 1}},
+                                         {"fn": "noop", "after": {"job": "b", "on": "failed"}}], "then": [{"fn": "noop", "on": "ended"}]}
+    (tmp_path / "flow.json").write_text(json.dumps(flow))
+    added = json.loads(db.run(["deferred", "--json", "flow", "add", str(tmp_path / "flow.json")]).stdout)
+    a, b, c, d = [job["id"] for job in added["jobs"]]
+    assert [job["name"] for job in added["jobs"]] == ['a"];\n\\x', "b", None, None]
+    shown = db.run(["deferred", "flow", "show", str(added["id"])]).stdout.splitlines()
+    assert shown[0] == "flow of 4 jobs: one\\ntwo"
+    assert [line.split()[-1] for line in shown[3:]] == ["ready", str(a), "(failed)", "(ended)"]
+    dot = db.run(["deferred", "flow", "show", "--dot", str(c)]).stdout.splitlines()
+    assert dot[3] == f'    {a} [label = "a\\"];\\\\n\\\\x\\nnoop: ready"];', "a name ends no text of the graph"
+    assert f"    {a} -> {b};" in dot and f'    {b} -> {c} [label = "failed", style = dashed];' in dot and len(dot) == 3 + 4 + 2 + 3 + 1
+    assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(added["id"]), "--limit", "2"]).stdout)) == 2
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert [db.log(job)[-1][1] for job in (a, b, c, d)] == ["ok", "ok", "cancelled", "ok"]
+    second = int(db.run(["deferred", "flow", "add", "-"], input=json.dumps(flow)).stdout)
+    assert [row["id"] for row in json.loads(db.run(["deferred", "--json", "flow", "ls"]).stdout)] == [second, added["id"]]
+    assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "4 cancelled\n"
+    assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "0 cancelled\n"
+    lone = db.defer("noop", after=db.defer("noop"))
+    assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(lone)]).stdout)) == 2
+    for words, says in ((["add", "-"], "invalid JSON"), (["add", str(tmp_path)], "cannot read"), (["add", "/nowhere"], "cannot open /nowhere"), (["show", "99999"], "no such flow or job"),
+                        (["cancel", "99999"], "no such flow"), (["show"], "one id of a flow"), (["show", "x"], 'id "x"')):
+        done = db.run(["deferred", "flow", *words], input="{")
+        assert done.returncode != 0 and says in done.stderr, done.stderr
+    assert db.sql("select * from deferred.check_ledger()") == []

@@ -235,6 +235,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 	static const char *const empty_tag[] = { "a", "", NULL }, *const torn_tag[] = { "\xff", NULL },
 				 *const long_tag[] = { "a", TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "!", NULL };
 	static const char *many_tags[34];
+	static const struct deferred_after no_job = { 0 }, no_condition = { 1, (enum deferred_after_on)3, NULL }, no_name = { 1, DEFERRED_AFTER_OK, "" };
 	static const struct {
 		const char *fn, *params;
 		struct deferred_opts opts;
@@ -277,6 +278,11 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .tags = torn_tag }, "tags[0] is no valid UTF-8" },
 		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: '0123" },
 		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is 't'" },
+		{ "f", NULL, { .after_len = 1 }, "after is NULL, but names 1 jobs" },
+		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "after names 1001 jobs, more than 1000" },
+		{ "f", NULL, { .after = &no_job, .after_len = 1 }, "after[0]: 0 is no id of a job" },
+		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: unknown condition 3" },
+		{ "f", NULL, { .after = &no_name, .after_len = 1 }, "after[0]: the name is empty" },
 		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
@@ -1469,6 +1475,45 @@ static void a_context_waits_no_longer_than_asked(void **state)
 	deferred_close(e);
 }
 
+static void a_job_waits_for_others_alone_and_among_many(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	struct deferred_after after[2] = { { .as = "pack \"it\"" }, { .on = DEFERRED_AFTER_FAILED } };
+	const struct deferred_opts opts = { .after = after, .after_len = 2, .queue = "q" };
+	const struct deferred_call_spec calls[] = { { .fn = "a" }, { .fn = "b", .opts = &opts }, { .fn = "c" } };
+	int64_t ids[3];
+
+	(void)state;
+	assert_ok(deferred_defer(d, "a", NULL, NULL, &after[0].job, &err), &err);
+	assert_ok(deferred_defer(d, "a", NULL, NULL, &after[1].job, &err), &err);
+	assert_ok(deferred_defer(d, "b", NULL, &opts, &ids[0], &err), &err);
+	assert_string_equal(value("select state || ' ' || queue from deferred.job where id = %lld", (long long)ids[0]), "waiting q");
+	assert_string_equal(value("select string_agg(format('%%s %%s %%s', parent = %lld, \"on\", name), ', ' order by parent) from deferred.parents(%lld)",
+				  (long long)after[0].job, (long long)ids[0]), "t ok pack \"it\", f failed ");
+	assert_ok(deferred_defer_many(d, calls, 3, ids, &err), &err);
+	assert_string_equal(value("select string_agg(fn || ' ' || state, ', ' order by id) from deferred.job where id in (%lld, %lld, %lld)", (long long)ids[0],
+				  (long long)ids[1], (long long)ids[2]), "a ready, b waiting, c ready");
+	after[1].job = 1000000;
+	assert_int_equal(deferred_defer_many(d, calls, 3, ids, &err), DEFERRED_EDB);
+	assert_non_null(strstr(err.message, "job 1000000, to be waited for: no such job"));
+	assert_int_equal(jobs(), 6);
+	assert_ok(deferred_defer_flow(d, "{\"jobs\": [{\"name\": \"a\", \"fn\": \"a\"}, {\"fn\": \"b\", \"after\": \"a\"}]}", ids, &err), &err);
+	assert_string_equal(value("select string_agg(coalesce(name, '?') || ' ' || state, ', ') from deferred.flow_jobs(%lld)", (long long)ids[0]),
+			    "a ready, ? waiting");
+	PQclear(PQexec(db, "begin"));
+	assert_ok(deferred_defer_flow_conn(db, "{\"jobs\": [{\"fn\": \"a\"}]}", NULL, &err), &err);
+	assert_int_equal(jobs(), 9);
+	PQclear(PQexec(db, "rollback"));
+	assert_int_equal(jobs(), 8);
+	assert_int_equal(deferred_defer_flow(d, "{", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_defer_flow(d, "{}", NULL, &err), DEFERRED_EDB);
+	assert_string_equal(err.message, "the jobs of a flow are a list, and so are its callbacks (\"then\")");
+	deferred_close(d);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
@@ -1491,6 +1536,7 @@ int main(void)
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
 		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
+		TEST(a_job_waits_for_others_alone_and_among_many),
 		TEST(one_bad_call_in_the_middle_stores_none),
 		TEST(many_calls_share_the_fate_of_the_callers_transaction),
 		TEST(keys_among_many_are_honoured),

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "port/params.h"
+#include "store/admin.h"
+#include "store/flow.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLOWS 20
+#define FLOWS_MAX 10000
+#define JOBS 200
+#define JOBS_MAX 1000
+#define LABEL_MAX 60
+
+/* The options have been read: the rest is one number. False: it was wrong, and reported. */
+static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
+{
+	if (argc - optind == 1)
+		return cli_int(cli, "id", argv[optind], 1, INT64_MAX, id);
+	cli_usage(cli, "one id of a flow is wanted");
+	return false;
+}
+
+/* ---- add -------------------------------------------------------------------------------------- */
+
+static int add(struct cli *cli, const char *flow)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *jobs = NULL;
+	int64_t id = 0;
+	int rc = params_check(flow, strlen(flow), &err);
+
+	if (rc == 0)
+		rc = store_flow_add(cli->pg, flow, &id, &err);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	snprintf(cli->stored, sizeof(cli->stored), "flow %" PRId64 " is stored", id);
+	if (!cli->json) {
+		printf("%" PRId64 "\n", id);
+		return EX_OK;
+	}
+	if (store_flow_jobs(cli->pg, id, &jobs, &err) < 0)
+		return cli_fail(cli, &err);
+	printf("{\"id\": %" PRId64 ", \"jobs\": ", id);
+	cli_print_json_array(jobs, 2);
+	puts("}");
+	pg_result_free(jobs);
+	return EX_OK;
+}
+
+static int flow_add(struct cli *cli, int argc, char **argv)
+{
+	const char *flow;
+	char *given;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (argc - optind != 1)
+		return cli_usage(cli, "one file is wanted, or \"-\"");
+	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin)) {
+		struct deferred_error err = { 0 };
+
+		error_errno(&err, DEFERRED_ESYSTEM, "flow", "cannot open %s", argv[optind]);
+		return cli_fail(cli, &err);
+	}
+	flow = cli_params(cli, "-", &given, &rc);
+	if (flow)
+		rc = cli_connect(cli, true);
+	if (flow && rc == 0)
+		rc = add(cli, flow);
+	free(given);
+	return rc;
+}
+
+/* ---- ls --------------------------------------------------------------------------------------- */
+
+static void print_flows(const struct pg_result *res)
+{
+	static const char *const headers[] = { ">ID", ">JOBS", "DEFERRED", "BY", "LABEL" };
+	struct table t;
+
+	table_begin(&t, headers, 5);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
+		table_cell(&t, "%" PRId64, pg_int(res, i, 2));
+		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
+	}
+	table_end(&t);
+}
+
+static int flow_ls(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	int64_t limit = FLOWS;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (!cli_int(cli, "--limit", optarg, 1, FLOWS_MAX, &limit))
+			return EX_USAGE;
+	}
+	if (optind < argc)
+		return cli_usage(cli, "no argument is wanted");
+	cli->role = "deferred_viewer";
+	rc = cli_connect(cli, true);
+	if (rc != 0)
+		return rc;
+	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
+	if (rc == 0)
+		rc = store_flow_ls(cli->pg, (int)limit, &res, &err);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res, 5);
+		putchar('\n');
+	} else {
+		print_flows(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+/* ---- show ------------------------------------------------------------------------------------- */
+
+/* Within double quotes of DOT. What is no printable character has been made one by table_clean(). */
+static void print_dot_text(const char *text)
+{
+	char *clean = table_clean(text, LABEL_MAX, TABLE_ONE_LINE);
+
+	for (const char *s = clean; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			putchar('\\');
+		putchar(*s);
+	}
+	free(clean);
+}
+
+static void print_dot(const struct pg_result *jobs, const struct pg_result *edges)
+{
+	puts("digraph flow {\n    rankdir = LR;\n    node [shape = box];");
+	for (size_t i = 0; i < pg_rows(jobs); i++) {
+		const char *name = pg_text(jobs, i, 1, NULL);
+
+		printf("    %" PRId64 " [label = \"", pg_int(jobs, i, 0));
+		print_dot_text(name[0] ? name : pg_text(jobs, i, 0, NULL));
+		fputs("\\n", stdout);
+		print_dot_text(pg_text(jobs, i, 2, NULL));
+		printf(": %s\"];\n", pg_text(jobs, i, 3, NULL));
+	}
+	for (size_t i = 0; i < pg_rows(edges); i++) {
+		const char *condition = pg_text(edges, i, 2, NULL);
+
+		printf("    %" PRId64 " -> %" PRId64, pg_int(edges, i, 0), pg_int(edges, i, 1));
+		printf(strcmp(condition, "ok") == 0 ? ";\n" : " [label = \"%s\", style = dashed];\n", condition);
+	}
+	puts("}");
+}
+
+static void print_jobs(const struct pg_result *res, bool more)
+{
+	static const char *const headers[] = { ">ID", "NAME", "FUNCTION", "STATE", "WAITS FOR" };
+	char *label = table_clean(pg_text(res, 0, 7, NULL), LABEL_MAX, TABLE_ONE_LINE);
+	struct table t;
+
+	if (!pg_null(res, 0, 8))
+		printf("flow of %" PRId64 " job%s%s%s\n\n", pg_int(res, 0, 8), cli_s(pg_int(res, 0, 8)), label[0] ? ": " : "", label);
+	free(label);
+	table_begin(&t, headers, 5);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
+		for (int col = 1; col <= 3; col++)
+			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
+	}
+	table_end(&t);
+	if (more)
+		puts("... and perhaps more: see --limit");
+}
+
+static int show(struct cli *cli, int64_t id, int limit, bool dot)
+{
+	struct pg_result *jobs = NULL, *edges = NULL;
+	struct deferred_error err = { 0 };
+	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
+
+	if (rc == 0)
+		rc = store_flow_show(cli->pg, id, limit, &jobs, &err);
+	if (rc == 0 && pg_rows(jobs) == 0)
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
+	if (rc == 0 && dot)
+		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
+	if (rc < 0) {
+		rc = cli_fail(cli, &err);
+	} else if (dot) {
+		print_dot(jobs, edges);
+	} else if (cli->json) {
+		cli_print_json_array(jobs, 9);
+		putchar('\n');
+	} else {
+		print_jobs(jobs, pg_rows(jobs) == (size_t)limit);
+	}
+	pg_result_free(jobs);
+	pg_result_free(edges);
+	return rc;
+}
+
+static int flow_show(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = { { "dot", no_argument, NULL, 'd' }, { "limit", required_argument, NULL, 'l' }, { 0 } };
+	int64_t id, limit = JOBS;
+	bool dot = false;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		dot |= c == 'd';
+		if (c == 'l' && !cli_int(cli, "--limit", optarg, 1, JOBS_MAX, &limit))
+			return EX_USAGE;
+	}
+	if (!one_id(cli, argc, argv, &id))
+		return EX_USAGE;
+	cli->role = "deferred_viewer";
+	rc = cli_connect(cli, true);
+	return rc != 0 ? rc : show(cli, id, (int)limit, dot);
+}
+
+/* ---- cancel ----------------------------------------------------------------------------------- */
+
+static int flow_cancel(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	int64_t id, cancelled;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!one_id(cli, argc, argv, &id))
+		return EX_USAGE;
+	rc = cli_connect(cli, true);
+	if (rc != 0)
+		return rc;
+	rc = store_flow_cancel(cli->pg, id, &cancelled, &err);
+	if (rc < 0 && cancelled > 0)
+		error_prefix(&err, "%" PRId64 " job%s cancelled, then", cancelled, cli_s(cancelled));
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	printf(cli->json ? "{\"cancelled\": %" PRId64 "}\n" : "%" PRId64 " cancelled\n", cancelled);
+	return EX_OK;
+}
+
+/* ---- the group -------------------------------------------------------------------------------- */
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct cli_word words[] = { { "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { 0 } };
+
+	return cli_run_word(cli, words, argc, argv);
+}
+
+const struct cmd cmd_flow = {
+	"flow",
+	"add FILE|-\n"
+	"       deferred flow ls [--limit N]\n"
+	"       deferred flow show ID [--dot] [--limit N]\n"
+	"       deferred flow cancel ID",
+	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show and cancel",
+};

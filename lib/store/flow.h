@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_flow - the statements about flows, jobs that were deferred together. One function a file of sql/queries, of that name, which says what the rows
+ * of *res are. *res is given.
+ */
+#ifndef STORE_FLOW_H
+#define STORE_FLOW_H
+
+#include "port/pg.h"
+
+/* flow: a JSON object, as deferred.defer_flow() takes it. */
+int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
+
+int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct deferred_error *err);
+int store_flow_ls(struct pg *pg, int most, struct pg_result **res, struct deferred_error *err);
+
+/* what: a flow or a job. */
+int store_flow_show(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
+int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
+
+/* All that is left of it, some jobs a transaction; *cancelled counts also what was done before it failed. */
+int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct deferred_error *err);
+
+#endif

@@ -1,0 +1,76 @@
+-- Many jobs and what waits for what among them: all or nothing, by few statements, whatever their number.
+--
+-- Parents stand before those that wait for them, so ids rise along every edge, and none can go round in a circle. Nobody sees these jobs yet,
+-- so those that are waited for are marked at once, and no note is needed to link them; only a job that waits for one from outside too
+-- takes the way of option "after". A callback waits for all other jobs: deferred.__settle() counts these edges some a step, so no worker that
+-- ends a job of the flow writes what another one writes.
+create or replace function deferred.defer_flow(flow json) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_flow  bigint;
+    v_ids   bigint[];
+    v_jobs  integer;
+    v       record;
+begin
+    perform deferred.__flow_check(flow);
+    v_flow := nextval('deferred.__deferred_id_seq');
+    v_jobs := json_array_length(flow->'jobs');
+    v_ids := array(select deferred.defer_many((
+        select json_agg((select json_object_agg(k.key, k.value) from json_each(i.job) k where k.key not in ('name', 'after', 'on')) order by i.n)
+        from deferred.__flow_items(flow) i)));
+    -- With a key it may be one that was there, or that was replaced by another one of the flow.
+    select u.n, u.id, i.job->>'key' as key into v
+    from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n
+    where (u.id > v_flow and exists (select from deferred.__deferred_hot h where h.id = u.id and h.xid = pg_current_xact_id())) is not true
+       or exists (select from unnest(v_ids) with ordinality o(id, n) where i.job->'key' is not null and o.id = u.id and o.n < u.n)
+    order by u.n limit 1;
+    if found then
+        raise exception using errcode = case when v.id is null then '53400' else '23505' end,
+            message = case when v.id is null then format('job %s of the flow: its queue is full', v.n)
+                           else format('job %s of the flow: job %s has key %L', v.n, v.id, v.key) end,
+            hint = 'a flow is stored as a whole, or not at all';
+    end if;
+    insert into deferred.__deferred_flow (id, label, jobs, created_by) values (v_flow, flow->>'label', cardinality(v_ids), deferred.__actor());
+    insert into deferred.__deferred_member (flow, job, name)
+    select v_flow, u.id, i.job->>'name' from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n;
+
+    with edge as (
+        insert into deferred.__deferred_edge (child, parent, kind, name)
+        select c.job, p.job, left(e.condition, 1)::"char", coalesce(e.called, e.name)
+        from deferred.__flow_edges(flow) e
+        join unnest(v_ids) with ordinality c(job, n) on c.n = e.n
+        join deferred.__deferred_member p on p.flow = v_flow and p.name = e.name
+        where not exists (select from deferred.__flow_edges(flow) x where x.job is not null and x.n = e.n)
+        union all
+        select v_ids[i.n], p.job, left(coalesce(i.job->>'on', 'ok'), 1)::"char", p.name
+        from deferred.__flow_items(flow) i join deferred.__deferred_member p on p.flow = v_flow and p.job < v_ids[v_jobs + 1]
+        where i.callback
+        returning child, parent),
+    wait as (
+        insert into deferred.__deferred_wait (id, waits, due_at)
+        select e.child, e.waits, h.due_at
+        from (select e.child, count(*) as waits from edge e group by e.child) e join deferred.__deferred_hot h on h.id = e.child
+        returning id)
+    update deferred.__deferred_hot h
+    set watched = case when x.watched then true end, due_at = case when x.waits then 'infinity' else h.due_at end
+    from (select e.id, bool_or(e.watched) as watched, bool_or(not e.watched) as waits
+          from (select distinct e.parent as id, true as watched from edge e union all select w.id, false from wait w) e group by e.id) x
+    where h.id = x.id;
+    for v in
+        select c.job, jsonb_agg(jsonb_build_object('job', coalesce(p.job::text, e.job), 'on', e.condition) ||
+                                case when coalesce(e.called, e.name) is not null then jsonb_build_object('as', coalesce(e.called, e.name)) else '{}' end) as after
+        from deferred.__flow_edges(flow) e
+        join unnest(v_ids) with ordinality c(job, n) on c.n = e.n
+        left join deferred.__deferred_member p on p.flow = v_flow and p.name = e.name
+        where e.n in (select x.n from deferred.__flow_edges(flow) x where x.job is not null)
+        group by c.job
+    loop
+        perform deferred.__after(v.job, v.after);
+    end loop;
+    return v_flow;
+end
+$$;
+comment on function deferred.defer_flow(json) is 'defer jobs that wait for each other: {"jobs": [{"name", "fn", "after": [names], options}], "then": [callbacks]}; returns the id of the flow, by which flow_jobs() lists them';
+grant execute on function deferred.defer_flow(json) to deferred_producer;

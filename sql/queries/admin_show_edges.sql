@@ -1,0 +1,11 @@
+-- admin_show_edges: what a job waits for, or waited for, and what waits for it: 50 of each, the one behind them says that there are more.
+-- $1 job id (int8)
+-- returns of each: is it a parent (bool), id (int8), what it has to end as: ok, failed, ended (text), what the job that waits calls it (text or NULL), its
+--   function, state and label (text); parents first, in order of id
+-- locks: none. Index: primary keys of __deferred_edge, __deferred and __deferred_hot, __deferred_edge_parent, __deferred_log_job
+select e.above, e.id, case e.kind when 'o' then 'ok' when 'f' then 'failed' else 'ended' end, e.name, coalesce(j.fn, ''), coalesce(j.state, 'purged'), coalesce(j.label, '')
+from ((select true as above, p.parent as id, p.kind, p.name from deferred.__deferred_edge p where p.child = $1::int8 order by p.parent limit 51)
+      union all
+      (select false, c.child, c.kind, c.name from deferred.__deferred_edge c where c.parent = $1::int8 order by c.child limit 51)) e
+left join lateral (select x.fn, x.state, x.label from deferred.job x where x.id = e.id offset 0) j on true
+order by e.above desc, e.id

@@ -1,0 +1,5 @@
+-- flow_cancel: cancel what is left of the last 1,000 jobs of a flow.
+-- $1 flow, $2 the jobs before this one (int8; NULL: all)
+-- returns one row: how many were cancelled (int8), what to give as $2 to go on (int8; NULL: that was all)
+-- locks: hot rows of these jobs. Index: primary keys of __deferred_flow, __deferred_member and __deferred_hot
+select c.cancelled, c.next from deferred.flow_cancel($1::int8, $2::int8) c

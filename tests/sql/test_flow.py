@@ -1,0 +1,130 @@
+"""Flows: jobs that are deferred together, deferred.defer_flow()."""
+
+import json
+
+import psycopg2.errors as pgerror
+import pytest
+
+from test_waits import clean, end, settle, states
+
+ORDER = {"label": "order 17",
+         "jobs": [{"name": "pack", "fn": "pack", "params": {"a": 1}},
+                  {"name": "mail", "fn": "send_mail", "after": "pack", "queue": "mail", "delay": "1h"},
+                  {"name": "undo", "fn": "unpack", "after": ["pack", {"job": "mail", "on": "failed", "as": "the mail"}]}],
+         "then": [{"fn": "report", "on": "ended", "name": "report"}, {"fn": "thank"}]}
+
+
+def defer_flow(db, flow):
+    return db.one("select deferred.defer_flow(%s)", json.dumps(flow))
+
+
+def members(db, flow):
+    return [row[0] for row in db.sql("select id from deferred.flow_jobs(%s)", flow)]
+
+
+def test_a_flow_is_stored_as_a_whole_and_runs_in_its_order(db):
+    flow = defer_flow(db, ORDER)
+    pack, mail, undo, report, thank = members(db, flow)
+    assert [row[0] for row in db.sql("select name from deferred.flow_jobs(%s)", flow)] == ["pack", "mail", "undo", "report", None]
+    assert states(db, pack, mail, undo, report, thank) == ["ready", "waiting", "waiting", "waiting", "waiting"]
+    assert db.one("select params::text from deferred.__deferred where id = %s", pack) == '{"a": 1}', "byte for byte"
+    assert db.one("select count(*) from deferred.__deferred_ended") == 0, "nothing has to be linked"
+    clean(db)
+    end(db, pack)
+    settle(db)
+    assert states(db, mail, undo) == ["delayed", "waiting"]
+    db.sql("select deferred.cancel(%s)", mail)
+    settle(db)
+    assert states(db, undo, report, thank) == ["ready", "waiting", "cancelled"]
+    end(db, undo)
+    settle(db, 2)
+    assert states(db, report) == ["ready"]
+    assert [row[0] for row in db.sql("select name from deferred.parents(%s)", report)] == ["pack", "mail", "undo"]
+    assert [row[0] for row in db.sql("select name from deferred.parents(%s)", undo)] == ["pack", "the mail"]
+    clean(db)
+    # One from outside, that has ended.
+    flow = defer_flow(db, {"jobs": [{"name": "a", "fn": "a"}, {"fn": "b", "after": [pack, "a"]}], "then": [{"fn": "c"}]})
+    a, b, c = members(db, flow)
+    settle(db)
+    assert states(db, a, b, c) == ["ready", "waiting", "waiting"]
+    end(db, a)
+    settle(db)
+    assert states(db, b, c) == ["ready", "waiting"]
+    end(db, b)
+    settle(db)
+    assert states(db, c) == ["ready"]
+    clean(db)
+
+
+def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
+    key = db.defer("k", key="taken")
+    db.sql("insert into deferred.__deferred_queue (name, max_length, on_full) values ('full', 1, 'drop')")
+
+    def job(**more):
+        return {"fn": "a", "name": "a", **more}
+
+    wrong = {
+        "flow is a JSON array, not an object": [], 'unknown option "job"': {"job": []}, "are a list": {"jobs": {}}, "at least a job": {"jobs": []},
+        "at most 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9}, "job 2 is a JSON number": {"jobs": [job(), 17]}, "job 1 has no function": {"jobs": [{"name": "a"}]},
+        "a name that is no text": {"jobs": [job(name=5)]}, "a name that is no text of 1": {"jobs": [job(name="")]}, 'jobs of the flow are called "a"': {"jobs": [job(), job()]},
+        'job "a" waits for "b", which does not stand before it': {"jobs": [job(after="b"), job(name="b", after="a")]},
+        'job "a" waits for "a", which does not stand before it': {"jobs": [job(after=["a"])]},
+        'job 2 waits for "c", and no job': {"jobs": [job(), {"fn": "b", "after": ["c"]}]}, 'waits for "a" twice': {"jobs": [job(), job(name="b", after=["a", "a"])]},
+        "job 2: unknown option \"aftr\"": {"jobs": [job(), job(name="b", aftr=1)]}, "job 10000000, to be waited for: no such job": {"jobs": [job(after=[10 ** 7])]},
+        "waits for 1001 jobs": {"jobs": [job(name=str(n)) for n in range(1001)] + [job(after=[str(n) for n in range(1001)])]},
+        "callback 1 waits for all": {"jobs": [job()], "then": [{"fn": "b", "on": "failed"}]}, 'job 1 has an option "on"': {"jobs": [job(on="ok")]},
+        f"job 2 of the flow: job {key} has key 'taken'": {"jobs": [job(), job(name="b", key="taken")]},
+        "job 2 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same")]},
+        "job 1 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same", on_duplicate="replace")]},
+        "job 2 of the flow: its queue is full": {"jobs": [job(queue="full"), job(name="b", queue="full")]},
+    }
+    for after in ({"job": "a", "on": "x"}, {"job": "a", "as": ""}, {"jb": "a"}, {"job": ["a"]}, None, -1, 1.5, True, {"job": "a", "x": 1}):
+        wrong[f"job 2: invalid value '{json.dumps(after)}' for option".replace("[", "\\[").replace("{", "\\{")] = {"jobs": [job(), {"fn": "b", "after": [after]}]}
+    for says, flow in wrong.items():
+        with pytest.raises((pgerror.InvalidParameterValue, pgerror.UniqueViolation, pgerror.ConfigurationLimitExceeded), match=says):
+            defer_flow(db, flow)
+    assert db.one("select count(*) from deferred.__deferred") == 1 and db.one("select count(*) from deferred.__deferred_flow") == 0
+    with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
+        cursor.execute("select deferred.defer_flow(%s)", (json.dumps(ORDER),))
+        own = cursor.fetchone()[0]
+        cursor.execute("select count(*) from deferred.flow_jobs(%s)", (own,))
+        assert cursor.fetchone()[0] == 5
+        producer.commit()
+        other = defer_flow(db, ORDER)
+        cursor.execute("select count(*) from deferred.flow_jobs(%s)", (other,))
+        assert cursor.fetchone()[0] == 0
+        with pytest.raises(pgerror.InvalidParameterValue, match="no such flow"):
+            cursor.execute("select deferred.flow_cancel(%s)", (other,))
+        producer.rollback()
+    assert db.one("select count(distinct created_by) from deferred.__deferred_flow") == 2
+
+
+def test_a_batch_has_callbacks_and_is_cancelled_from_its_end(db):
+    """The fan-in is counted some a step, and nothing is left of it when it is purged."""
+    flow = defer_flow(db, {"jobs": [{"fn": "a"}] * 2500, "then": [{"fn": "all", "on": "ended"}, {"fn": "well"}]})
+    jobs = members(db, flow)
+    db.sql("with h as (delete from deferred.__deferred_hot where id = any (%s) returning deferred.__note_end(id, 1, case when id = %s then 'failed' else 'ok' end), id)"
+           " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, case when id = %s then 'failed' else 'ok' end, true from h",
+           jobs[:-2], jobs[1000], jobs[1000])
+    for _ in range(3):
+        assert states(db, jobs[-2]) == ["waiting"]
+        db.sql("select deferred.__settle(1000)")
+    settle(db)
+    assert states(db, *jobs[-2:]) == ["ready", "cancelled"]
+    clean(db)
+    flow = defer_flow(db, {"jobs": [{"fn": "a", "name": "a"}, *[{"fn": "b", "after": {"job": "a", "on": "failed"}}] * 1200], "then": [{"fn": "c", "on": "ended"}]})
+    first, second = db.sql("select * from deferred.flow_cancel(%s)", flow)[0], None
+    assert first[0] == 1000 and first[1] is not None
+    settle(db)
+    assert states(db, members(db, flow)[0]) == ["ready"], "the last ones are cancelled first"
+    second = db.sql("select * from deferred.flow_cancel(%s, %s)", flow, first[1])[0]
+    assert second == (202, None)
+    settle(db)
+    assert db.one("select count(*) from deferred.flow_jobs(%s) where state <> 'cancelled'", flow) == 0, "no job was run for the end of another"
+    clean(db)
+    db.sql("select deferred.cancel(%s)", jobs[-2])
+    settle(db)
+    db.sql("truncate deferred.__deferred_log")
+    for _ in range(2):
+        db.sql("select deferred.__purge_jobs('0', 0, 10000)")
+    assert [db.one(f"select count(*) from deferred.__deferred_{t}") for t in ("flow", "member", "edge", "wait")] == [0] * 4
