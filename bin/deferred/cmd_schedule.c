@@ -121,6 +121,8 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 
 	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
 		return rc;
+	if (!timezone && strpbrk(argv[optind], " @")) /* a rule, not the name of a schedule */
+		timezone = config_text(cli->config, "timezone");
 	if (store_schedule_next(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {

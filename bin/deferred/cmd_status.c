@@ -2,11 +2,14 @@
 #include "cmd.h"
 
 #include "store/admin.h"
+#include "store/alert.h"
 #include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define ALERTS_SHOWN 20
 
 static void cell_count(struct table *t, int64_t n, bool more)
 {
@@ -87,9 +90,25 @@ static void print_unknown(const struct pg_result *res)
 	printf("%s\n", pg_rows(res) > shown ? ", ...: deferred functions" : "");
 }
 
+/* What stands; `deferred alert --list` has what mends it. */
+static void print_alerts(const struct pg_result *res)
+{
+	size_t shown = pg_rows(res) < ALERTS_SHOWN ? pg_rows(res) : ALERTS_SHOWN;
+	char age[TABLE_AGE_SIZE];
+
+	for (size_t i = 0; i < shown; i++) {
+		char *text = table_clean(pg_text(res, i, 4, NULL), 0, TABLE_ONE_LINE);
+
+		printf("alert: %s (for %s)\n", text ? text : "", table_age(age, pg_int(res, i, 2)));
+		free(text);
+	}
+	if (pg_rows(res) > shown)
+		printf("alerts: %zu more: deferred alert --list\n", pg_rows(res) - shown);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -110,6 +129,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = store_admin_status_dead(cli->pg, &dead, &err);
 	if (rc == 0)
 		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
+	if (rc == 0)
+		rc = store_alert_ls(cli->pg, &alerts, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -121,6 +142,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		printf(",\n \"dead\": %s", pg_text(dead, 0, 5, NULL));
 		printf(",\n \"unknown_functions\": ");
 		cli_print_json_array(unknown, 4);
+		printf(",\n \"alerts\": ");
+		cli_print_json_array(alerts, 6);
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
@@ -129,12 +152,14 @@ static int run(struct cli *cli, int argc, char **argv)
 		print_dead(dead);
 		print_outcomes(outcomes);
 		print_unknown(unknown);
+		print_alerts(alerts);
 	}
 	pg_result_free(all);
 	pg_result_free(queues);
 	pg_result_free(outcomes);
 	pg_result_free(dead);
 	pg_result_free(unknown);
+	pg_result_free(alerts);
 	return rc;
 }
 

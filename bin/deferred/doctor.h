@@ -8,6 +8,7 @@
  *     doctor_host.c      this host: user, pidfile, certificates
  *     doctor_plugins.c   plugins here, functions that jobs wait for, and whether anybody runs them
  *     doctor_mail.c      the mail server
+ *     doctor_told.c      what workers have found wrong, and schedules
  *     doctor_child.c     a child process for what may crash or hang
  *
  * A check is bounded: it reads in one read-only transaction, no statement of which takes longer than DOCTOR_LOOK_MS.
@@ -75,6 +76,8 @@ void doctor_certificates(struct doctor *d);
 void doctor_listen(struct doctor *d);
 void doctor_snapshots(struct doctor *d);
 void doctor_slots(struct doctor *d);
+void doctor_alerts(struct doctor *d);
+void doctor_schedules(struct doctor *d);
 void doctor_indexes(struct doctor *d);
 void doctor_partitions(struct doctor *d);
 

@@ -63,6 +63,7 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 	char words[NAMES][24];
 	char *opts = NULL, *given = NULL;
 	const char *params;
+	bool zone = false;
 	int c, rc = EX_OK;
 
 	make_options(options, words);
@@ -76,13 +77,18 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 			rc = EX_USAGE;
 		else
 			params_string(&t, names[c - 1], optarg);
+		zone |= c == 1;
 	}
 	if (rc == EX_OK && (argc - optind < 3 || argc - optind > 4))
 		rc = cli_usage(cli, "the schedule's name, a rule and a function are wanted");
+	if (rc == EX_OK)
+		rc = cli_config(cli);
 	if (rc != EX_OK) {
 		free(t.p);
 		return rc;
 	}
+	if (!zone)
+		params_string(&t, names[0], config_text(cli->config, "timezone"));
 	params_close(&t, '}');
 	if (params_take(&t, &opts, &err) < 0)
 		return cli_fail(cli, &err);

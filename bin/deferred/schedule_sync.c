@@ -46,6 +46,7 @@ static int write_schedules(const struct config *config, char **json, struct defe
 	params_open(&t, NULL, '[');
 	for (size_t i = 0; i < len && rc == 0; i++) {
 		const struct config_schedule *s = &schedules[i];
+		bool zone = false;
 
 		rc = missing(config, s, err);
 		params_open(&t, NULL, '{');
@@ -54,9 +55,13 @@ static int write_schedules(const struct config *config, char **json, struct defe
 			if (key_of(s->members[k].name))
 				params_string(&t, key_of(s->members[k].name), s->members[k].value);
 		params_open(&t, "opts", '{');
-		for (size_t k = 0; k < s->len; k++)
+		for (size_t k = 0; k < s->len; k++) {
+			zone |= strcmp(s->members[k].name, "timezone") == 0;
 			if (!key_of(s->members[k].name))
 				params_string(&t, s->members[k].name, s->members[k].value);
+		}
+		if (!zone)
+			params_string(&t, "timezone", config_text(config, "timezone"));
 		params_close(&t, '}');
 		params_close(&t, '}');
 	}

@@ -553,6 +553,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.params_len = fixed.params_len;
 	call.host = &host;
 	call.receipt = fixed.token;
+	call.tick = fixed.tick_us;
 
 	command = find_command(call.fn);
 	error_clear(&err);

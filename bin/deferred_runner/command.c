@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXIT_CANCEL 79  /* behind those of <sysexits.h>, which programs mean otherwise */
@@ -69,6 +70,24 @@ static void set_alert(const char *label)
 	setenv("DEFERRED_ALERT_TEXT", colon + 2, 1);
 }
 
+/* The moment of a tick, as RFC 3339 has it, to the microsecond where the rule is about seconds or less, or a person ran the schedule. */
+static void set_tick(int64_t us)
+{
+	time_t at = (time_t)(us / 1000000);
+	char text[64];
+	struct tm tm;
+	size_t n;
+
+	unsetenv("DEFERRED_TICK"); /* of a tick that this runner's parent may be run for */
+	if (us <= 0 || !gmtime_r(&at, &tm))
+		return;
+	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	if (us % 1000000)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ".%06d", (int)(us % 1000000));
+	snprintf(text + n, sizeof(text) - n, "Z");
+	setenv("DEFERRED_TICK", text, 1);
+}
+
 static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out, int err, int progress)
 {
 	char number[32];
@@ -91,6 +110,7 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	setenv("DEFERRED_PROGRESS_FD", number, 1);
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
 	setenv("DEFERRED_JOB_LABEL", call->label, 1);
+	set_tick(call->tick);
 	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
 		set_alert(call->label);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */

@@ -52,7 +52,7 @@ void cause_job_init(struct cause_job *job)
 void cause_backlog_init(struct cause_backlog *backlog)
 {
 	*backlog = (struct cause_backlog){
-		.idle_s = CAUSE_UNKNOWN,
+		.idle_s = CAUSE_UNKNOWN, .schedule_s = CAUSE_UNKNOWN,
 		.rates = { .run_p50_s = CAUSE_UNKNOWN, .usual_run_p50_s = CAUSE_UNKNOWN, .arrived = CAUSE_UNKNOWN, .usual_arrived = CAUSE_UNKNOWN },
 	};
 }
@@ -644,16 +644,45 @@ static void under_way(struct list *list, const struct cause_backlog *b, const st
 		SAY(figure, "the first for %s", AGE(s->oldest_s));
 }
 
+static void schedule(struct list *list, const struct cause_backlog *b)
+{
+	struct cause *c = add(list, CAUSE_SCHEDULE);
+	bool failed = strcmp(b->schedule_what, "failed") == 0, dead = strcmp(b->schedule_what, "dead") == 0;
+	char others[64] = "";
+
+	if (b->schedules > 1)
+		snprintf(others, sizeof(others), "; so %s %" PRId64 " other%s", b->schedules == 2 ? "is" : "are", b->schedules - 1, s_of(b->schedules - 1));
+	if (failed) {
+		SAY(why, "schedule %s fails: its last tick could not be deferred%s%.400s", b->schedule, b->schedule_error ? ": " : "", or_none(b->schedule_error));
+		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", b->schedule, b->schedule);
+	} else if (dead) {
+		SAY(why, "schedule %s fails: its last job, %" PRId64 ", is dead", b->schedule, b->schedule_job);
+		SAY(mend, "deferred show %" PRId64 "; once that is mended: deferred retry %" PRId64, b->schedule_job, b->schedule_job);
+	} else {
+		SAY(why, "schedule %s is paused", b->schedule);
+		SAY(mend, "deferred schedule resume %s", b->schedule);
+	}
+	if (b->schedule_s == CAUSE_UNKNOWN)
+		SAY(figure, "no tick yet%s", others);
+	else
+		SAY(figure, "the last tick was %s ago%s", AGE(b->schedule_s), others);
+}
+
 size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSES_MAX])
 {
 	struct list list = { causes, 0 };
 	struct sums s = sum(b);
+	bool paused = b->schedule && strcmp(b->schedule_what, "paused") == 0;
 	struct cause *c;
 
 	if (s.ready == 0) {
+		if (b->schedule && !paused)
+			schedule(&list, b);
 		c = add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
 		SAY(figure, "0 jobs are ready, %" PRId64 " %s", s.running, s.running == 1 ? "is being run" : "are being run");
+		if (paused)
+			schedule(&list, b);
 		return list.n;
 	}
 	if (b->read_only)
@@ -671,5 +700,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 		database(&list, b);
 	if (list.n == 0)
 		under_way(&list, b, &s);
+	if (b->schedule)
+		schedule(&list, b);
 	return list.n;
 }

@@ -45,6 +45,7 @@
 
 /* Those of a backlog that are none of a job. */
 #define CAUSES_OF_BACKLOG(X)                   \
+	X(SCHEDULE, "schedule")                \
 	X(NOTHING_WAITS, "nothing_waits")      \
 	X(DATABASE, "database")                \
 	X(STOPPED, "stopped")                  \
@@ -185,6 +186,13 @@ struct cause_backlog {
 
 	const char *broken_fn;         /* that the breaker has paused: the first of them; NULL: none */
 	int64_t broken_s;
+
+	const char *schedule;          /* that fails, or is paused: the worst of them; NULL: none */
+	const char *schedule_what;     /* failed: a tick could not be deferred; dead: its last job is; paused */
+	const char *schedule_error;
+	int64_t schedule_s;            /* since that tick; unknown: there was none */
+	int64_t schedule_job;
+	int64_t schedules;             /* so many are like that */
 
 	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;

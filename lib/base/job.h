@@ -105,6 +105,7 @@ struct job {
 	int64_t backoff_ceiling_ms;
 	double backoff_exponent;
 	int64_t created_at_us;       /* since 1970, database clock */
+	int64_t tick_us;             /* of the schedule that made it, the same; 0: none did */
 	int64_t wait_us;             /* from ready to claimed */
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */

@@ -98,6 +98,8 @@ struct deferred_call {
 	const struct deferred_host *host; /* what the function may ask for */
 	void *host_data;             /* of the host; leave alone */
 	int64_t receipt;             /* by which this job may be finished and extended, no other; 0 outside a queue */
+	int64_t tick;                /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
+	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not have it: DEFERRED_HAS */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */

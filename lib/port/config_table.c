@@ -63,6 +63,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
 	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),
 	CHOICE("log_format", "text", "text|json", "json: each line of the log is an object"),
+	TEXT("timezone", "UTC", "time zone of schedules that name none"),
 
 	TEXT("mail.host", "localhost", "SMTP server"),
 	NUMBER("mail.port", INT, "0", 0, 65535, "its port; 0: 25, with starttls 587, with tls 465"),

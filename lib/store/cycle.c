@@ -653,7 +653,8 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i)
+/* tick: the column that has it. */
+static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;
 	const char *params = pg_text(res, i, 13, &params_len);
@@ -673,6 +674,7 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 	job->backoff_ceiling_ms = pg_int(res, i, 7);
 	job->backoff_exponent = pg_float(res, i, 8);
 	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
+	job->tick_us = pg_null(res, i, tick) ? 0 : pg_int(res, i, tick) + PG_EPOCH_US;
 	job->wait_us = pg_int(res, i, 10) > 0 ? pg_int(res, i, 10) : 0;
 	job->claimed_ns = job->lease_ns = cycle->sent_ns;
 	job->priority = (int)pg_int(res, i, 15);
@@ -688,7 +690,7 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 
 		cycle->limited_seen = pg_int(res, i, 18);
 		cycle->limited_wait_ms = pg_int(res, i, 19);
-		if (pg_null(res, i, 0) || !(job = job_of(cycle, res, i)))
+		if (pg_null(res, i, 0) || !(job = job_of(cycle, res, i, 21)))
 			continue;
 		job->limited = true;
 		if (!pg_null(res, i, 20))
@@ -702,7 +704,7 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
 {
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct job *job = job_of(cycle, res, i);
+		struct job *job = job_of(cycle, res, i, 20);
 
 		cycle->cut |= pg_bool(res, i, 19);
 		if (!job)

@@ -35,6 +35,15 @@ int store_schedule_ls(struct pg *pg, const char *name, struct pg_result **res, s
 	return exec(pg, &sql_schedule_ls, &args, res, err);
 }
 
+int store_schedule_trouble(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	return exec(pg, &sql_schedule_trouble, &args, res, err);
+}
+
 int store_schedule_ticks(struct pg *pg, const char *name, int most, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

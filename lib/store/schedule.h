@@ -15,6 +15,9 @@ int store_schedule_set(struct pg *pg, const char *name, const char *rule, const 
 		       struct deferred_error *err);
 int store_schedule_ls(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
 int store_schedule_ticks(struct pg *pg, const char *name, int most, struct pg_result **res, struct deferred_error *err);
+/* Those that fail, of a queue or of all (NULL). Source: schedule_trouble.sql. */
+int store_schedule_trouble(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
+
 int store_schedule_next(struct pg *pg, const char *what, int ticks, const char *timezone, struct pg_result **res, struct deferred_error *err);
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks, struct deferred_error *err);
 

@@ -406,6 +406,25 @@ static void ask_unknown(struct pg *pg, struct store_why *why)
 	why->backlog.unknown_s = pg_int(res, 0, 2);
 }
 
+static void ask_schedules(struct pg *pg, struct store_why *why, const char *queue)
+{
+	struct cause_backlog *b = &why->backlog;
+	const struct pg_result *res;
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	if (!(res = ask_more(pg, why, &sql_schedule_trouble, &args)))
+		return;
+	b->schedule = text(res, 0, 0);
+	b->schedule_what = text(res, 0, 1);
+	b->schedule_error = text(res, 0, 2);
+	b->schedule_s = number(res, 0, 3);
+	b->schedule_job = number(res, 0, 4);
+	while ((size_t)b->schedules < pg_rows(res) && strcmp(pg_text(res, (size_t)b->schedules, 1, NULL), b->schedule_what) == 0)
+		b->schedules++;
+}
+
 static void ask_runs(struct pg *pg, struct store_why *why, int64_t oldest_s)
 {
 	struct cause_backlog *b = &why->backlog;
@@ -456,6 +475,7 @@ int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, s
 		if (b->queues[i].ready > 0 && b->queues[i].oldest_s > oldest_s)
 			oldest_s = b->queues[i].oldest_s;
 	}
+	ask_schedules(pg, why, queue);
 	if (ready == 0)
 		return 0;
 	ask_server(pg, why);

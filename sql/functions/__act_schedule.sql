@@ -5,6 +5,7 @@ as $$
 #variable_conflict use_column
 declare
     s      deferred.__deferred_schedule;
+    v_now  timestamptz := clock_timestamp();
     v_next timestamptz;
 begin
     -- In this order everywhere, see __schedule_moved().
@@ -13,7 +14,7 @@ begin
     if s.id is null then return format('there is no schedule %L', left($2, 200)); end if;
     if $1 = 'run' then
         insert into deferred.__deferred_tick (schedule, tick, what, job_id, previous)
-        values (s.id, clock_timestamp(), 'by hand', deferred.__schedule_defer(s, clock_timestamp()), s.queued_at);
+        values (s.id, v_now, 'by hand', deferred.__schedule_defer(s, v_now), s.queued_at);
     elsif s.paused = ($1 = 'pause') then
         return format('schedule %L is %s', s.name, case when s.paused then 'paused already' else 'not paused' end);
     else

@@ -52,14 +52,25 @@ begin
         select i.id as series, p.* from part p
         join (select t.id, t.queue, t.fn, t.plugin from there t where t.id is not null union all select m.id, m.queue, m.fn, m.plugin from made m) i
             on (i.queue, i.fn, i.plugin) = (p.queue, p.fn, p.plugin)),
+    old as materialized (
+        select o.* from deferred.__deferred_sum o where p_again and o.span = 1 and o.at >= p_from and o.at < p_to),
+    -- Each bucket by itself: histograms added one to another would cost as many calls as there are minutes.
     wait as (
-        select w.at, w.series, array_agg(array[w.bucket, w.n] order by w.bucket) as wait
-        from (select p.at, p.series, p.wait_bucket::bigint as bucket, sum(p.n)::bigint as n from part_of p where p.wait_bucket is not null group by 1, 2, 3) w
-        group by 1, 2),
+        select w.span, w.at, w.series, array_agg(array[w.bucket, w.n] order by w.bucket) as wait
+        from (select v.span, v.at, x.series, x.bucket, sum(x.n)::bigint as n
+              from (select p.at, p.series, p.wait_bucket::bigint as bucket, p.n from part_of p where p.wait_bucket is not null
+                    union all select o.at, o.series, o.wait[i][1], -o.wait[i][2] from old o cross join lateral generate_subscripts(o.wait, 1) i) x
+              cross join lateral (values (1, x.at), (60, date_bin('1 hour', x.at, v_epoch)), (0, '-infinity')) v (span, at)
+              group by 1, 2, 3, 4 having sum(x.n) <> 0) w
+        group by 1, 2, 3),
     run as (
-        select r.at, r.series, array_agg(array[r.bucket, r.n] order by r.bucket) as run
-        from (select p.at, p.series, p.run_bucket::bigint as bucket, sum(p.n)::bigint as n from part_of p where p.run_bucket is not null group by 1, 2, 3) r
-        group by 1, 2),
+        select r.span, r.at, r.series, array_agg(array[r.bucket, r.n] order by r.bucket) as run
+        from (select v.span, v.at, x.series, x.bucket, sum(x.n)::bigint as n
+              from (select p.at, p.series, p.run_bucket::bigint as bucket, p.n from part_of p where p.run_bucket is not null
+                    union all select o.at, o.series, o.run[i][1], -o.run[i][2] from old o cross join lateral generate_subscripts(o.run, 1) i) x
+              cross join lateral (values (1, x.at), (60, date_bin('1 hour', x.at, v_epoch)), (0, '-infinity')) v (span, at)
+              group by 1, 2, 3, 4 having sum(x.n) <> 0) r
+        group by 1, 2, 3),
     minute as materialized (
         select p.at, p.series,
                sum(p.n) filter (where p.outcome = 'ok') as ok,
@@ -77,19 +88,18 @@ begin
         from part_of p where p.counts
         group by 1, 2),
     change as materialized (
-        select m.*, coalesce(w.wait, '{}') as wait, coalesce(r.run, '{}') as run
-        from minute m left join wait w using (at, series) left join run r using (at, series)
+        select m.* from minute m
         union all
-        select o.at, o.series, -o.ok, -o.failed, -o.crashed, -o.timeout, -o.interrupted, -o.superseded, -o.lost, -o.cancelled, -o.expired, -o.snoozed, -o.dead, 0, -o.wait_us, -o.run_us, -o.cpu_us, 0,
-               deferred.__histogram_minus(o.wait), deferred.__histogram_minus(o.run)
-        from deferred.__deferred_sum o where p_again and o.span = 1 and o.at >= p_from and o.at < p_to),
+        select o.at, o.series, -o.ok, -o.failed, -o.crashed, -o.timeout, -o.interrupted, -o.superseded, -o.lost, -o.cancelled, -o.expired, -o.snoozed, -o.dead, 0, -o.wait_us, -o.run_us, -o.cpu_us, 0
+        from old o),
     added as (
         insert into deferred.__deferred_sum as s (span, at, series, ok, failed, crashed, timeout, interrupted, superseded, lost, cancelled, expired, snoozed, dead, arrived, wait_us, run_us, cpu_us, max_rss_kb, wait, run)
-        select v.span, v.at, c.series, coalesce(sum(c.ok), 0), coalesce(sum(c.failed), 0), coalesce(sum(c.crashed), 0), coalesce(sum(c.timeout), 0), coalesce(sum(c.interrupted), 0), coalesce(sum(c.superseded), 0), coalesce(sum(c.lost), 0), coalesce(sum(c.cancelled), 0), coalesce(sum(c.expired), 0), coalesce(sum(c.snoozed), 0), coalesce(sum(c.dead), 0), coalesce(sum(c.arrived), 0), coalesce(sum(c.wait_us), 0), coalesce(sum(c.run_us), 0), coalesce(sum(c.cpu_us), 0), coalesce(max(c.max_rss_kb), 0),
-               deferred.__histogram_sum(c.wait), deferred.__histogram_sum(c.run)
-        from change c
-        cross join lateral (values (1, c.at), (60, date_bin('1 hour', c.at, v_epoch)), (0, '-infinity')) v (span, at)
-        group by v.span, v.at, c.series
+        select c.*, coalesce(w.wait, '{}'), coalesce(r.run, '{}')
+        from (select v.span, v.at, c.series, coalesce(sum(c.ok), 0) as ok, coalesce(sum(c.failed), 0) as failed, coalesce(sum(c.crashed), 0) as crashed, coalesce(sum(c.timeout), 0) as timeout, coalesce(sum(c.interrupted), 0) as interrupted, coalesce(sum(c.superseded), 0) as superseded, coalesce(sum(c.lost), 0) as lost, coalesce(sum(c.cancelled), 0) as cancelled, coalesce(sum(c.expired), 0) as expired, coalesce(sum(c.snoozed), 0) as snoozed, coalesce(sum(c.dead), 0) as dead, coalesce(sum(c.arrived), 0) as arrived, coalesce(sum(c.wait_us), 0) as wait_us, coalesce(sum(c.run_us), 0) as run_us, coalesce(sum(c.cpu_us), 0) as cpu_us, coalesce(max(c.max_rss_kb), 0) as max_rss_kb
+              from change c
+              cross join lateral (values (1, c.at), (60, date_bin('1 hour', c.at, v_epoch)), (0, '-infinity')) v (span, at)
+              group by v.span, v.at, c.series) c
+        left join wait w using (span, at, series) left join run r using (span, at, series)
         on conflict (span, series, at) do update set
             ok = s.ok + excluded.ok,
             failed = s.failed + excluded.failed,
@@ -107,7 +117,9 @@ begin
             run_us = s.run_us + excluded.run_us,
             cpu_us = s.cpu_us + excluded.cpu_us,
             max_rss_kb = greatest(s.max_rss_kb, excluded.max_rss_kb),
-            wait = deferred.__histogram_add(s.wait, excluded.wait), run = deferred.__histogram_add(s.run, excluded.run))
+            -- Mostly one of them is empty, for jobs arrive before they are run; a call costs more than the row.
+            wait = case when s.wait = '{}' then excluded.wait when excluded.wait = '{}' then s.wait else deferred.__histogram_add(s.wait, excluded.wait) end,
+            run = case when s.run = '{}' then excluded.run when excluded.run = '{}' then s.run else deferred.__histogram_add(s.run, excluded.run) end)
     select coalesce(sum(x.n), 0), coalesce(sum(x.arrived), 0) into attempts, arrived from seen x where x.counts;
 end
 $$;

@@ -41,7 +41,7 @@ begin
             if h.id is not null and s.overlap = 'replace' and deferred.cancel(h.id) and v_claimed then
                 v_due := greatest(v_due, now + interval '1 second');  -- it is asked to stop, and killed soon after
             end if;
-            v_id := deferred.__schedule_job(s, v_due);
+            v_id := deferred.__schedule_job(s, v_due, tick);
             if v_id is null then
                 raise exception using errcode = '53400', message = format('queue %L is full, and drops', s.queue);
             end if;

@@ -54,7 +54,7 @@ def test_all_is_well(db, doctor):
     done = db.run(["deferred", "doctor"], env=doctor.env)
     assert done.returncode == OK and done.stderr == ""
     checks = [line.split() for line in done.stdout.splitlines()]
-    assert {c[0] for c in checks} == {"ok"} and all(len(c) == 2 for c in checks) and len(checks) == 19, done.stdout
+    assert {c[0] for c in checks} == {"ok"} and all(len(c) == 2 for c in checks) and len(checks) == 21, done.stdout
 
 
 def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
@@ -349,4 +349,52 @@ def test_jobs_that_nobody_runs(db, doctor):
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at) values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '16 min')")
     assert doctor(FAIL)["workers"][0][1].endswith("no worker was seen for 16min")
     db.sql("update deferred.__deferred_worker set seen_at = now()")
+    assert doctor(OK) == {}
+
+
+def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(db, doctor):
+    viewer = login(db, "deferred_viewer")[1]
+
+    def why(*args):
+        return [tuple(c.values()) for c in json.loads(db.run(["deferred", "--json", "why", *args], env=viewer).stdout)]
+
+    def tick(*names):
+        db.sql("update deferred.__deferred_schedule set next_at = now() - interval '1 s', last_at = null where name = any (%s)", list(names))
+        db.sql("update deferred.__deferred_state set next_tick = '-infinity'")
+        db.sql("select * from deferred.__tick(10)")
+    db.sql("select deferred.schedule('s', 'every 1h', 'noop', opts => '{\"queue\": \"full\"}'), deferred.schedule('d', 'every 1h', 'fail', opts => '{\"max_attempts\": 1}'),"
+           " deferred.schedule('p', '@daily', 'noop', opts => '{\"queue\": \"idle\"}')")
+    db.sql("insert into deferred.__deferred_queue (name, max_length) values ('full', 1), ('idle', null)")
+    assert doctor(OK) == {} and [c[0] for c in why()] == ["nothing_waits"]
+    tick("d")
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    db.sql("select deferred.schedule_pause('p')")
+    job = db.one("select max(id) from deferred.__deferred")
+    found = doctor(WARN)
+    assert list(found) == ["schedules"] and [f[0:2] for f in found["schedules"]] == [("warn", f"schedule d: its last job, {job}, is dead")]
+    assert f"schedule d fails: its last job, {job}, is dead" in why("--all")[0][1]
+    assert [c[0:2] for c in why("--all", "--queue", "idle")] == [("nothing_waits", "nothing waits in queue idle"), ("schedule", "schedule p is paused")]
+    db.defer("noop", queue="full")
+    tick("s")
+    found = doctor(FAIL)["schedules"]
+    assert [f[0] for f in found] == ["fail", "warn"] and found[0][1].endswith("could not be deferred: queue 'full' is full: it holds 1 jobs")
+    assert found[0][3].startswith("deferred schedule show s;")
+    causes = why("--all")
+    # A viewer is not told the error, which may quote what the schedule's owner has put into it.
+    assert causes[0][0] != "schedule" and causes[-1][0:2] == ("schedule", "schedule s fails: its last tick could not be deferred")
+    db.sql("select deferred.unschedule(n) from unnest('{s,d}'::text[]) n; delete from deferred.__deferred_hot; truncate deferred.__deferred_log")
+    note, = [c for c in json.loads(db.run(["deferred", "--json", "doctor"], env=doctor.env).stdout) if c["check"] == "schedules"]
+    assert note == {"check": "schedules", "status": "ok", "note": "1 paused"}
+    # ---- alerts
+    assert "alert" not in db.run(["deferred", "status"], env=viewer).stdout
+    db.sql("insert into deferred.__deferred_alert (cause, name, since, text, mend) values ('breaker', 'f', now() - interval '3 hours', E'function f is paused\\nreally', 'deferred function resume f')")
+    db.sql("insert into deferred.__deferred_alert (cause, name, text, mend) select 'late', 'q' || i, 'queue q' || i || ' is late', 'deferred why' from generate_series(10, 30) i")
+    found = doctor(FAIL)["alerts"]
+    assert found[0][0:2] == ("fail", "function f is paused\\nreally, found 3h ago") and found[0][3] == "deferred function resume f"
+    assert [f[0] for f in found[1:]] == ["warn"] * 20 and found[-1][1] == "2 more stand"
+    lines = db.run(["deferred", "status"], env=viewer).stdout.splitlines()
+    assert lines[-21] == "alert: function f is paused\\nreally (for 3h)" and lines[-1] == "alerts: 2 more: deferred alert --list" and len(lines[-2].split("queue q29")) == 1
+    told = json.loads(db.run(["deferred", "--json", "status"], env=viewer).stdout)["alerts"]
+    assert (told[0]["cause"], told[0]["do"], len(told)) == ("breaker", "deferred function resume f", 22)
+    db.sql("update deferred.__deferred_alert set ended_at = now()")
     assert doctor(OK) == {}

@@ -139,6 +139,31 @@ def test_with_cron_alone_the_first_start_after_a_tick_defers_and_runs_its_job(db
     ledger(db)
 
 
+def test_a_function_learns_its_tick_and_zones_come_from_the_setting(db, tmp_path):
+    db.plugins("running")
+    db.config('timezone = "Asia/Kolkata"\nfunction "when" { command = {"/bin/sh", "-c", "echo \'{\\"at\\": \\"\'$DEFERRED_TICK\'\\"}\'"} }')
+    assert "+05:30  " in ok(schedule(db, "set", "s", "@daily", "when")) and "+05:30  " in ok(schedule(db, "next", "@daily"))
+    ok(schedule(db, "set", "l", "@daily", "tick", "--queue", "limited", "--timezone", "UTC", "--jitter", "1ms"))
+    assert "+00:00  " in ok(schedule(db, "next", "l"))  # its own, whatever the setting is
+    path = tmp_path / "app.conf"
+    path.write_text('schedule "f" { rule = "@daily" function = tick }')
+    ok(schedule(db, "sync", path))
+    assert dict(db.sql("select name, zone from deferred.__deferred_schedule")) == {"s": "Asia/Kolkata", "l": "UTC", "f": "UTC"}  # the file's setting, not the host's
+    ok(db.run(["deferred", "queue", "set", "limited", "--create", "--max-running", "1"]))
+    # One of a rule, late by hours, in a limited queue; one by hand; and two of no schedule.
+    db.sql("update deferred.__deferred_schedule set next_at = date_trunc('day', now(), 'UTC') where name = 'l'")
+    db.sql("update deferred.__deferred_state set next_tick = '-infinity'")
+    ok(schedule(db, "run", "s"))
+    plain = [db.defer("when"), db.defer("tick")]
+    assert db.run(["check_deferred", "--cnt", "0"], env={"DEFERRED_TICK": "2000-01-01T00:00:00Z"}).returncode == OK
+    rows = dict(db.sql("select s.name, (l.result, to_char(t.tick at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), extract(epoch from t.tick) * 1000000)::text "
+                       "from deferred.__deferred_log l join deferred.__deferred_tick t using (job_id) join deferred.__deferred_schedule s on s.id = t.schedule"))
+    by_hand, by_rule = (re.findall(r"[0-9][^ ,\\\"()]*", rows[name]) for name in ("s", "l"))
+    assert by_hand[0] == by_hand[1] and by_rule[0] + ".000000" == by_rule[2] and int(by_rule[0]) % 86400000000 == 0, rows
+    assert [db.one("select result from deferred.__deferred_log where job_id = %s", job) for job in plain] == ['{"at": ""}', "0"]
+    ledger(db)
+
+
 def test_services_wake_for_a_tick_and_each_becomes_one_job(db, tmp_path):
     """Two of them at once: whoever is first. And one that sleeps for long learns of a schedule that is set."""
     services = [db.spawn(["check_deferred", "--loop", "--listen", "--interval-floor", "1h", "--interval-ceiling", "1h", "--pidfile", tmp_path / f"pid{n}"])

@@ -150,7 +150,7 @@ class Stage:
                 if level in ("error", "warning") or "connected again" in text or "came back" in text:
                     if "run as root" not in text:
                         found.setdefault(re.sub(r"\d+", "N", text)[:60], text)
-        text = "; ".join(list(found.values())[:3])
+        text = "; ".join(list(found.values())[:3]).replace(harness.root() + "/", "")
         return text[:400] if text else "nothing"
 
 
@@ -326,7 +326,7 @@ def poison(stage):
     stage.go(1)
 
 
-@how(config='memory_limit = "300m"\n')
+@how(config='memory_limit = "100m"\n')
 def memory(stage):
     stage.begin()
     with stage.fault():

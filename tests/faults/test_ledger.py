@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import pg
+from growth import is_flat
 from harness import run
 from verdict import Execution, overlaps, recoveries
 
@@ -37,6 +38,14 @@ def test_what_is_counted():
     assert overlaps(within) == within[1:]
     runs = [execution(1, 0, None, pid=7), execution(2, 0, 40, pid=8), execution(1, 1500, 1600, pid=9)]
     assert recoveries([("kill", 20, [7]), ("restart", 20, [])], runs) == {"kill": [1.48], "restart": [0.02]}
+
+
+def test_what_is_said_to_grow():
+    """The numbers are those of runs, the first ones without a purge: tables of jobs, of the log, and partitions."""
+    for unit, *weeks in ("kB", 448, 656, 840), ("kB", 872, 1128, 1384), ("", 15, 18, 21), ("", 12, 12, 16):
+        assert not is_flat(weeks, unit), weeks
+    for unit, *weeks in ("kB", 656, 680, 680), ("kB", 224, 240, 272), ("", 12, 9, 12), ("", 14, 14, 14):
+        assert is_flat(weeks, unit), weeks
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@
  *     own              {"how": ..., "then": ..., "file": PATH, "warm_ms": 0}: after so long, in a transaction of its own adds a row to app.effect and finishes its job;
  *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait: before the
  *                      finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one more job over host->defer)
+ *     tick             its result is the tick of its schedule, microseconds
  *     extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
  *
  * The connection string is the setting "settings.running.conninfo".
@@ -205,6 +206,16 @@ static int extend(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+static int tick(const struct deferred_call *call)
+{
+	char us[24] = "none";
+
+	if (DEFERRED_HAS(call, tick))
+		snprintf(us, sizeof(us), "%" PRId64, call->tick);
+	call->host->result(call, us, strlen(us));
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "steps", .run = steps },
 	{ .name = "steps_apart", .run = steps, .flags = DEFERRED_ISOLATE_JOB },
@@ -213,6 +224,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "deaf", .run = deaf },
 	{ .name = "own", .run = own },
 	{ .name = "extend", .run = extend },
+	{ .name = "tick", .run = tick },
 };
 
 DEFERRED_PLUGIN("running", "1.0", functions);

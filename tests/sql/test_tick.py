@@ -166,7 +166,7 @@ def test_who_may_not_defer_any_more_fails_alone_and_others_have_no_part_in_a_sch
             other.rollback()
         stranger.execute("select * from deferred.__schedules()")
         assert stranger.fetchall() == []
-        for call in ("__tick(1)", "__tick_at(1, now())", "__schedule_job(null, now())", "__schedule_check(1)"):
+        for call in ("__tick(1)", "__tick_at(1, now())", "__schedule_job(null, now(), now())", "__schedule_check(1)"):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 stranger.execute(f"select deferred.{call}")
             other.rollback()
