@@ -63,6 +63,27 @@ as $$
     where h.key is distinct from deferred.__own_key(d.created_by, d.key)
        or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
   union all
+    select 'I10: who waits counts the edges that are not met', w.id, format('counts %s, unmet are %s', w.waits, e.n)
+    from deferred.__deferred_wait w
+    cross join lateral (select count(*) filter (where x.what is null) + count(*) filter (where x.what is not null and x.kind <> 'e' and x.kind <> x.what) as n
+                        from deferred.__deferred_edge x where x.child = w.id) e
+    where w.waits <> e.n
+  union all
+    select 'I10: a job that waits has a count, or its row is locked', h.id, 'no row in __deferred_wait'
+    from deferred.__deferred_hot h
+    where h.due_at = 'infinity' and exists (select from deferred.__deferred_edge e where e.child = h.id)
+      and not exists (select from deferred.__deferred_wait w where w.id = h.id)
+  union all
+    select 'I10: an end is told, or a note is there', e.child, format('waits for job %s, which is gone', e.parent)
+    from deferred.__deferred_edge e join deferred.__deferred_wait w on w.id = e.child
+    where e.what is null and not exists (select from deferred.__deferred_hot h where h.id = e.parent)
+      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l'))
+  union all
+    select 'I10: who is waited for is watched', e.child, format('waits for job %s, which is not', e.parent)
+    from deferred.__deferred_edge e join deferred.__deferred_wait w on w.id = e.child join deferred.__deferred_hot h on h.id = e.parent
+    where e.what is null and h.watched is not true
+      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l'))
+  union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d
     where (d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and d.fn <> 'deferred-alert')  -- __alert_job.sql
