@@ -122,6 +122,7 @@ static void report_refused(struct worker *w, const struct attempt *a)
 	log_line(LOG_L_WARNING, "job %lld %s attempt %d: result (%s) refused: the lease had ended", (long long)a->job->id, a->job->fn,
 		 a->job->attempt, job_outcome_text(a->outcome));
 	w->sum.refused++;
+	w->delayed.lost_ns = 0; /* it may have ended long ago, where the server's clock was set */
 }
 
 void worker_settle(struct worker *w, struct attempt *a, int outcome)
