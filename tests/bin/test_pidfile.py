@@ -2,6 +2,7 @@
 test_check_deferred.py; attacks by its text and by strangers' locks: tests/faults/test_processes.py.
 """
 
+import json
 import os
 import signal
 import stat
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from harness import ledger, wait_for
+from harness import ledger, read_record, wait_for
 
 
 def started(db, *args):
@@ -80,17 +81,19 @@ def test_the_file_holds_the_pid_of_who_runs_and_nothing_after_an_orderly_end(db)
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolate):
-    job = db.defer("sleep", '{"ms": 60000}')
-    run = started(db, f"--isolate={isolate}")
+    record = os.path.join(db.dir, "record")
+    db.plugins("unruly")
+    job = db.defer("record", json.dumps({"file": record, "ms": 60000}))
+    run = db.spawn(["check_deferred", f"--isolate={isolate}"])
+    wait_for(lambda: read_record(record), 20, "it has begun")
     # The child that reads the plugins is one of them too, for a moment.
-    wait_for(lambda: len(pids := db.orphans()) == (2 if isolate == "job" else 1) and time.sleep(0.2) is None and db.orphans() == pids,
-             20, "runner, and process of the job")
+    wait_for(lambda: len(db.orphans()) == (2 if isolate == "job" else 1), 20, "runner, and process of the job")
     run.kill()
     assert content(db) == f"{run.pid}\n"
     wait_for(lambda: not db.orphans(), 20, "its runners are gone")
     # Nobody knows which job of a batch had begun: it counts against none. Claimed alone, as it is from now on, it is an attempt.
     again = started(db, "--grace", "50ms")
-    assert f"job {job} sleep: was held by a run that has ended; ready again" in again.output()
+    assert f"job {job} record: was held by a run that has ended; ready again" in again.output()
     assert db.log(job) == [] and content(db) == f"{again.pid}\n"
     again.kill()
     wait_for(lambda: not db.orphans(), 20, "its runners are gone")
