@@ -182,7 +182,7 @@ struct blocks {
 };
 
 /* May j stand for k? */
-static bool alike(const struct blocks *b, int64_t k, int64_t j, bool kind)
+static bool alike(const struct blocks *b, int64_t k, int64_t j)
 {
 	int64_t hours_apart;
 
@@ -191,20 +191,19 @@ static bool alike(const struct blocks *b, int64_t k, int64_t j, bool kind)
 	hours_apart = apart(k, j, 24);
 	if (b->n < 3 * 24)
 		return hours_apart <= 1;
-	return hours_apart == 0 && (!kind || weekend(b->begin_us + k * HOUR) == weekend(b->begin_us + j * HOUR));
+	return hours_apart == 0 && weekend(b->begin_us + k * HOUR) == weekend(b->begin_us + j * HOUR);
 }
 
+/* One of those, each as likely. */
 static int64_t draw(const struct blocks *b, int64_t k, uint64_t *random)
 {
-	int64_t n = 0;
+	int64_t drawn = k;
+	uint64_t n = 0;
 
 	for (int64_t j = 0; j < b->n; j++)
-		n += alike(b, k, j, true);
-	n = (int64_t)(random_next(random) % (uint64_t)n); /* k itself is always one */
-	for (int64_t j = 0; j < b->n; j++)
-		if (alike(b, k, j, true) && n-- == 0)
-			return j;
-	return k;
+		if (alike(b, k, j) && random_next(random) % ++n == 0)
+			drawn = j;
+	return drawn;
 }
 
 int advice_resample(const struct advice_history *h, double factor, uint64_t seed, struct advice_history *copy)

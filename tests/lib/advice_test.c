@@ -193,8 +193,9 @@ static void what_is_promised_holds_for_what_comes_after(void **state)
 		free(h.jobs);
 		free(after.jobs);
 	}
-	assert_in_range(near, 19, 20);
-	assert_in_range(kept, 19, 20);
+	assert_int_equal(near, 20);
+	/* A bound that 19 of 20 keep is missed by one of them, as a rule; by four only once in sixty times. */
+	assert_in_range(kept, 17, 20);
 }
 
 static void what_makes_no_sense_is_refused(void **state)
