@@ -365,7 +365,7 @@ check-metrics: deps-check
 	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
 check-advise: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
-	@DEFERRED_ADVISE=1 $(PYTHON) -m pytest -q -s tests/bin/test_advise.py -k comes_true
+	@seq 0 19 | xargs -n 5 | tr ' ' , | xargs -P 4 -I% env DEFERRED_ADVISE=% $(PYTHON) -m pytest -q -s tests/bin/test_advise.py -k comes_true
 check-schedules: deps-schedules
 	+@$(MAKE) --no-print-directory $(PARALLEL) all
 	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))

@@ -14,6 +14,7 @@
 #define LINES_MAX 16  /* lines of one runner are tried up to that */
 #define MORE 4        /* settings with more runners than are needed for what was: of each so many, for what could have been */
 #define CNT_MAX 10000
+#define CNT_COST 1.05  /* waits with a cnt may be so much longer than without */
 
 static const int64_t intervals[] = { 60 * MINUTE, 30 * MINUTE, 20 * MINUTE, 15 * MINUTE, 10 * MINUTE, 5 * MINUTE, 3 * MINUTE, 2 * MINUTE, MINUTE };
 #define INTERVALS (sizeof(intervals) / sizeof(intervals[0]))
@@ -267,9 +268,9 @@ static int64_t waited_us(struct search *s, const struct advice_setting *setting,
 	return worst;
 }
 
-static bool fits(struct search *s, const struct advice_setting *setting)
+static bool fits(struct search *s, const struct advice_setting *setting, int64_t limit_us)
 {
-	return s->rc == 0 && waited_us(s, setting, NULL) <= s->wanted->within_us;
+	return s->rc == 0 && waited_us(s, setting, NULL) <= limit_us;
 }
 
 /* The second longest wait of all rounds; ends as soon as that is known to be longer than limit_us. */
@@ -304,9 +305,9 @@ static int64_t bound_us(struct search *s, const struct advice_setting *setting, 
 	return second;
 }
 
-static bool holds(struct search *s, const struct advice_setting *setting)
+static bool holds(struct search *s, const struct advice_setting *setting, int64_t limit_us)
 {
-	return s->rc == 0 && bound_us(s, setting, s->wanted->within_us) <= s->wanted->within_us;
+	return s->rc == 0 && bound_us(s, setting, limit_us) <= limit_us;
 }
 
 static struct advice_setting of_places(int64_t interval_us, bool lines, int places)
@@ -324,7 +325,7 @@ static int fewest(struct search *s, int64_t interval_us, bool lines, int least, 
 		return 0;
 	for (;;) {
 		setting = of_places(interval_us, lines, high);
-		if (fits(s, &setting))
+		if (fits(s, &setting, s->wanted->within_us))
 			break;
 		if (high == most || s->rc < 0)
 			return 0;
@@ -335,7 +336,7 @@ static int fewest(struct search *s, int64_t interval_us, bool lines, int least, 
 		int middle = low + (high - low) / 2;
 
 		setting = of_places(interval_us, lines, middle);
-		if (fits(s, &setting))
+		if (fits(s, &setting, s->wanted->within_us))
 			high = middle;
 		else
 			low = middle;
@@ -377,23 +378,32 @@ static size_t candidates(struct search *s, int64_t interval_us, int least, struc
 	return n;
 }
 
-/* The least attempts a run that do; with what is to spare. */
-static int64_t least_cnt(struct search *s, struct advice_setting setting, int64_t most)
+static int64_t limit_us(const struct search *s, int64_t us)
 {
-	int64_t low = 0, high = most < CNT_MAX ? most : CNT_MAX;
+	int64_t longer = (int64_t)(CNT_COST * (double)us);
 
-	setting.cnt = high;
-	if (high < 1 || !serves(s->wanted, &setting) || !fits(s, &setting))
-		return 0;
+	return longer < s->wanted->within_us ? longer : s->wanted->within_us;
+}
+
+/*
+ * The least attempts a run that do, with what is to spare; 0: no number does. They must hardly cost anything: what a run leaves waits for another
+ * interval, so with as few as just do a little more than was makes the wait twice as long. without: the same setting with cnt 0.
+ */
+static int64_t least_cnt(struct search *s, const struct advice *without)
+{
+	struct advice_setting setting = without->setting;
+	int64_t most = without->result.most, low = 0, high = most < CNT_MAX ? most : CNT_MAX;
+	int64_t predicted = limit_us(s, without->predicted_us), bound = limit_us(s, without->bound_us);
+
 	while (high - low > 1) {
 		setting.cnt = low + (high - low) / 2;
-		if (serves(s->wanted, &setting) && fits(s, &setting))
+		if (serves(s->wanted, &setting) && fits(s, &setting, predicted))
 			high = setting.cnt;
 		else
 			low = setting.cnt;
 	}
-	for (setting.cnt = (int64_t)ceil((double)high * s->wanted->headroom); setting.cnt <= 2 * most + 1 && s->rc == 0; setting.cnt += setting.cnt / 2 + 1)
-		if (serves(s->wanted, &setting) && holds(s, &setting))
+	for (setting.cnt = (int64_t)ceil((double)high * s->wanted->headroom); setting.cnt <= 2 * most + 1 && s->rc == 0; setting.cnt += setting.cnt / 4 + 1)
+		if (serves(s->wanted, &setting) && fits(s, &setting, predicted) && holds(s, &setting, bound))
 			return setting.cnt;
 	return 0;
 }
@@ -441,7 +451,7 @@ static bool smallest(struct search *s, struct advice_setting *found, size_t len,
 	qsort(found, len, sizeof(found[0]), by_size);
 	for (size_t i = 0; i < len; i++) {
 		*best = found[i];
-		if (holds(s, best))
+		if (holds(s, best, s->wanted->within_us))
 			return true;
 	}
 	return false;
@@ -470,7 +480,7 @@ int advice_seek(const struct advice_wanted *w, const struct advice_history *hist
 		answer = ADVICE_TOO_MUCH;
 	judge(&s, &best, a);
 	if (answer == ADVICE_FOUND && best.interval_us > 0) {
-		best.cnt = least_cnt(&s, best, a->result.most);
+		best.cnt = least_cnt(&s, a);
 		if (best.cnt > 0 && s.rc == 0)
 			judge(&s, &best, a);
 	}

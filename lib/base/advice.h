@@ -3,7 +3,7 @@
  * advice - the smallest lines of a crontab, or the smallest service, with which a share of the jobs begins within a time: by replay of what was
  * (base/forecast.h), and of what could as well have been, made of pieces of it. No clock, no I/O; the same seed gives the same answer.
  *
- * Small is first: few runners in all, then few starts, then few attempts a run. In each history, each group that has ADVICE_GROUP_MIN jobs must keep the
+ * Small is first: few runners in all, then few starts, then few attempts a run, as far as that costs nothing. In each history, each group that has ADVICE_GROUP_MIN jobs must keep the
  * promise by itself, and so must all together.
  */
 #ifndef ADVICE_H

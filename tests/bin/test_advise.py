@@ -15,14 +15,15 @@ import time
 
 import pytest
 
-from harness import program, wait_for
+from harness import SAN, program, wait_for
 from test_deferred import login
 
 pytestmark = pytest.mark.by_hand
 OK, NOT_DONE, USAGE = 0, 1, 64
-SEEDS = range(20) if os.environ.get("DEFERRED_ADVISE") else [0]
-TICK_S = 2 if os.environ.get("DEFERRED_ADVISE") else 1  # an interval of the promise, here
-TICKS = 20 if os.environ.get("DEFERRED_ADVISE") else 6
+ALL = [int(seed) for seed in os.environ.get("DEFERRED_ADVISE", "").split(",") if seed]
+SEEDS = ALL or [6]
+TICK_S = 2 if ALL else 1  # an interval, here
+TICKS = 60 if ALL else 5
 
 
 def write_log(db, jobs, queue="default"):
@@ -183,6 +184,7 @@ def overheads(db, begin, interval):
     return statistics.median(starts) if starts else 0, statistics.median(gaps) if gaps else 0
 
 
+@pytest.mark.skipif(SAN, reason="a start takes too long there to be scaled")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_advised_comes_true(db, seed):
     a_minute, run, burst, within = workload(seed)

@@ -122,6 +122,28 @@ static void the_smallest_that_holds_is_advised(void **state)
 	assert_true(a.answer == ADVICE_TOO_LATE && a.predicted_us > 30 * SECOND);
 }
 
+static void bursts_and_peaks_take_more_runners(void **state)
+{
+	struct workload load = { .a_minute = 1, .run_s = 10, .burst = 40 };
+	struct advice_history h = make(&load, 4 * DAY, 5);
+	struct advice_wanted wanted = want(&load, 2 * MINUTE);
+	struct advice a, doubled;
+
+	(void)state;
+	/* 400 s of work at once, of which nearly all is to begin within 120 s. */
+	assert_int_equal(advice_seek(&wanted, &h, 1, &a), 0);
+	assert_true(a.answer == ADVICE_FOUND && a.setting.runners * a.setting.lines >= 4);
+	wanted.peak_rate = 2;
+	assert_int_equal(advice_seek(&wanted, &h, 1, &a), 0);
+	assert_true(a.answer == ADVICE_FOUND && a.setting.runners * a.setting.lines > 20);
+	wanted.headroom = 1;
+	assert_int_equal(advice_judge(&wanted, &(struct advice_setting){ 2 * MINUTE, 0, 2, 1 }, &h, 1, &a), 0);
+	wanted.headroom = 2;
+	assert_int_equal(advice_judge(&wanted, &(struct advice_setting){ 2 * MINUTE, 0, 2, 1 }, &h, 1, &doubled), 0);
+	assert_true(doubled.predicted_us == a.predicted_us && doubled.bound_us > a.bound_us + a.bound_us / 3);
+	free(h.jobs);
+}
+
 /* Most jobs come just before a start; those of the other queue, too few to count among all, just after one. */
 static void each_queue_keeps_the_promise(void **state)
 {
@@ -226,6 +248,7 @@ int main(void)
 		cmocka_unit_test(a_share_of_waits_is_told_with_those_that_never_began),
 		cmocka_unit_test(what_is_served_is_what_cnt_and_starts_left_out_allow),
 		cmocka_unit_test(the_smallest_that_holds_is_advised),
+		cmocka_unit_test(bursts_and_peaks_take_more_runners),
 		cmocka_unit_test(each_queue_keeps_the_promise),
 		cmocka_unit_test(a_history_made_up_keeps_the_hours),
 		cmocka_unit_test(what_is_promised_holds_for_what_comes_after),
