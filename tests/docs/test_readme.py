@@ -99,6 +99,10 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
             ("send_mail", {"to": ["ann@example.org"], "subject": "Thank you", "text": "We are packing."}, "Thank you", True, role),
             ("hello", {"name": "Ann"}, None, None, role), ("hello", {"name": "Ann"}, None, True, role),
             *[("hello", {"name": "Ann"}, None, None, role)] * 4]
+        flow = app.one(f"set role {role}; " + block("defer_flow"))
+        app.sql("reset role")
+        assert app.sql("select j.name, h.due_at = 'infinity' from deferred.flow_jobs(%s) j join deferred.__deferred_hot h on h.id = j.id order by j.id", flow) == [
+            ("picked", None), (None, True), (None, True)]
 
 
     class Typist:
@@ -159,6 +163,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         # The line is in README's text.
         compile_it, = re.findall(r"(?m)^From C \(`(.*?)`\);", read("README.md"))
         t(compile_it.replace("cc app.c", "cc -Wall -Wextra -Werror -o app app.c"))
+        assert t(block("schedule set weekly") + "deferred schedule rm weekly", PGUSER=t.web).stdout.startswith("weekly added\n")
         said = t("./app\n" + block("--key hello-ann"), PGUSER=t.web)
         assert said.stderr == "" and said.stdout.split() == ["2", "3", "4"]
 

@@ -22,7 +22,7 @@ def held_by(db, run):
 
 def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_session_is_not_dead(db):
     db.config(QUICK)
-    jobs = [db.defer("sleep", '{"ms": 4000}', max_attempts=n) for n in (1, 5)]  # the first is begun for sure, and dies of it
+    jobs = [db.defer("sleep", '{"ms": 12000}', max_attempts=n) for n in (1, 5)]  # the first is begun for sure, and dies of it
     other = db.defer("noop")
     db.hold(other, worker=999, receipt=7, lease="7 s")  # by one behind a pooler: nobody sees whether it lives
     ends = db.one("select expires_at from deferred.__deferred_lease")
