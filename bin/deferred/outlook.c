@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outlook.h"
 
-#include "base/error.h"
 #include "store/figures.h"
 #include "table.h"
 
@@ -20,6 +19,8 @@
 #define EPOCH_2000 INT64_C(946684800)
 #define ROWS 50000         /* of the log for the latest history, and again for the busiest hours */
 #define HOURS (8 * 24 + 2)
+#define LATE_S 600         /* sums that end before that tell nothing of the last hour */
+#define JOBS_MAX 2000000   /* to be replayed */
 #define WAITING_MIN 0.05   /* so much more that arrived than began is worth a word */
 
 void outlook_init(struct outlook *o)
@@ -90,7 +91,7 @@ struct hour {
 };
 
 /* Jobs that functions are for: messages go to consumers. */
-static int read_sums(struct outlook *o, struct cli *cli, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s)
+static int read_sums(struct outlook *o, struct cli *cli, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s, int64_t *folded_s)
 {
 	struct store_figures_query query = { .span = of, .by = o->queue ? STORE_BY_BUILD : STORE_BY_FUNCTION, .queue = o->queue, .back_s = back_s };
 	struct store_figures figures;
@@ -112,6 +113,7 @@ static int read_sums(struct outlook *o, struct cli *cli, enum store_span of, int
 		hours[*n - 1].cpu_us += f->cpu_us;
 	}
 	*now_s = figures.now_s;
+	*folded_s = figures.folded_s;
 	store_figures_clear(&figures);
 	return 0;
 }
@@ -185,6 +187,10 @@ static int scale(struct outlook *o, const struct cli *cli, size_t at, double fac
 {
 	struct advice_history copy;
 
+	if ((double)o->past[at].history.len * factor > JOBS_MAX) {
+		fprintf(stderr, "deferred: %.3g times the %zu attempts of the log are too many to be replayed\n", factor, o->past[at].history.len);
+		return CLI_NOT_DONE;
+	}
 	if (factor != 1) {
 		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
 			return no_memory(cli);
@@ -226,9 +232,9 @@ static void rates(struct outlook *o, double factor)
  * waiting, and one after. */
 static int read_week(struct outlook *o, struct cli *cli, struct hour *hours, size_t *n)
 {
-	int64_t now_s, now_us, from_us;
+	int64_t now_s = 0, folded_s = 0, now_us, from_us;
 	const struct hour *peak;
-	int rc = read_sums(o, cli, STORE_HOURS, WEEK_S, hours, n, &now_s);
+	int rc = read_sums(o, cli, STORE_HOURS, WEEK_S, hours, n, &now_s, &folded_s);
 
 	now_us = (now_s - EPOCH_2000) * SECOND;
 	from_us = now_us - o->since_ms * 1000;
@@ -248,12 +254,12 @@ static int read_week(struct outlook *o, struct cli *cli, struct hour *hours, siz
 static int read_now(struct outlook *o, struct cli *cli, struct hour *minutes)
 {
 	size_t n = HOURS;
-	int64_t now_s, arrived = 0;
-	int rc = read_sums(o, cli, STORE_MINUTES, HOUR_S, minutes, &n, &now_s);
+	int64_t now_s = 0, folded_s = 0, arrived = 0;
+	int rc = read_sums(o, cli, STORE_MINUTES, HOUR_S, minutes, &n, &now_s, &folded_s);
 
 	for (size_t i = 0; i < n && rc == 0; i++)
 		arrived += load_of(&minutes[i]);
-	if (rc == 0)
+	if (rc == 0 && folded_s >= now_s - LATE_S)
 		o->now_rate = (double)arrived / (double)HOUR_S;
 	return rc;
 }

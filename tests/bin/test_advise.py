@@ -114,7 +114,7 @@ def test_only_so_much_of_the_log_is_read(db):
     """A queue whose busiest hour lies before what may be read: that is read too, and what is said is that the log reaches back further."""
     db.sql("""
         with job as (select nextval('deferred.__deferred_id_seq') as id, now() - i * interval '2 seconds' - interval '1 min' as at from generate_series(1, 52000) i
-                     union all select nextval('deferred.__deferred_id_seq'), now() - interval '50 hours' + i * interval '500 ms' from generate_series(1, 7000) i),
+                     union all select nextval('deferred.__deferred_id_seq'), date_trunc('hour', now()) - interval '50 hours' + i * interval '500 ms' from generate_series(1, 7000) i),
         call as (insert into deferred.__deferred (id, queue, fn, params, created_at) select id, 'default', 'noop', '{}', at from job)
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)
         select id, 1, 'ok', true, at, at, 0, 100000 from job""")
