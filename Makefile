@@ -17,6 +17,8 @@
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
+#   check-advise what `deferred advise` promises, for 20 seeded workloads, followed by the real check_deferred in scaled time; a quarter of an hour, best on a
+#                machine that does nothing else
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -332,7 +334,7 @@ PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
 THREADS_TESTS := build/tsan/tests/lib/coordinator_test
-.PHONY: check check-quick check-san check-faults check-metrics check-schedules check-lint lint bench bench-rules demo
+.PHONY: check check-quick check-san check-faults check-metrics check-advise check-schedules check-lint lint bench bench-rules demo
 check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
@@ -361,6 +363,9 @@ check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+check-advise: deps-check
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
+	@seq 0 19 | xargs -n 5 | tr ' ' , | xargs -P 4 -I% env DEFERRED_ADVISE=% $(PYTHON) -m pytest -q -s tests/bin/test_advise.py -k comes_true
 check-schedules: deps-schedules
 	+@$(MAKE) --no-print-directory $(PARALLEL) all
 	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))

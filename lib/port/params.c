@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -187,6 +188,16 @@ void params_true(struct params_text *t, const char *key)
 {
 	put_key(t, key);
 	put(t, "true", 4);
+}
+
+void params_number(struct params_text *t, const char *key, double value)
+{
+	char text[40] = "null";
+
+	if (isfinite(value))
+		snprintf(text, sizeof(text), "%.15g", value);
+	put_key(t, key);
+	put(t, text, strlen(text));
 }
 
 int params_take(struct params_text *t, char **text, struct deferred_error *err)

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+#include "outlook.h"
+
+#include "store/figures.h"
+#include "table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND INT64_C(1000000)
+#define HOUR_S INT64_C(3600)
+#define DAY_S (24 * HOUR_S)
+#define WEEK_S (7 * DAY_S)
+#define EPOCH_2000 INT64_C(946684800)
+#define ROWS 50000         /* of the log for the latest history, and again for the busiest hours */
+#define HOURS (8 * 24 + 2)
+#define LATE_S 600         /* sums that end before that tell nothing of the last hour */
+#define JOBS_MAX 2000000   /* to be replayed */
+#define WAITING_MIN 0.05   /* so much more that arrived than began is worth a word */
+
+void outlook_init(struct outlook *o)
+{
+	*o = (struct outlook){
+		.since_ms = WEEK_S * 1000, .scale = 1, .now_rate = -1, .peak_cores = -1,
+		.wanted = { .share = 0.95, .within_us = 120 * SECOND, .headroom = 1.2, .runners_max = 32, .start_us = SECOND / 5, .between_us = SECOND / 40, .seed = 1 },
+	};
+}
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+bool outlook_real(const struct cli *cli, const char *what, const char *text, double min, double max, double *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtod(text, &end);
+	if (*text && !*end && errno == 0 && *value >= min && *value <= max)
+		return true;
+	cli_usage(cli, "%s: \"%.64s\" is no number from %g to %g", what, text, min, max);
+	return false;
+}
+
+static bool span(const struct cli *cli, const char *what, const char *text, int64_t max_ms, int64_t *us)
+{
+	int64_t ms;
+
+	if (!cli_ms(cli, what, text, &ms))
+		return false;
+	if (ms > max_ms) {
+		cli_usage(cli, "%s: \"%.64s\" is too long", what, text);
+		return false;
+	}
+	*us = ms * 1000;
+	return true;
+}
+
+bool outlook_option(struct outlook *o, const struct cli *cli, int c)
+{
+	int64_t us;
+
+	switch (c) {
+	case OUTLOOK_QUEUE:
+		o->queue = optarg;
+		return true;
+	case OUTLOOK_SINCE:
+		if (!span(cli, "--since", optarg, 400 * DAY_S * 1000, &us))
+			return false;
+		o->since_ms = us / 1000;
+		return true;
+	case OUTLOOK_SCALE:
+		return outlook_real(cli, "--scale", optarg, 0.01, 100, &o->scale);
+	case OUTLOOK_START:
+		return span(cli, "--start", optarg, HOUR_S * 1000, &o->wanted.start_us);
+	case OUTLOOK_BETWEEN:
+		return span(cli, "--between", optarg, HOUR_S * 1000, &o->wanted.between_us);
+	default:
+		return false;
+	}
+}
+
+/* ---- what was --------------------------------------------------------------------------------- */
+
+struct hour {
+	int64_t at_s; /* since 1970 */
+	int64_t arrived, attempts, cpu_us;
+};
+
+/* Jobs that functions are for: messages go to consumers. */
+static int read_sums(struct outlook *o, struct cli *cli, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s, int64_t *folded_s)
+{
+	struct store_figures_query query = { .span = of, .by = o->queue ? STORE_BY_BUILD : STORE_BY_FUNCTION, .queue = o->queue, .back_s = back_s };
+	struct store_figures figures;
+	struct deferred_error err = { 0 };
+	size_t room = *n;
+
+	*n = 0;
+	if (store_figures(cli->pg, &query, &figures, &err) < 0)
+		return cli_fail(cli, &err);
+	for (size_t i = 0; i < figures.n; i++) {
+		const struct store_figure *f = &figures.row[i];
+
+		if (!f->fn || !f->fn[0])
+			continue;
+		if ((*n == 0 || hours[*n - 1].at_s != f->at_s) && *n < room)
+			hours[(*n)++] = (struct hour){ .at_s = f->at_s };
+		hours[*n - 1].arrived += f->arrived;
+		hours[*n - 1].attempts += f->attempts;
+		hours[*n - 1].cpu_us += f->cpu_us;
+	}
+	*now_s = figures.now_s;
+	*folded_s = figures.folded_s;
+	store_figures_clear(&figures);
+	return 0;
+}
+
+static int64_t load_of(const struct hour *hour)
+{
+	return hour->arrived > hour->attempts ? hour->arrived : hour->attempts;
+}
+
+static size_t busiest(const struct hour *hours, size_t n)
+{
+	size_t at = 0;
+
+	for (size_t i = 1; i < n; i++)
+		if (load_of(&hours[i]) > load_of(&hours[at]))
+			at = i;
+	return at;
+}
+
+static int read_past(struct outlook *o, struct cli *cli, size_t at, int64_t from_us, int64_t to_us)
+{
+	struct deferred_error err = { 0 };
+
+	if (store_advise_past(cli->pg, o->queue, from_us, to_us, ROWS, &o->past[at], &err) < 0)
+		return cli_fail(cli, &err);
+	return 0;
+}
+
+/* The busiest hour of the log itself, for where there are no sums of it. */
+static void peak_of_log(struct outlook *o)
+{
+	const struct advice_history *h = &o->past[0].history;
+	int64_t n = 0, hour = -1;
+
+	for (size_t i = 0; i < h->len; i++) {
+		int64_t at = h->jobs[i].ready_us / (HOUR_S * SECOND);
+
+		n = at == hour ? n + 1 : 1;
+		hour = at;
+		if ((double)n / (double)HOUR_S > o->wanted.peak_rate) {
+			o->wanted.peak_rate = (double)n / (double)HOUR_S;
+			o->peak_us = h->begin_us + hour * HOUR_S * SECOND;
+		}
+	}
+}
+
+/* What arrived in the time of the history and has not begun is no part of the log yet. */
+static double missing(struct outlook *o, const struct hour *hours, size_t n)
+{
+	const struct store_past *past = &o->past[0];
+	int64_t arrived = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if ((hours[i].at_s - EPOCH_2000) * SECOND >= past->from_us)
+			arrived += hours[i].arrived;
+	if (past->history.len == 0 || (double)(arrived - past->first) < WAITING_MIN * (double)past->first)
+		return 1;
+	o->waiting = arrived - past->first;
+	return 1 + (double)o->waiting / (double)past->history.len;
+}
+
+static int no_memory(const struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+
+	error_set(&err, DEFERRED_ENOMEM, "advise", "out of memory");
+	return cli_fail(cli, &err);
+}
+
+static int scale(struct outlook *o, const struct cli *cli, size_t at, double factor)
+{
+	struct advice_history copy;
+
+	if ((double)o->past[at].history.len * factor > JOBS_MAX) {
+		fprintf(stderr, "deferred: %.3g times the %zu attempts of the log are too many to be replayed\n", factor, o->past[at].history.len);
+		return CLI_NOT_DONE;
+	}
+	if (factor != 1) {
+		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
+			return no_memory(cli);
+		free(o->past[at].history.jobs);
+		o->past[at].history = copy;
+	}
+	if (o->past[at].history.len > 0)
+		o->histories[o->n++] = o->past[at].history;
+	o->attempts += (int64_t)o->past[at].history.len;
+	return 0;
+}
+
+static double lasted_s(const struct advice_history *h)
+{
+	return h->len > 1 ? (double)(h->jobs[h->len - 1].ready_us - h->jobs[0].ready_us) / (double)SECOND : 0;
+}
+
+double outlook_days(const struct outlook *o)
+{
+	return lasted_s(&o->past[0].history) / (double)DAY_S;
+}
+
+static void rates(struct outlook *o, double factor)
+{
+	double s = lasted_s(&o->past[0].history);
+
+	o->wanted.run_us = o->past[0].run_us;
+	o->wanted.rate = s > 0 ? (double)o->past[0].history.len / s : 0; /* scaled with the history */
+	o->wanted.peak_rate *= factor;
+	if (o->now_rate >= 0)
+		o->now_rate *= o->scale;
+	if (o->peak_cores >= 0)
+		o->peak_cores *= factor;
+	if (o->wanted.peak_rate < o->wanted.rate && s >= (double)HOUR_S)
+		o->wanted.peak_rate = o->wanted.rate;
+}
+
+/* Sums of the week by hour. The busiest hours are read too where the latest history does not reach back to them, with one before, for what they find
+ * waiting, and one after. */
+static int read_week(struct outlook *o, struct cli *cli, struct hour *hours, size_t *n)
+{
+	int64_t now_s = 0, folded_s = 0, now_us, from_us;
+	const struct hour *peak;
+	int rc = read_sums(o, cli, STORE_HOURS, WEEK_S, hours, n, &now_s, &folded_s);
+
+	now_us = (now_s - EPOCH_2000) * SECOND;
+	from_us = now_us - o->since_ms * 1000;
+	if (rc == 0)
+		rc = read_past(o, cli, 0, from_us, now_us);
+	if (rc != 0 || *n == 0)
+		return rc;
+	peak = &hours[busiest(hours, *n)];
+	o->wanted.peak_rate = (double)load_of(peak) / (double)HOUR_S;
+	o->peak_us = (peak->at_s - EPOCH_2000) * SECOND;
+	o->peak_cores = (double)peak->cpu_us / (double)(HOUR_S * SECOND);
+	if (o->past[0].history.len == 0 || o->peak_us >= o->past[0].from_us || o->peak_us < from_us)
+		return 0;
+	return read_past(o, cli, 1, o->peak_us - HOUR_S * SECOND, o->peak_us + 2 * HOUR_S * SECOND);
+}
+
+static int read_now(struct outlook *o, struct cli *cli, struct hour *minutes)
+{
+	size_t n = HOURS;
+	int64_t now_s = 0, folded_s = 0, arrived = 0;
+	int rc = read_sums(o, cli, STORE_MINUTES, HOUR_S, minutes, &n, &now_s, &folded_s);
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		arrived += load_of(&minutes[i]);
+	if (rc == 0 && folded_s >= now_s - LATE_S)
+		o->now_rate = (double)arrived / (double)HOUR_S;
+	return rc;
+}
+
+int outlook_read(struct outlook *o, struct cli *cli)
+{
+	struct hour *hours = calloc(HOURS, sizeof(*hours));
+	size_t n = HOURS;
+	double factor = 1;
+	int rc;
+
+	if (!hours)
+		return no_memory(cli);
+	/* As far as that goes: the sums are told as they are. */
+	store_fold(cli->pg, STORE_FOLD_READ_MS, NULL, NULL);
+	rc = read_week(o, cli, hours, &n);
+	if (rc == 0) {
+		peak_of_log(o);
+		factor = o->scale * missing(o, hours, n);
+	}
+	if (rc == 0 && n > 0)
+		rc = read_now(o, cli, hours);
+	free(hours);
+	for (size_t i = 0; i < 2 && rc == 0; i++)
+		rc = scale(o, cli, i, factor);
+	rates(o, factor);
+	return rc;
+}
+
+void outlook_clear(struct outlook *o)
+{
+	store_past_clear(&o->past[0]);
+	store_past_clear(&o->past[1]);
+}
+
+/* ---- how it is told --------------------------------------------------------------------------- */
+
+const char *outlook_us(char buf[32], int64_t us)
+{
+	if (us == ADVICE_NEVER)
+		return "never";
+	if (us < 600 * SECOND)
+		snprintf(buf, 32, us < 10 * SECOND ? "%.1fs" : "%.0fs", (double)us / (double)SECOND);
+	else if (us < 2 * HOUR_S * SECOND)
+		snprintf(buf, 32, "%.1fmin", (double)us / (double)(60 * SECOND));
+	else
+		snprintf(buf, 32, "%.1fh", (double)us / (double)(HOUR_S * SECOND));
+	return buf;
+}
+
+void outlook_number_us(struct params_text *t, const char *key, int64_t us)
+{
+	params_number(t, key, us == ADVICE_NEVER || us < 0 ? NAN : (double)(us / 1000) / 1000);
+}
+
+static const char *moment(char buf[32], int64_t us)
+{
+	time_t t = (time_t)(us / SECOND + EPOCH_2000);
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(buf, 32, "%Y-%m-%d %H:%M UTC", &tm);
+	return buf;
+}
+
+static double served(const struct outlook *o, const struct advice *advice)
+{
+	return advice_served(&advice->setting, o->wanted.run_us, o->wanted.start_us, o->wanted.between_us);
+}
+
+/* Of the places, while the histories lasted. */
+static double busy(const struct outlook *o, const struct advice *advice)
+{
+	double s = 0;
+
+	for (size_t i = 0; i < o->n; i++)
+		s += lasted_s(&o->histories[i]);
+	return s > 0 ? (double)advice->result.busy_us / (double)SECOND / s / (advice->setting.runners * advice->setting.lines) : 0;
+}
+
+/* What is served must be at least what arrives: at the peak, or some of it waits until that is over; on average, or it waits for ever. */
+static const char *keeps_up(const struct outlook *o, const struct advice *advice)
+{
+	double n = served(o, advice);
+
+	if (n < o->wanted.rate || n < o->now_rate)
+		return "no";
+	return n < o->wanted.peak_rate ? "not at the peak" : "yes";
+}
+
+void outlook_tell(const struct outlook *o, const struct advice *advice)
+{
+	char a[32], b[32];
+	const char *keeps = keeps_up(o, advice);
+
+	printf("arrive: %.3g an hour", o->wanted.rate * HOUR_S);
+	if (o->now_rate >= 0)
+		printf(", %.3g in the last one", o->now_rate * HOUR_S);
+	printf(", %.3g in the busiest (%s)\n", o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
+	printf("served: at most %.3g an hour%s; busy %.0f %% of the time\n", served(o, advice) * HOUR_S,
+	       strcmp(keeps, "yes") == 0 ? "" : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows" : ", which is less than arrives then",
+	       100 * busy(o, advice));
+	printf("rests on: %" PRId64 " attempts of %.1f days, since %s, that ran %s on average", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
+	       outlook_us(a, o->past[0].run_us));
+	if (o->n == 2)
+		printf(", and of the busiest hours");
+	puts(o->past[0].full ? "; the log reaches back further, but so many rows were read" : "");
+	if (o->scale != 1)
+		printf("      arrivals %.3g times what they were\n", o->scale);
+	if (o->waiting > 0)
+		printf("      %" PRId64 " jobs more arrived than have begun: as many are put in\n", o->waiting);
+	if (o->past[0].cut > 0)
+		printf("      %" PRId64 " attempts that were cut off and came again are left out\n", o->past[0].cut);
+	if (o->peak_cores > 0.01)
+		printf("      the busiest hour takes %.2f processors\n", o->peak_cores);
+	puts("assumes: what comes is as what was, run times do not grow with more at once; limits, priorities and concurrency keys are not looked at");
+}
+
+void outlook_json(const struct outlook *o, const struct advice *advice, struct params_text *t)
+{
+	char buf[32];
+
+	params_number(t, "interval_s", (double)advice->setting.interval_us / (double)SECOND);
+	params_number(t, "cnt", (double)advice->setting.cnt);
+	params_number(t, "runners", advice->setting.runners);
+	params_number(t, "instances", advice->setting.lines);
+	params_number(t, "runs", (double)advice->result.runs);
+	params_number(t, "skipped", (double)advice->result.skipped);
+	params_number(t, "not_begun", (double)advice->result.left);
+	params_number(t, "busy", busy(o, advice));
+	params_number(t, "arrive_hour", o->wanted.rate * HOUR_S);
+	params_number(t, "arrive_now_hour", o->now_rate >= 0 ? o->now_rate * HOUR_S : NAN);
+	params_number(t, "arrive_peak_hour", o->wanted.peak_rate * HOUR_S);
+	params_string(t, "peak", moment(buf, o->peak_us));
+	params_number(t, "served_hour", served(o, advice) * HOUR_S);
+	params_string(t, "keeps_up", keeps_up(o, advice));
+	params_number(t, "attempts", (double)o->attempts);
+	params_number(t, "days", outlook_days(o));
+	params_string(t, "since", moment(buf, o->past[0].from_us));
+	if (o->past[0].full)
+		params_true(t, "log_reaches_further");
+	params_number(t, "run_s", (double)o->past[0].run_us / (double)SECOND);
+	params_number(t, "waiting", (double)o->waiting);
+	params_number(t, "cut_off", (double)o->past[0].cut);
+}
+
+static void queue_row(struct table *table, struct params_text *t, const char *name, const struct forecast_job *jobs, size_t len, int group)
+{
+	static const double shares[] = { 0.5, 0.95, 0.99, 1 };
+	static const char *const keys[] = { "p50_s", "p95_s", "p99_s", "longest_s" };
+	int64_t n = 0;
+	char buf[32];
+
+	for (size_t i = 0; i < len; i++)
+		n += group < 0 || jobs[i].group == group;
+	if (n == 0)
+		return;
+	if (t) {
+		char *clean = table_clean(name, 0, TABLE_ONE_LINE);
+
+		params_open(t, NULL, '{');
+		params_string(t, "queue", clean);
+		params_number(t, "attempts", (double)n);
+		free(clean);
+	} else {
+		table_cell(table, "%s", name);
+		table_cell(table, "%" PRId64, n);
+	}
+	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+		int64_t us = advice_quantile_us(jobs, len, group, shares[i]);
+
+		if (t)
+			outlook_number_us(t, keys[i], us);
+		else
+			table_cell(table, "%s", outlook_us(buf, us));
+	}
+	if (t)
+		params_close(t, '}');
+}
+
+int outlook_queues(const struct outlook *o, const struct cli *cli, const struct advice *advice, struct params_text *t)
+{
+	static const char *const headers[] = { "QUEUE", ">ATTEMPTS", ">P50", ">P95", ">P99", ">LONGEST" };
+	struct table table;
+
+	for (size_t i = 0; i < o->n; i++)
+		if (advice_replay(&o->histories[i], &advice->setting, &o->wanted, NULL) < 0)
+			return no_memory(cli);
+	if (t)
+		params_open(t, "waits", '[');
+	else
+		table_begin(&table, headers, 6);
+	for (size_t i = 0; i < o->n; i++) {
+		const struct store_past *past = &o->past[i];
+
+		for (int g = 0; g < past->queues; g++)
+			if (i == 0)
+				queue_row(&table, t, past->queue[g], past->history.jobs, past->history.len, g);
+		if (i > 0)
+			queue_row(&table, t, "* in the busiest hours", past->history.jobs, past->history.len, -1);
+		else if (past->queues > 1)
+			queue_row(&table, t, "*", past->history.jobs, past->history.len, -1);
+	}
+	if (t)
+		params_close(t, ']');
+	else
+		table_end(&table);
+	return 0;
+}

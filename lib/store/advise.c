@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/advise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE "advise"
+#define MINUTE INT64_C(60000000)
+#define HOUR (60 * MINUTE)
+#define NARROWER 4
+
+/* A sequential scan would begin at the oldest page of the week. */
+static int begin(struct pg *pg, struct deferred_error *err)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
+		 "set local enable_seqscan = off; " PG_OWN_PATH, STORE_ADVISE_MS);
+	return pg_command(pg, sql, err);
+}
+
+static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc = begin(pg, err);
+
+	*res = NULL;
+	if (rc < 0)
+		return rc;
+	pg_args_init(&args);
+	pg_arg_timestamptz(&args, from_us);
+	pg_arg_timestamptz(&args, to_us);
+	pg_arg_text(&args, queue);
+	pg_arg_int8(&args, rows);
+	rc = pg_exec(pg, &sql_advise_attempts, &args, PG_BINARY, res, err);
+	pg_args_clear(&args);
+	if (!pg_broken(pg))
+		pg_command(pg, "rollback", NULL);
+	return rc;
+}
+
+static int no_memory(struct deferred_error *err)
+{
+	return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+}
+
+/* Number of the queue; < 0: an error. */
+static int queue_number(struct store_past *past, const char *name, int last, struct deferred_error *err)
+{
+	if (last < past->queues && strcmp(past->queue[last], name) == 0)
+		return last;
+	for (int i = 0; i < past->queues; i++)
+		if (strcmp(past->queue[i], name) == 0)
+			return i;
+	if (past->queues == STORE_ADVISE_QUEUES)
+		return error_set(err, DEFERRED_EINVAL, WHERE, "there are attempts of more than %d queues: name one", STORE_ADVISE_QUEUES);
+	past->queue[past->queues] = strdup(name);
+	if (!past->queue[past->queues])
+		return no_memory(err);
+	return past->queues++;
+}
+
+/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. */
+static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct deferred_error *err)
+{
+	struct advice_history *h = &past->history;
+	size_t n = pg_rows(res);
+	struct forecast_job *jobs = realloc(h->jobs, (h->len + n + 1) * sizeof(*jobs));
+	int group = 0;
+
+	if (!jobs)
+		return no_memory(err);
+	h->jobs = jobs;
+	for (size_t i = 0; i < n; i++) {
+		int64_t start_us = pg_int(res, i, 0), wait_us = pg_int(res, i, 1), run_us = pg_int(res, i, 2);
+
+		if (pg_null(res, i, 3)) {
+			past->read += wait_us;
+			continue;
+		}
+		if (pg_bool(res, i, 5)) {
+			past->cut++;
+			continue;
+		}
+		if (start_us < 0 || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
+			continue;
+		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
+		if (group < 0)
+			return group;
+		past->first += pg_int(res, i, 4) == 1;
+		jobs[h->len++] = (struct forecast_job){ .ready_us = start_us - wait_us, .run_us = run_us, .group = group };
+	}
+	return 0;
+}
+
+static int64_t looked_at(const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++)
+		if (pg_null(res, i, 3))
+			return pg_int(res, i, 1);
+	return 0;
+}
+
+/* Backwards, each piece twice as long as the last one; one that does not fit is left, for a shorter one. */
+static int read_back(struct pg *pg, const char *queue, int64_t from_us, int64_t rows, struct store_past *past, struct deferred_error *err)
+{
+	int64_t length = HOUR;
+	int rc = 0;
+
+	while (rc == 0 && past->from_us > from_us && length >= MINUTE / 10) {
+		int64_t left = rows - past->read, begin_us = past->from_us - length > from_us ? past->from_us - length : from_us;
+		struct pg_result *res;
+
+		rc = read_some(pg, queue, begin_us, past->from_us, left + 1, &res, err);
+		if (rc == 0 && looked_at(res) > left) {
+			past->full = true;
+			length /= NARROWER;
+		} else if (rc == 0) {
+			rc = take(past, res, from_us, err);
+			past->from_us = begin_us;
+			length *= past->full ? 1 : 2;
+		}
+		pg_result_free(res);
+	}
+	return rc;
+}
+
+static int by_ready(const void *a, const void *b)
+{
+	const struct forecast_job *x = a, *y = b;
+
+	return (x->ready_us > y->ready_us) - (x->ready_us < y->ready_us);
+}
+
+/* Times are counted from the full hour before the first job on, as ticks of a crontab come. */
+static void settle(struct store_past *past)
+{
+	struct advice_history *h = &past->history;
+	size_t before = 0;
+	double sum = 0;
+
+	qsort(h->jobs, h->len, sizeof(*h->jobs), by_ready);
+	while (before < h->len && h->jobs[before].ready_us < past->from_us)
+		before++;
+	h->len -= before;
+	if (h->len == 0)
+		return;
+	memmove(h->jobs, h->jobs + before, h->len * sizeof(*h->jobs));
+	past->from_us = h->jobs[0].ready_us;
+	h->begin_us = past->from_us / HOUR * HOUR;
+	for (size_t i = 0; i < h->len; i++) {
+		h->jobs[i].ready_us -= h->begin_us;
+		sum += (double)h->jobs[i].run_us;
+	}
+	past->run_us = (int64_t)(sum / (double)h->len);
+}
+
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct store_past *past, struct deferred_error *err)
+{
+	int rc;
+
+	past->history = (struct advice_history){ 0 };
+	past->from_us = past->to_us = to_us;
+	past->read = past->first = past->cut = past->run_us = 0;
+	past->full = false;
+	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, rows, past, err);
+	if (rc == 0 && past->history.jobs)
+		settle(past);
+	return rc;
+}
+
+void store_past_clear(struct store_past *past)
+{
+	for (int i = 0; i < past->queues; i++)
+		free(past->queue[i]);
+	free(past->history.jobs);
+	memset(past, 0, sizeof(*past));
+}

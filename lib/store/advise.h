@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store_advise - what lay in the log, for a replay (base/advice.h). It reads backwards from a time until there are rows enough, by index, and takes no
+ * lock that anybody waits for.
+ */
+#ifndef STORE_ADVISE_H
+#define STORE_ADVISE_H
+
+#include "base/advice.h"
+#include "base/error.h"
+#include "port/pg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STORE_ADVISE_QUEUES 1000  /* told apart */
+#define STORE_ADVISE_MS 10000     /* a statement takes no longer */
+
+struct store_past {
+	struct advice_history history;  /* group: number of the queue */
+	char *queue[STORE_ADVISE_QUEUES];
+	int queues;
+	int64_t from_us, to_us;  /* it reaches back to there, from there; since 2000 */
+	int64_t read;            /* rows of the log */
+	int64_t first;           /* first attempts among those of the history */
+	int64_t cut;             /* attempts that were cut off and came again: not part of it */
+	int64_t run_us;          /* mean */
+	bool full;               /* it would reach back further, but for the rows that may be read */
+};
+
+/*
+ * Attempts that ended in [from_us, to_us), the latest ones of the log that rows allow, and of a time that is whole.
+ *
+ * past    all 0, or what was read for another time: then its names of queues stay
+ *
+ * Needs deferred_viewer, and no transaction open. Returns 0 or a DEFERRED_E...; the caller's to clear in either case.
+ */
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct store_past *past, struct deferred_error *err);
+void store_past_clear(struct store_past *past);
+
+#endif

@@ -1,0 +1,229 @@
+"""`deferred simulate` and `deferred advise`: what they say of a log made up, what they refuse, and whether what is advised comes true with the real check_deferred.
+
+Cron is played here, in scaled time: an interval lasts so many seconds instead of minutes, and so do run times. What a start of check_deferred takes, and what
+lies between two attempts, cannot be scaled: it is measured, first to advise, and again while the advice is followed, for on a machine that is busy
+it is another. The promise is the one for what it took then. `make check-advise` does it for all seeded workloads.
+"""
+
+import json
+import math
+import os
+import random
+import shlex
+import statistics
+import time
+
+import pytest
+
+from harness import SAN, program, wait_for
+from test_deferred import login
+
+pytestmark = pytest.mark.by_hand
+OK, NOT_DONE, USAGE = 0, 1, 64
+ALL = [int(seed) for seed in os.environ.get("DEFERRED_ADVISE", "").split(",") if seed]
+SEEDS = ALL or [6]
+TICK_S = 2 if ALL else 1  # an interval, here
+TICKS = 60 if ALL else 5
+
+
+def write_log(db, jobs, queue="default"):
+    """The log of jobs, each (seconds before now it was ready, wait, run time), with the sums of it."""
+    db.sql("""
+        with job as (
+            select nextval('deferred.__deferred_id_seq') as id, now() - r * interval '1 second' as ready, w, x
+            from unnest(%(ready)s::float8[], %(wait)s::float8[], %(run)s::float8[]) j(r, w, x)),
+        call as (
+            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep', '{}', ready from job)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, user_us, sys_us)
+        select id, 1, 'ok', true, ready + w * interval '1 second', ready + (w + x) * interval '1 second', w * 1e6, x * 1e6, x * 1e5, 0 from job""",
+           {"queue": queue, "ready": [j[0] for j in jobs], "wait": [j[1] for j in jobs], "run": [j[2] for j in jobs]})
+
+
+def arrivals(rng, a_minute, seconds, burst=1):
+    at = []
+    t = rng.expovariate(a_minute / 60 / burst)
+    while t < seconds:
+        at += [t] * burst
+        t += rng.expovariate(a_minute / 60 / burst)
+    return at
+
+
+def history(rng, a_minute, run, days, burst=1):
+    return [(days * 86400 + 60 - t, 10.0, run(rng)) for t in arrivals(rng, a_minute, days * 86400, burst)]
+
+
+def ask(db, command, *args, code=OK, env=None):
+    done = db.run(["deferred", "--json", command, *args], env=env)
+    assert done.returncode == code and done.stderr == "", done
+    return json.loads(done.stdout)
+
+
+def test_what_the_log_tells(db):
+    """Two queues; as a viewer, in words and as JSON; one that is too small, one that is not there; sums that are not folded yet and those that are."""
+    rng = random.Random(3)
+    name, viewer = login(db, "deferred_viewer")
+    said = db.run(["deferred", "advise"])
+    assert said.returncode == NOT_DONE and said.stdout.startswith("too little is known for a promise: the log has 0 attempts")
+    assert "starts have to come at least each 126s" in said.stdout
+    assert db.run(["deferred", "simulate"]).stderr == "deferred: the log has no attempts in that time to be replayed\n"
+    write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
+    write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
+    assert ask(db, "advise", "--queue", "images", code=NOT_DONE)["answer"] == "too_little"
+
+    told = ask(db, "advise", "--share", "95", "--within", "2min", env=viewer)
+    assert told["answer"] == "found" and told["interval_s"] == 120 and told["runners"] == told["instances"] == 1 and 3 <= told["cnt"] <= 15
+    assert 100 < told["predicted_s"] <= told["bound_s"] <= 120 and told["keeps_up"] == "yes" and told["attempts"] > 1500
+    assert [w["queue"] for w in told["waits"]] == ["mail", "images", "*"] or [w["queue"] for w in told["waits"]] == ["images", "mail", "*"]
+    assert max(w["p95_s"] for w in told["waits"]) == told["predicted_s"]
+    line, = told["lines"]
+    assert line == f"*/2 * * * *   root   {program('check_deferred')} --cnt {told['cnt']:.0f} --if-running=skip 2>>/var/log/deferred.log"
+    assert told["attempts"] == ask(db, "simulate", "--cnt", "0", env=viewer)["attempts"]
+
+    db.run(["deferred", "fold", "--anew"])
+    folded = ask(db, "advise", "--within", "2min")
+    assert {k: folded[k] for k in ("lines", "bound_s")} == {k: told[k] for k in ("lines", "bound_s")} and folded["waiting"] == 0
+    assert 40 <= folded["arrive_peak_hour"] <= 70 and folded["arrive_now_hour"] is not None
+    assert ask(db, "advise", "--queue", "mail", "--within", "20s")["lines"] == [f"{program('check_deferred')} --loop --listen --queue mail --pidfile /run/defer_mail"]
+    words = db.run(["deferred", "advise", "--within", "5min", "--queue", "mail"]).stdout
+    assert "\n*/5 * * * *   root   " in words and "\npromise: 95 % of the jobs begin within " in words and "\nserved: at most " in words and "\nrests on: " in words
+
+    # The classic line serves 30 an hour.
+    told = ask(db, "simulate", "--cnt", "1", "--scale", "2")
+    assert told["served_hour"] == 30 and told["keeps_up"] == "no" and told["not_begun"] > 100 and told["waits"][-1]["longest_s"] is None
+    words = db.run(["deferred", "simulate", "--cnt", "1", "--scale", "2"]).stdout
+    assert "\nserved: at most 30 an hour, which is less than arrives: what waits grows; " in words and "\nnot begun by the end: " in words
+    assert ask(db, "simulate", "--service")["waits"][-1]["p50_s"] == 0
+    assert "no interval and no cnt mends that" in db.run(["deferred", "advise", "--scale", "30", "--max-runners", "1"]).stdout
+    late = ask(db, "advise", "--within", "1ms", "--max-runners", "1", code=NOT_DONE)
+    assert late["answer"] == "too_late" and late["lines"] == []
+
+    # What has arrived and not begun is no part of the log, and counts all the same.
+    db.sql("insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'mail', 'sleep', '{}', "
+           "now() - interval '3 hours' from generate_series(1, 2000)")
+    db.run(["deferred", "fold", "--anew"])
+    more = ask(db, "simulate", "--queue", "mail")
+    assert 1950 <= more["waiting"] <= 2020 and more["arrive_hour"] > 60
+
+
+@pytest.mark.parametrize("args", [["--share", "100"], ["--share", "x"], ["--share", "nan"], ["--within", "0"], ["--queue", "a b"], ["--headroom", "0.5"], ["--max-runners", "65"], ["more"]])
+def test_what_is_no_question(db, args):
+    assert db.run(["deferred", "advise", *args]).returncode == USAGE
+
+
+def test_only_so_much_of_the_log_is_read(db):
+    """A queue whose busiest hour lies before what may be read: that is read too, and what is said is that the log reaches back further."""
+    db.sql("""
+        with job as (select nextval('deferred.__deferred_id_seq') as id, now() - i * interval '2 seconds' - interval '1 min' as at from generate_series(1, 52000) i
+                     union all select nextval('deferred.__deferred_id_seq'), date_trunc('hour', now()) - interval '50 hours' + i * interval '500 ms' from generate_series(1, 7000) i),
+        call as (insert into deferred.__deferred (id, queue, fn, params, created_at) select id, 'default', 'noop', '{}', at from job)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)
+        select id, 1, 'ok', true, at, at, 0, 100000 from job""")
+    db.run(["deferred", "fold", "--anew"])
+    told = ask(db, "simulate", "--cnt", "0")
+    assert told["log_reaches_further"] is True and 40000 < told["attempts"] <= 60000 and told["waits"][-1]["queue"] == "* in the busiest hours"
+    assert told["waits"][-1]["attempts"] == 7000 and told["arrive_peak_hour"] > 6000
+
+
+# ---- followed -----------------------------------------------------------------------------------
+
+def workload(seed):
+    """Rate, run times (seconds), bursts, the promise (minutes)."""
+    rng = random.Random(1000 + seed)
+    within = [2, 2, 5, 10, 1][seed % 5]
+    mean = within * rng.uniform(0.6, 2.5)
+    run = [lambda r: mean, lambda r: min(r.expovariate(1 / mean), 6 * mean), lambda r: mean * (0.5 if r.random() < 0.8 else 3)][seed % 3]
+    return rng.uniform(6, 16) / within, run, (1, 1, 1, 3)[seed % 4], within
+
+
+def forget(db, past=()):
+    """As if nothing but that had ever been deferred, and no sums were kept."""
+    db.sql("delete from deferred.__deferred_log; delete from deferred.__deferred")
+    write_log(db, past)
+    db.sql("delete from deferred.__deferred_sum; update deferred.__deferred_folded set folded_to = now(), id_to = (select last_value from deferred.__deferred_id_seq)")
+
+
+def measured_start(db):
+    """Seconds from a start of check_deferred to its first attempt, and from one attempt to the next."""
+    starts, gaps = [], []
+    for _ in range(3):
+        jobs = [db.defer("sleep", '{"ms": 1}') for _ in range(3)]
+        began = time.time()
+        assert db.run(["check_deferred", "--cnt", "3"]).returncode == 0
+        rows = db.sql("select extract(epoch from started_at)::float8, extract(epoch from finished_at)::float8 from deferred.__deferred_log where job_id = any (%s) order by 1", jobs)
+        starts.append(rows[0][0] - began)
+        gaps += [b[0] - a[1] for a, b in zip(rows, rows[1:])]
+    return statistics.median(starts), max(0.0, statistics.median(gaps))
+
+
+def play(db, lines, interval, jobs, seconds):
+    """Cron starts the lines each so many seconds; jobs, (when, run time), are deferred when they come. A service is started once. Returns the moment it began."""
+    events = sorted([(t, 1, run) for t, run in jobs] + ([(i * interval, 0, None) for i in range(int(seconds / interval) + 3)] if interval else [(0, 0, None)]))
+    begin = time.time() + 0.2
+    for t, kind, run in events:
+        time.sleep(max(0.0, begin + t - time.time()))
+        if kind == 1:
+            db.defer("sleep", json.dumps({"ms": round(run * 1000)}))
+        else:
+            for line in lines:
+                db.spawn(line)
+    wait_for(lambda: db.hot() == 0, timeout=60)
+    return begin
+
+
+def overheads(db, begin, interval):
+    """Seconds from a tick to the first attempt of a run, and from one attempt of a runner to the next, medians of what has just been."""
+    starts, gaps = [], []
+    for first, rows in db.sql("""
+            select min(extract(epoch from l.started_at))::float8, array_agg(extract(epoch from l.started_at)::float8 order by l.started_at)
+                   || array_agg(extract(epoch from l.finished_at)::float8 order by l.started_at)
+            from deferred.__deferred_log l group by l.worker"""):
+        if interval:
+            starts.append((first - begin) % interval)
+        half = len(rows) // 2
+        gaps += [b - a for a, b in zip(rows[half:], rows[1:half]) if 0 <= b - a < 0.2]
+    return statistics.median(starts) if starts else 0, statistics.median(gaps) if gaps else 0
+
+
+@pytest.mark.skipif(SAN, reason="a start takes too long there to be scaled")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_advised_comes_true(db, seed):
+    a_minute, run, burst, within = workload(seed)
+    rng = random.Random(seed)
+    start, between = measured_start(db)
+    past = history(rng, a_minute, run, 1.5, burst)
+    forget(db, past)
+    told = {"interval_s": within * 60}
+
+    def overhead(start, between):
+        return ["--start", f"{start * scale * 1000:.0f}ms", "--between", f"{between * scale * 1000:.0f}ms"]
+
+    for _ in range(2):  # what a start takes depends on the scale, that on the interval, and that on what a start takes
+        scale = (told["interval_s"] or within * 60) / TICK_S  # seconds that a second stands for
+        told = ask(db, "advise", "--within", f"{within}min", *overhead(start, between))
+        assert told["answer"] == "found", told
+    forget(db)
+
+    # The fields of the crontab, and the user, are cron's. Where two lines have a pid file each, they have one here.
+    lines = []
+    for i, line in enumerate(told["lines"]):
+        words = shlex.split(line.split(" 2>>")[0])
+        words = words[next(i for i, w in enumerate(words) if w.endswith("check_deferred")) + 1:]
+        if "--pidfile" in words:
+            words[words.index("--pidfile") + 1] = f"{db.pidfile}_{i}"
+        lines.append(["check_deferred", *words])
+    interval = told["interval_s"] / scale
+    seconds = TICKS * TICK_S
+    if interval:
+        seconds = math.ceil(seconds / interval) * interval
+    begin = play(db, lines, interval, [(t / scale, run(rng) / scale) for t in arrivals(rng, a_minute, seconds * scale, burst)], seconds)
+    waits = sorted(w for w, in db.sql("select wait_us / 1e6::float8 from deferred.__deferred_log where wait_us is not null"))
+    p95 = waits[math.ceil(0.95 * len(waits)) - 1] * scale
+    took = overheads(db, begin, interval)
+
+    forget(db, past)
+    then = ask(db, "simulate", *(["--interval", f"{told['interval_s']:.0f}s"] if interval else ["--service"]), "--cnt", f"{told['cnt']:.0f}",
+               "--runners", f"{told['runners']:.0f}", "--instances", f"{told['instances']:.0f}", *overhead(*took))["waits"][-1]["p95_s"]
+    print(f"seed {seed}: {told['interval_s']:.0f} s, {told['instances']} x {told['runners']}, cnt {told['cnt']}; 1:{scale:.0f}; {len(waits)} jobs: "
+          f"promised {told['predicted_s']:.1f} s, bound {told['bound_s']:.1f} s, measured {p95:.1f} s ({p95 / told['predicted_s'] - 1:+.0%}); "
+          f"start {start:.3f} s, then {took[0]:.3f} s, between {between:.3f} s, then {took[1]:.3f} s, for which the promise is {then:.1f} s ({p95 / then - 1:+.0%})")
+    assert abs(p95 / then - 1) < 0.2
