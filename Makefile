@@ -4,9 +4,10 @@
 #   all          programs, libraries and plugins into build/ (default)
 #   demo         see it work: private servers, mails deferred, delivered, shown
 #   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
-#   check        unit and integration tests, plain and under AddressSanitizer + UBSan; threads under ThreadSanitizer
+#   check        unit and integration tests; under AddressSanitizer + UBSan all of the unit tests, and of the others each once that is not slow;
+#                threads under ThreadSanitizer
 #   check-quick  the same without the sanitizer build
-#   check-san    the same with the sanitizer build only
+#   check-san    all of them under AddressSanitizer + UBSan
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
 #   ledger       everything killed in turn, with a printed seed, and the jobs counted: lost, accepted twice, at work twice at once, stuck; then each fault
@@ -339,7 +340,7 @@ check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(TSAN) $(THREADS_TESTS)
-	@$(PYTHON) tests/harness/check.py --threads build/tsan build build/san -- $(TESTS)
+	@$(PYTHON) tests/harness/check.py --threads build/tsan --shortened build/san build -- $(TESTS)
 check-quick: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/harness/check.py build -- $(TESTS)

@@ -61,6 +61,19 @@ def pytest_configure(config):
         harness.prepare(cluster, TEMPLATE)
 
 
+def pytest_collection_modifyitems(config, items):
+    """What check.py has shortened, the second build of `make check`, meets each test once: with its first parameters, and none that is slow."""
+    if "DEFERRED_TEST_SHORTENED" not in os.environ:
+        return
+    met, kept, rest = set(), [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        (rest if name in met or item.get_closest_marker("slow") else kept).append(item)
+        met.add(name)
+    items[:] = kept
+    config.hook.pytest_deselected(items=rest)
+
+
 def pytest_runtest_logreport(report):
     """What failed is named at once: the whole run takes many minutes."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:

@@ -85,6 +85,7 @@ def defer_work(db, n):
     db.sql("select count(deferred.defer('work')) from generate_series(1, %s)", n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runners", ["1", "3"])
 def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runners):
     defer_work(db, 5000)
@@ -107,6 +108,7 @@ def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runn
     ledger(db)
 
 
+@pytest.mark.long
 def test_jobs_given_back_are_no_steps(db, group):
     """Short jobs are claimed ahead, up to the end of the round; when a long one turns up among them the rest is given
     back, and those steps have not been made. Then others must not have gone on."""
@@ -123,6 +125,7 @@ def test_jobs_given_back_are_no_steps(db, group):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group):
     defer_work(db, 5000)
     g = group(5)
@@ -160,6 +163,7 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
     ledger(db)
 
 
+@pytest.mark.long
 def test_connections_lost_again_and_again_keep_the_bound(db, group):
     """Whatever was under way, a claim, a report or its answer: it is repeated, and counts once."""
     db.sql("select count(deferred.defer('sleep', json_build_object('ms', i % 4))) from generate_series(1, 30000) i")
@@ -195,6 +199,7 @@ def test_one_told_to_stop_releases_the_others_at_once(db, group):
     g.workers[2].signal(signal.SIGTERM)  # a second one ends the grace
 
 
+@pytest.mark.slow
 def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
     """Two queues. One worker's is empty after its first job, which it is still at, having a second runner idle."""
     db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"full\"}')) from generate_series(1, 200)")
@@ -230,6 +235,7 @@ def test_a_worker_without_work_does_not_come_back_for_nothing(db, group):
     assert joined <= 2
 
 
+@pytest.mark.slow
 def test_all_jobs_are_done_and_everybody_goes_home(db, group):
     """No deadlock, whatever the range: small ones, many runners, results that come in crowds."""
     for range_ in 1, 3, 50:
@@ -255,6 +261,7 @@ def test_an_unknown_function_is_no_step(db, group):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_waiting_costs_next_to_nothing(db, group):
     """The fast one waits for the slow one most of the time: it asks now and then, and never spins."""
     defer_work(db, 2000)

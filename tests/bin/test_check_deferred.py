@@ -82,6 +82,7 @@ def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_start_does_not_walk_over_the_dead_behind_what_was_handed_out(db):
     """A long snapshot keeps them. The first start that claims something learns where they end, and leaves that to all others."""
     def dead():
@@ -137,6 +138,7 @@ def test_a_run_makes_one_attempt_unless_told_otherwise(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_four_instances_run_each_of_2000_jobs_exactly_once(db):
     db.sql("select deferred.defer('noop', '{}') from generate_series(1, 2000)")
     runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "20", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
@@ -237,6 +239,7 @@ def test_a_paused_queue_is_left_alone(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_the_choice_is_random_within_the_window_and_a_seed_repeats_it(db, own_server):
     def drawn(d, *args):
         """Positions in the queue of ten jobs of sixty."""
@@ -686,6 +689,7 @@ def test_a_queue_that_is_not_there_is_named_when_there_is_work(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_the_server_stopped_in_the_middle_of_a_run(own_server):
     db = own_server
     db.config('reconnect = "1s"\n')

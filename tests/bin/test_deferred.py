@@ -372,6 +372,7 @@ def test_ls_goes_on_after_a_job(db):
         assert "--after 10097" in (done.stderr or done.stdout) or "--after 10096" in (done.stderr or done.stdout), done
 
 
+@pytest.mark.slow
 def test_ls_and_show_tell_what_holds_a_ready_job(db):
     for queue in ("free", "halted", "few"):
         ok(db.run(["deferred", "queue", "set", queue, "--create", *(["--max-running", "1"] if queue == "few" else [])]))
@@ -525,6 +526,7 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_tags_are_given_shown_and_filtered_by(db, ledger):
     run = lambda *args: ok(db.run(["deferred", *args]))
     ids = lambda *args: [j["id"] for j in json.loads(run("ls", "--json", *args))]
@@ -577,6 +579,7 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
     """A thousand in a transaction: the one under way ends first, and the count is that of what was committed."""
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
@@ -761,6 +764,7 @@ def test_run_calls_a_command_of_the_config_file(db):
 
 # ---- rights
 
+@pytest.mark.slow
 def test_rights_decide_what_a_role_may_do(db):
     job = db.defer("noop", '{"secret": 1}')
     producer, producing = login(db, "deferred_producer")

@@ -249,6 +249,7 @@ def clocked():
     server.close()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_server(clocked):
     db = clocked
     name, env = login(db, "deferred_worker")

@@ -49,6 +49,7 @@ def test_labels_are_bounded_and_escaped(db):
     assert told['deferred_attempts_total{queue="other",fn="other",outcome="ok"}'] == 1001
 
 
+@pytest.mark.slow
 @pytest.mark.by_hand
 def test_alerts_and_dashboard_use_metrics_that_are_there(db):
     """Each of them by name; a command that an alert names is one of ours; and the alerts fire when they should."""

@@ -104,6 +104,7 @@ def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolat
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_copy_that_does_not_answer_sigterm_is_killed_after_the_grace_period(db):
     job = db.defer("sleep", '{"ms": 60000}', max_attempts=1)  # claimed alone: begun, for sure
     stopped = started(db)

@@ -191,6 +191,7 @@ def test_a_key_is_strictly_in_order_also_when_jobs_fail(db):
     assert most_at_once(made) > 1  # different keys do run at once
 
 
+@pytest.mark.slow
 def test_a_key_with_a_number_runs_that_many(db):
     for i in range(24):
         assert db.run(["deferred", "add", "sleep", '{"ms": 40}', "--concurrency-key", "k", "--concurrency", "3"]).returncode == 0
@@ -228,6 +229,7 @@ def test_a_killed_holder_keeps_others_waiting_no_longer_than_its_lease(db, limit
     ledger(db)
 
 
+@pytest.mark.slow
 def test_limits_changed_and_queues_paused_while_jobs_run(db):
     queue(db, "set", "q", "--create", "--max-running", "6")
     many(db, 400, "sleep", {"ms": 25}, queue="q")
@@ -267,6 +269,7 @@ def test_a_job_longer_than_the_lease_of_its_queue_is_run_once(db):
     assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 2
 
 
+@pytest.mark.slow
 def test_a_lease_of_a_queue_is_renewed_beside_longer_ones(db):
     """Which are renewed seldom: the next time would be long after its end."""
     queue(db, "set", "q", "--create", "--visibility-timeout", "1s")
@@ -531,6 +534,7 @@ def test_a_full_queue_from_the_command_line(db):
     assert db.hot() == 2
 
 
+@pytest.mark.slow
 def test_workers_and_viewers_have_the_rights_they_need(db):
     logins = {}
     for role in ("worker", "viewer", "producer"):

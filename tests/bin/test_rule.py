@@ -159,6 +159,7 @@ def test_every_row_becomes_a_job_with_its_columns_as_params(docs, ledger):
     ledger(docs)
 
 
+@pytest.mark.slow
 def test_columns_may_have_any_name(docs):
     names = ["s", "r", "x", "y", "z", "q", "key", "params", "v_row", "v_query", "a b", 'a"b', "a'b", "%s", "$$", "$f$", "\\", "select"]
     columns = ", ".join('1 as "%s"' % n.replace('"', '""') for n in names)

@@ -98,6 +98,7 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
     fails(schedule(db, "set", "a", "@hourly", "f"), NOT_DONE, "'a' comes from 'app.conf'", "sync")
 
 
+@pytest.mark.slow
 def test_commands_tell_what_is_and_do_what_they_say(db):
     shown = ok(schedule(db, "set", "s", "0 9 * * *", "f", "-", "--timezone", "Asia/Kolkata", "--max-attempts", "2", input='{"a": 1}')).splitlines()
     assert shown[0] == "s added" and len(shown) == 4 and all("09:00:00 +05:30" in line and line.endswith("T03:30:00Z") for line in shown[1:])

@@ -71,6 +71,7 @@ def dead_delayed_jobs(db, n):
     reader.close()
 
 
+@pytest.mark.long
 def test_delayed_jobs_are_not_looked_for_among_the_dead_each_time(db):
     def looks():
         db.sql("select pg_stat_clear_snapshot()")
@@ -159,6 +160,7 @@ def test_no_runner_is_started_before_there_is_work_and_one_stays_warm_after_it(d
     ledger(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["30", "2..30"])
 def test_one_runner_more_than_there_is_room_for_ends_nothing(db, number):
     """It used to end the run, and the jobs under way with it."""
@@ -202,6 +204,7 @@ def test_looks_that_find_nothing_come_less_and_less_often(db, exponent, at_least
     assert at_least <= n <= at_most
 
 
+@pytest.mark.long
 def test_a_hit_takes_the_sleep_back_to_the_floor_and_gradual_decrease_only_a_step_down(db):
     for args, quick in [([], True), (["--gradual-decrease"], False)]:
         run = service(db, "--interval-floor", "20ms", "--interval-ceiling", "20s", "--exponent", "4", *args, settings="")
@@ -243,6 +246,7 @@ def test_a_delayed_job_wakes_it_when_it_is_due(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_with_a_long_job_in_one_runner_the_others_get_what_comes(db):
     run = service(db, "--runners", "2")
     defer_recorded(db)  # makes the plugin folder
@@ -257,6 +261,7 @@ def test_with_a_long_job_in_one_runner_the_others_get_what_comes(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_an_idle_service_costs_next_to_nothing(db):
     """Less than 0.2 % of a core, with a warm runner and the default settings."""
     run = service(db, settings="")
@@ -287,6 +292,7 @@ def test_its_registration_stays_alive_and_partitions_are_added(db):
     stop(run)
 
 
+@pytest.mark.slow
 def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
     old = service(db)
     job = defer_recorded(db, ms=8000)
@@ -360,6 +366,7 @@ def test_a_broken_file_is_refused_and_the_old_settings_go_on(db, text, why):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_sighup_loads_plugins_anew_and_a_job_in_hand_finishes_in_the_old_runner(db):
     folder = db.plugins()
     run = service(db, "--runners", "2")
@@ -460,6 +467,7 @@ def test_the_service_manager_hears_of_readiness_reload_and_stop(db, kind):
     assert manager.next()["STOPPING"] == "1"
 
 
+@pytest.mark.slow
 def test_the_watchdog_is_answered_while_idle_and_while_a_job_runs(db):
     db.defer("sleep", '{"ms": 3500}')
     manager = Manager(db.dir + "/notify")
@@ -627,6 +635,7 @@ def test_jobs_that_a_setting_held_back_wake_when_it_is_taken_away(db, change):
     ledger(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runners", ["1", "4"])
 def test_a_wake_up_that_comes_while_it_looks_is_not_lost(db, runners):
     """What it was told of may be younger than the claim under way, or than the last one of the other kind."""
@@ -791,6 +800,7 @@ def test_a_storm_of_notifications_costs_little_and_delays_no_job(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_several_sleepers_share_what_comes_and_one_job_is_claimed_once(db):
     db.plugins("unruly")
     runs = [listener(db, "--pidfile", f"{db.dir}/pid{i}") for i in range(4)]
@@ -881,6 +891,7 @@ def changes(run):
     return [(int(a), int(b)) for a, b in re.findall(r"runners (\d+) -> (\d+):", run.output())]
 
 
+@pytest.mark.slow
 def test_runners_grow_with_the_queue_and_go_when_it_is_drained(db):
     run = service(db, "--runners", "1..8", settings=QUICK + 'runner_idle = "1500ms"\n')
     done(db, db.defer("noop"))
@@ -924,6 +935,7 @@ def test_a_trickle_of_jobs_needs_no_second_runner(db):
     ledger(db)
 
 
+@pytest.mark.long
 def test_jobs_that_need_the_processor_get_no_more_runners_than_it_has_room_for(db):
     db.plugins("stamp")
     run = service(db, "--runners", "1..32", settings=QUICK)
@@ -956,7 +968,8 @@ def test_a_range_that_makes_no_sense_is_refused(db, value):
 
 # ---- memory
 
-@pytest.mark.parametrize("way", ["plain", "compressible", "limited"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["limited"] + [pytest.param(way, marks=pytest.mark.long) for way in ("plain", "compressible")])
 def test_large_params_do_not_make_the_parent_large(db, way):
     """150 jobs of 1 MB: 300 MB and more if they were claimed together."""
     text = "repeat('a', 1000000)" if way == "compressible" else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 31250) x)"

@@ -5,6 +5,8 @@ import os
 import re
 import signal
 
+import pytest
+
 from harness import wait_for
 
 HOOK = """#!/bin/sh
@@ -41,6 +43,7 @@ def check(db, *args):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     db.config(f'alert {{ command = "{hook(db)}" mail_to = "ops@example.org" }}')
     db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")  # somebody has looked before
@@ -82,6 +85,7 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     assert json.loads(db.run(["deferred", "--json", "alert", "--list"]).stdout)[0]["cause"] == "late"
 
 
+@pytest.mark.slow
 def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db):
     db.config("breaker { crashes = 3 retry = 1h }")
     db.sql("update deferred.__deferred_folded set folded_to = now()")  # the template's is old

@@ -67,6 +67,7 @@ def test_a_job_that_is_not_there(db, why):
                                             "its neighbours were deferred 35d ago, and purged is what is older than 34d")
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
     done, dead, again, later, expired = db.defer("noop"), db.defer("fail", '{"error": "no such file"}', max_attempts=1), db.defer("fail"), \
         db.defer("noop", delay="1h"), db.defer("noop", delay="200ms", expires="1ms")
@@ -87,6 +88,7 @@ def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
     assert why(later, env=env)[0][1] == f"job {later} is cancelled"
 
 
+@pytest.mark.slow
 def test_a_job_that_a_worker_has(db, why):
     job = db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--cnt", "1", "--lease", "2s"])
@@ -115,6 +117,7 @@ def test_a_job_that_a_worker_has(db, why):
     assert why(job)[0][0] == "ended"
 
 
+@pytest.mark.slow
 def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     fresh = db.defer("noop", queue="mail")
     assert why(fresh)[0] == ("unserved", "no worker was ever seen: check_deferred has not been started for this database", "0 starts of check_deferred that had work",
@@ -152,6 +155,7 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     do(db, "check_deferred")
 
 
+@pytest.mark.slow
 def test_a_job_that_is_kept_from_being_claimed(db, why):
     job = db.defer("noop")
     db.defer("noop")

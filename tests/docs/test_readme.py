@@ -42,6 +42,7 @@ def bash(text, env, cwd, **kw):
     return done
 
 
+@pytest.mark.slow
 def test_the_first_job(tmp_path):
     """A fresh checkout has no /etc/deferred: what `make pg` prints is all that these steps, and those of deferred_http(8), need."""
     def kept(call):
@@ -148,6 +149,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
             db.sql(f"drop role if exists {role}")
 
 
+    @pytest.mark.slow
     def test_for_good(typist):
         """Installed, set up, and its jobs run by the lines of cron; with a plugin and a command, deferred from the shell and from C."""
         t, db = typist, typist.db

@@ -49,6 +49,7 @@ def each_once(app):
         assert app.sql(f"select count(*), count(*) filter (where id % 10 <> 0) from app.{table}") == [(ROWS // 10, 0)]
 
 
+@pytest.mark.slow
 def test_one_agent_archives_each_row_once(app, ledger):
     assert queue_all(app) == ROWS * 9 // 5
     assert queue_all(app) == 0
@@ -84,6 +85,7 @@ def stop_at_work(app, agents, rng):
     pytest.fail("all was archived before anybody could be killed at work")
 
 
+@pytest.mark.slow
 def test_the_number_of_agents_changes_and_some_are_killed(app, ledger, wait_for):
     """1, 2, 8 of them, some ended, two killed by SIGKILL and their runners with them, one more told to end; then rules again."""
     seed = int(os.environ.get("DEFERRED_TEST_SEED", "1"))

@@ -220,6 +220,7 @@ if ROOT:  # who else makes groups depends on what was delegated to them
                 other.kill()
         ledger(db)
 
+    @pytest.mark.slow
     def test_groups_are_made_only_where_that_is_asked_for(db, recorded, group):
         settings(db)
         recorded.defer(1, ms=60000)

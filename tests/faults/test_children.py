@@ -102,6 +102,7 @@ if ROOT:  # others cannot trace what is kept from being looked into
         wait_for(lambda: read_record(file), 20, "it is being run")
         return job
 
+    @pytest.mark.slow
     def test_a_runner_that_cannot_die_is_given_up_and_the_others_go_on(db):
         run = service(db, "--runners", "1", "--lease", "4s")
         job = begun(db, timeout="2s", max_attempts=1)
@@ -114,6 +115,7 @@ if ROOT:  # others cannot trace what is kept from being looked into
             assert run.wait(30) == 0
         ledger(db)
 
+    @pytest.mark.slow
     def test_a_parent_does_not_wait_at_its_end_for_what_cannot_die(db):
         run = service(db, "--runners", "1", "--grace", "100ms", "--lease", "4s")
         job = begun(db, timeout="2s", max_attempts=1)

@@ -36,6 +36,7 @@ def killed_at_work(recorded, rng, kills, *args):
         wait_for(lambda: not db.orphans(), 5, "runners die with their parent")
 
 
+@pytest.mark.slow
 def test_a_kill_counts_against_no_job_but_those_that_were_about_to_begin(recorded, rng):
     """Of the batch nobody knows which had begun: it counts against none. What is then claimed one by one begins as soon as it is claimed, so
     that of those that have not at most one a runner is on its way there."""
@@ -51,6 +52,7 @@ def test_a_kill_counts_against_no_job_but_those_that_were_about_to_begin(recorde
     recorded.assert_all_ok(ids, lost=True)
 
 
+@pytest.mark.slow
 def test_a_job_with_one_attempt_begins_once_at_most_and_is_not_dead_before_it_began(recorded, rng):
     db = recorded.db
     db.config(QUICK)
@@ -90,6 +92,7 @@ def test_a_job_that_kills_its_worker_dies_after_its_attempts_and_takes_no_other_
     recorded.assert_all_ok(good, lost=True)
 
 
+@pytest.mark.slow
 def test_takeovers_and_stops_use_up_no_attempt(recorded):
     db = recorded.db
     job, = recorded.defer(1, ms=60000, max_attempts=2)
@@ -115,6 +118,7 @@ def test_takeovers_and_stops_use_up_no_attempt(recorded):
     ledger(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_what_a_crash_of_the_server_makes_of_claims_is_all_or_nothing(own_server, recorded_on, rng, isolate):
     """Claims commit asynchronously, outcomes do not. The server is stopped just after claims, in the middle of batches."""
@@ -171,6 +175,7 @@ def callers(db, n):
         c.close()
 
 
+@pytest.mark.slow
 def test_first_claims_of_a_lane_exclude_each_other(db):
     """It has no place yet that could be locked; and in between it loses the one it had, for it is empty."""
     with callers(db, 4) as all_of_them:

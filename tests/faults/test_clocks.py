@@ -72,6 +72,7 @@ def server_ahead(db):
     return db.one("select extract(epoch from clock_timestamp())::float8") - time.time()
 
 
+@pytest.mark.slow
 def test_d15_a_server_set_forward_has_a_running_job_run_again_and_accepts_one_of_the_two(clocked, recorded_on):
     db, clock = clocked
     recorded = recorded_on(db)
@@ -126,6 +127,7 @@ def jumps(db, clock, recorded, rng, jobs, n):
     print(f"{len(recorded.starts()) - len(ids)} extra runs of {len(ids)} jobs, {n} jumps")
 
 
+@pytest.mark.long
 def test_d15_a_server_whose_clock_jumps_again_and_again_accepts_one_result_each(clocked, recorded_on, rng):
     db, clock = clocked
     jumps(db, clock, recorded_on(db), rng, 100, 8)

@@ -131,6 +131,7 @@ def test_x3_ten_thousand_fuzzed_texts_come_back_as_they_were(db, rng):
     round_trip(db, rng, 10_000)
 
 
+@pytest.mark.slow
 def test_x4_poison_jobs_do_not_hold_up_good_ones(db):
     db.config('backoff_floor = "1h"\n')
     bad = [db.defer("crash", '{"signal": 9}') for _ in range(5)]
@@ -196,6 +197,7 @@ def test_x5_what_a_function_logs_is_one_line_of_text(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_no_raw_byte_of_what_a_function_prints_reaches_the_log(db):
     """Of a plugin, of one in a process of its own, and of a command, whose words are stored and shown too: one line each, all of it text."""
     db.plugins("unruly")

@@ -55,6 +55,7 @@ def stops_at_seeded_moments(recorded, rng, stops, jobs):
     recorded.assert_all_ok(ids, lost=True)
 
 
+@pytest.mark.slow
 def test_d1_a_server_stopped_and_killed_again_and_again_loses_nothing(own_server, recorded_on, rng):
     stops_at_seeded_moments(recorded_on(own_server), rng, 3, 120)
 
@@ -98,6 +99,7 @@ def test_d2_a_defer_with_a_key_can_be_repeated_when_its_answer_was_lost(db, clus
     ledger(db)
 
 
+@pytest.mark.slow
 def test_d1_results_that_are_lost_with_the_server_are_named(own_server, recorded_on):
     db, recorded = own_server, recorded_on(own_server)
     db.config('reconnect = "2s"\n')
@@ -310,6 +312,7 @@ def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attem
     recorded.assert_all_ok(jobs)
 
 
+@pytest.mark.slow
 def test_d11_results_are_kept_until_their_lease_ends(db):
     """Longer than a cycle is repeated: a full disk is not the fault of a job."""
     db.plugins("unruly")
@@ -348,6 +351,7 @@ def test_a_call_into_a_full_queue_fails_the_attempt_and_holds_up_no_other(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_rows_that_an_open_transaction_has_locked_do_not_hide_those_behind_them(db):
     db.sql("select count(deferred.defer('noop')) from generate_series(1, 4000)")
     holder = db.connect()
@@ -402,6 +406,7 @@ def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_lease_that_cannot_be_renewed_costs_its_own_job_only(db):
     db.config(QUICK)
     run = db.spawn(["check_deferred", "--loop", "--runners", "3", "--lease", "3s"])
@@ -435,6 +440,7 @@ def test_a_job_whose_row_is_locked_keeps_its_lease(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_results_that_meet_a_lock_hold_up_no_others(db):
     db.config(QUICK)
     run = db.spawn(["check_deferred", "--loop", "--runners", "4"])
@@ -501,6 +507,7 @@ def test_a_lane_that_somebody_does_not_let_go_holds_up_no_other(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_lane_is_not_waited_for_longer_than_the_shortest_lease_allows(db):
     db.config(QUICK)
     assert db.run(["deferred", "queue", "set", "brief", "--create", "--visibility-timeout", "3s"]).returncode == 0
@@ -518,6 +525,7 @@ def test_a_lane_is_not_waited_for_longer_than_the_shortest_lease_allows(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_d13_a_server_without_a_free_connection_is_not_hammered(own_server, recorded_on):
     db = own_server
     db.cluster.stop()
@@ -596,6 +604,7 @@ def beside_scanners(db, jobs, enough):
     print(f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), {len(scans)} snapshots")
 
 
+@pytest.mark.slow
 def test_d17_claims_go_on_beside_four_snapshots_that_are_always_held(db):
     beside_scanners(db, 10000, 1000)
 

@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from harness import ledger, wait_for
 
 QUICK = 'interval_floor = "50ms"\ninterval_ceiling = "1min"\n'  # who did not notice would sleep for long
@@ -20,6 +22,7 @@ def held_by(db, run):
     return db.sql("select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker and w.pid = %s", run.pid)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_session_is_not_dead(db):
     db.config(QUICK)
     jobs = [db.defer("sleep", '{"ms": 12000}', max_attempts=n) for n in (1, 5)]  # the first is begun for sure, and dies of it

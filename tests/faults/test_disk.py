@@ -128,6 +128,7 @@ if ROOT:
         with wal_on(own_server, 16) as disk:
             yield own_server, disk
 
+    @pytest.mark.slow
     def test_d12_results_wait_while_the_disk_of_the_data_is_full(data_on_small_disk, recorded_on):
         db, disk = data_on_small_disk
         recorded = recorded_on(db)
@@ -166,6 +167,7 @@ if ROOT:
         recorded.assert_all_ok(ids + more, lost=True)
         print(f"{len(recorded.starts()) - len(ids + more)} extra runs of {len(ids + more)} jobs")
 
+    @pytest.mark.slow
     def test_d12_a_server_without_room_for_its_log_loses_nothing(wal_on_small_disk, recorded_on):
         db, disk = wal_on_small_disk
         recorded = recorded_on(db)
@@ -189,6 +191,7 @@ if ROOT:
         recorded.assert_all_ok(stored, lost=True)  # a claim that was not on disk yet is forgotten
 
 
+@pytest.mark.slow
 def test_d12_a_service_whose_claims_are_refused_goes_on_trying(db):
     """For longer than a run does: there may be no room for a claim, and nothing else in hand."""
     db.config(SETTINGS)

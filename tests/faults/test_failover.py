@@ -124,6 +124,7 @@ def failover_that_loses(pair, recorded, old_ms):
     return old, new, job, beside, number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old_ms", [500, 60000], ids=["result in hand", "still running"])
 def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_now(pair, recorded_on, old_ms):
     db = pair.db
@@ -174,6 +175,7 @@ def check_both(pair):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_d9_a_fenced_primary_that_comes_back_is_passed_by(pair, recorded_on):
     db = pair.db
     recorded = recorded_on(db)
@@ -188,6 +190,7 @@ def test_d9_a_fenced_primary_that_comes_back_is_passed_by(pair, recorded_on):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_d9_of_two_primaries_each_is_consistent_and_runs_its_jobs(pair, recorded_on):
     """As README says: of two servers that take writes neither can know of the other. A service stays where it is."""
     db = pair.db
@@ -206,6 +209,7 @@ def test_d9_of_two_primaries_each_is_consistent_and_runs_its_jobs(pair, recorded
         ledger(db)
 
 
+@pytest.mark.slow
 def test_d9_a_service_leaves_a_primary_that_is_fenced_under_it(pair, recorded_on):
     db = pair.db
     recorded = recorded_on(db)
@@ -248,6 +252,7 @@ def cancel_wait(db, name):
 LINES = "".join('{"fn": "noop"}\n' for _ in range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("args, input, jobs", [(["noop"], None, 1), (["--stdin"], LINES, 20)], ids=["one", "many"])
 def test_d10_who_defers_learns_that_the_wait_for_the_standby_was_cancelled(alone, args, input, jobs):
     db = alone.db
@@ -261,6 +266,7 @@ def test_d10_who_defers_learns_that_the_wait_for_the_standby_was_cancelled(alone
     assert db.hot() == jobs, "it is stored, as long as this server lasts"
 
 
+@pytest.mark.slow
 def test_d10_a_worker_asks_what_became_of_a_record_whose_wait_was_cancelled(synchronous, recorded_on):
     db = synchronous.db
     recorded = recorded_on(db)
@@ -283,6 +289,7 @@ def test_d10_a_worker_asks_what_became_of_a_record_whose_wait_was_cancelled(sync
     assert len(recorded.starts()) == 2
 
 
+@pytest.mark.slow
 def test_d10_plain_sql_is_warned_by_the_server(alone):
     db = alone.db
     connection = psycopg2.connect(db.conninfo, application_name="plain")

@@ -197,6 +197,7 @@ def test_the_parent_believes_no_runner_that_sends_more(db, isolate):
     assert all(db.log(j) == [(1, "failed")] for j in jobs)
 
 
+@pytest.mark.long
 def test_results_that_cannot_be_recorded_yet_are_not_read_without_end(db):
     """Each attempt stays within its budget; somebody keeps the log locked, so that none is recorded."""
     with service(db, "--lease", "60s", "--batch", "40") as run:

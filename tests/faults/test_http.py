@@ -4,6 +4,8 @@ import json
 import signal
 import socket
 
+import pytest
+
 from front import Front, Node
 from harness import wait_for
 
@@ -50,6 +52,7 @@ class Producers:
         assert self.db.sql("select invariant, job_id, detail from deferred.check_ledger()") == []
 
 
+@pytest.mark.slow
 def test_what_was_answered_survives_the_death_of_the_front(db):
     p = Producers(db, 2)
     for _ in range(4):
@@ -62,6 +65,7 @@ def test_what_was_answered_survives_the_death_of_the_front(db):
     assert p.front.stop() == 0
 
 
+@pytest.mark.slow
 def test_what_was_answered_survives_the_death_of_postgresql(own_server):
     p = Producers(own_server, 2)
     for _ in range(3):

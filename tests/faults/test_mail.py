@@ -221,6 +221,7 @@ def test_defect_17_attachments_go_only_after_success(post):
     ledger(post.db)
 
 
+@pytest.mark.slow
 def test_a_producer_gets_no_file_of_the_functions_user_by_mail(post):
     """Nor has one removed: not the worker's own .pgpass, not by way of a link, a folder above, another name, or /proc."""
     db, folder = post.db, post.db.dir + "/out"
@@ -244,6 +245,7 @@ def test_a_producer_gets_no_file_of_the_functions_user_by_mail(post):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_what_takes_the_place_of_a_sent_file_stays(db):
     """The name is looked at again when the mail has gone out, minutes later perhaps."""
     post, path = Post(db, slow=3), db.dir + "/file.txt"

@@ -28,8 +28,9 @@ def configured(db):
 
 
 if not harness.SAN:  # the sanitizer has an allocator, and an address space, of its own
-    @pytest.mark.parametrize("what,how,children", [("open", "one", "none"), ("open", "rest", "ignore"), ("defer", "one", "reap"),
-                                                   ("defer", "rest", "none"), ("mail", "one", "ignore"), ("mail", "rest", "reap")])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("what,how,children", [("defer", "one", "reap"), ("mail", "rest", "reap")] + [
+        pytest.param(*case, marks=pytest.mark.long) for case in (("open", "one", "none"), ("open", "rest", "ignore"), ("defer", "rest", "none"), ("mail", "one", "ignore"))])
     def test_an_application_lives_through_every_allocation_that_fails(configured, what, how, children):
         """Whatever it does with SIGCHLD, it gets an error or what it asked for; it is not ended, does not hang, and has no child left."""
         done = configured.run([os.path.join(harness.BUILD, "tests", "harness", "oom_call"), what, how, children], timeout=500)

@@ -39,6 +39,7 @@ def contained(recorded):
     return start
 
 
+@pytest.mark.slow
 def test_a_start_beside_another_namespace_leaves_the_claims_and_processes_of_a_living_worker_alone(recorded, contained):
     db = recorded.db
     [slow] = recorded.defer(1, ms=8000)
@@ -59,6 +60,7 @@ def test_a_start_beside_another_namespace_leaves_the_claims_and_processes_of_a_l
     recorded.assert_all_ok([slow, quick])
 
 
+@pytest.mark.slow
 def test_a_start_in_another_pid_namespace_takes_over_from_a_dead_worker_at_once(recorded):
     """The lock of a file that both have proves it, whatever the numbers of processes are."""
     db = recorded.db

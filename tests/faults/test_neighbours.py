@@ -27,6 +27,7 @@ def producer(db):
     db.sql(f"drop role {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", ["greedy", "greedy_apart"])
 def test_a_function_acts_on_its_own_job_alone(db, producer, fn):
     jobs = [db.defer(fn) for _ in range(JOBS)]

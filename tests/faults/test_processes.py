@@ -156,6 +156,7 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
 
 
 if ROOT:
+    @pytest.mark.slow
     def test_p5_of_four_instances_three_keep_their_leases_while_one_is_restarted_in_a_loop(recorded):
         """Two of them see no process but their own, and each other's numbers are the same."""
         db, program = recorded.db, os.path.join(BUILD, "bin", "check_deferred")
@@ -251,6 +252,7 @@ if ROOT:
         assert run.wait(20) == 0, run.output()
         ledger(db)
 
+    @pytest.mark.slow
     def test_p6_who_has_the_number_of_a_killed_copy_is_spared(db):
         reused_pids(db, 10)
 
@@ -278,6 +280,7 @@ def test_p9_a_pidfile_that_cannot_be_written_means_no_claim(db):
     ledger(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
     db.plugins("unruly")
@@ -389,6 +392,7 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     ledger(db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("params", ['{}', '{"log": true}'], ids=["prints", "logs"])
 def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
     db.plugins("unruly")
@@ -707,6 +711,7 @@ def test_p23_what_a_function_sends_by_itself_is_cut_and_cleaned_too(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_p24_every_child_is_reaped_in_a_storm_of_signals(db):
     db.plugins("unruly")
     db.sql("select deferred.defer('noop') from generate_series(1, 300)")

@@ -349,7 +349,8 @@ def server():
         s.close()
 
 
-@pytest.mark.parametrize("can_stop", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("can_stop", [pytest.param(False, marks=pytest.mark.long), True])
 def test_claims_under_random_events(server, rng, can_stop):
     counts = run(server(wal_writer_delay="'10s'"), rng, 250, 5, can_stop)
     assert counts["ok"] > 20 and sum(counts.get(what, 0) for what in ("killed", "terminated", "stopped")) > 0, counts

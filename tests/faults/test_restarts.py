@@ -36,6 +36,7 @@ def drained(db, timeout=60):
     wait_for(lambda: db.hot() == 0, timeout, "nothing is hot")
 
 
+@pytest.mark.slow
 def test_an_idle_service_survives_restarts_of_the_server(own_server):
     db = own_server
     db.config(SETTINGS)
@@ -59,6 +60,7 @@ def test_an_idle_service_survives_restarts_of_the_server(own_server):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_server_away_for_longer_than_the_limit_of_a_run_is_waited_for_and_not_hammered(own_server):
     db = own_server
     db.config(SETTINGS + 'reconnect = "500ms"\n')
@@ -94,6 +96,7 @@ def cpu_ns(pid):
         return int(f.read().split()[0])
 
 
+@pytest.mark.slow
 def test_it_can_be_stopped_while_the_server_is_away(own_server):
     db = own_server
     db.config(SETTINGS)
@@ -111,6 +114,7 @@ def test_it_can_be_stopped_while_the_server_is_away(own_server):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_busy_service_loses_nothing_when_its_server_is_stopped_and_killed(own_server, recorded_on, rng):
     db, recorded = own_server, recorded_on(own_server)
     db.config(SETTINGS)
@@ -145,6 +149,7 @@ def defer_until_it_fails(recorded, connection):
     return acknowledged, thread
 
 
+@pytest.mark.slow
 def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_server, recorded_on):
     db, recorded = own_server, recorded_on(own_server)
     db.config(SETTINGS)
@@ -301,6 +306,7 @@ def test_sessions_terminated_again_and_again_are_opened_again(recorded):
     recorded.assert_all_ok(ids)
 
 
+@pytest.mark.slow
 def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_on(recorded):
     db = recorded.db
     db.config(SETTINGS + 'lease = "1s"\n')
@@ -325,6 +331,7 @@ def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_
     recorded.assert_all_ok([job] + late, lost=True)
 
 
+@pytest.mark.slow
 def test_a_listener_survives_restarts_and_is_woken_again(own_server):
     db = own_server
     db.config('interval_floor = "1min"\ninterval_ceiling = "1min"\n')
@@ -340,6 +347,7 @@ def test_a_listener_survives_restarts_and_is_woken_again(own_server):
     ledger(db)
 
 
+@pytest.mark.long
 def test_random_traffic_never_waits_for_a_poll(recorded, rng):
     """Transactions that defer and stay open for a moment, against listeners that sleep and wake: no wake-up is lost."""
     db = recorded.db

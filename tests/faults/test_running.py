@@ -273,7 +273,8 @@ def progress(db, job):
     return shown, listed[0] if listed else None
 
 
-@pytest.mark.parametrize("fn", ["steps", "steps_apart"])
+@pytest.mark.slow
+@pytest.mark.parametrize("fn", ["steps_apart", pytest.param("steps", marks=pytest.mark.long)])
 def test_progress_is_shown_with_its_age_and_ends_with_the_attempt(running, fn):
     run = service(running)
     job = defer(running, fn, n=28, ms=500, text="copying \x01 fish", junk=1)
@@ -299,6 +300,7 @@ def stats(db, table):
     return db.one("select n_tup_ins + n_tup_upd + n_tup_del from pg_stat_user_tables where relname = %s", table)
 
 
+@pytest.mark.slow
 def test_progress_is_written_about_once_a_second_however_often_it_is_reported(running):
     run = service(running)
     job = defer(running, "steps", n=4000, ms=1)
@@ -320,6 +322,7 @@ def test_jobs_that_say_nothing_of_their_progress_cost_nothing(running):
     ledger(running)
 
 
+@pytest.mark.slow
 def test_a_command_tells_its_progress_by_lines(running):
     script = ("trap 'exit 0' TERM; echo 1/4 reading >&$DEFERRED_PROGRESS_FD; echo begun >> %s; sleep 2; echo 3/4 >&3; "
               "sleep 2; echo 3d printing >&3; sleep 2").replace("%s", file_of(running))
@@ -337,6 +340,7 @@ def test_a_command_tells_its_progress_by_lines(running):
     ledger(running)
 
 
+@pytest.mark.slow
 def test_what_a_dead_worker_left_of_its_progress_is_not_shown_and_goes(running):
     run = service(running)
     job = defer(running, "steps", n=100, ms=500)
@@ -355,7 +359,8 @@ def test_what_a_dead_worker_left_of_its_progress_is_not_shown_and_goes(running):
 
 # ---- a longer lease
 
-@pytest.mark.parametrize("longer", [True, False], ids=["extended", "not extended"])
+@pytest.mark.slow
+@pytest.mark.parametrize("longer", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extended", "not extended"])
 def test_a_function_with_an_extended_lease_outlives_a_server_that_is_away(own_server, longer):
     db = prepared(own_server, 'reconnect = "60s"\n')
     run = service(db)
@@ -429,6 +434,7 @@ def test_calls_handed_to_the_host_are_not_stored_and_that_is_said(running):
     ledger(running)
 
 
+@pytest.mark.slow
 def test_a_function_that_goes_on_after_it_has_finished_is_left_alone(running):
     run = service(running)
     job = defer(running, "own", how="commit", then="hang", timeout="8s")
@@ -552,6 +558,7 @@ def kill_at_random(db, rng, n, kills):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_each_effect_comes_exactly_once_whoever_is_killed(running, rng):
     kill_at_random(running, rng, 40, 6)
 

@@ -4,6 +4,8 @@ import json
 import re
 import signal
 
+import pytest
+
 from harness import ledger, wait_for
 
 UNAVAILABLE = 69
@@ -40,6 +42,7 @@ def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     ledger(db)
 
 
+@pytest.mark.slow
 def test_a_standby_that_is_away_is_named_and_waited_for_no_longer_than_asked(own_server):
     db = own_server
     db.config(CONFIG)

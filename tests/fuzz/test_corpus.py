@@ -19,6 +19,7 @@ def test_a_target_takes_its_corpus(target):
     assert done.stdout == f"{len(os.listdir(corpus))} inputs\n" and len(os.listdir(corpus)) > 10
 
 
+@pytest.mark.slow
 def test_changes_of_a_corpus_are_taken_too():
     for target in TARGETS:
         corpus = os.path.join(pg.TOP, "tests", "fuzz", "corpus", target)

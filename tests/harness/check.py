@@ -1,9 +1,10 @@
 """Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
 
-    check.py [--faults] [--seed N] [--threads BUILD] BUILD... [-- PYTEST-ARGUMENT...]
+    check.py [--faults] [--seed N] [--threads BUILD] [--shortened BUILD] BUILD... [-- PYTEST-ARGUMENT...]
 
 Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
-The build of --threads has unit tests only, those under ThreadSanitizer, which need no server.
+The build of --threads has unit tests only, those under ThreadSanitizer, which need no server. Of that of --shortened, run after the
+others, pytest runs each test once, with its first parameters, and none that is marked `slow`, where arguments do not narrow it.
 With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest
 and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
 """
@@ -70,14 +71,15 @@ def passes_alone(build, test):
                               stdin=subprocess.DEVNULL).returncode == 0 for _ in range(2))
 
 
-def integration_tests(build, markers, arguments):
+def integration_tests(build, markers, arguments, shortened=False):
     """Returns (passed, failed, skipped) of pytest."""
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
     if os.path.exists(report):
         os.unlink(report)
     subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", str(AT_A_TIME), "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
                     "--durations=5", "-rfE"] + arguments,
-                   env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"}, stdin=subprocess.DEVNULL)
+                   env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1", **({"DEFERRED_TEST_SHORTENED": "1"} if shortened else {})},
+                   stdin=subprocess.DEVNULL)
     try:
         suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -100,6 +102,7 @@ def main():
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--threads", metavar="BUILD")
+    parser.add_argument("--shortened", metavar="BUILD")
     parser.add_argument("builds", nargs="+")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
@@ -122,11 +125,11 @@ def main():
         if args.threads and not narrowed:
             passed, failed = thread_tests(args.threads)
         cluster = pg.Cluster(os.path.join(root, "pg")).start()
-        for build in args.builds:
+        for build in args.builds + ([args.shortened] if args.shortened else []):
             if not args.faults and not narrowed:
                 p, f = unit_tests(build, cluster)
                 passed, failed = passed + p, failed + f
-            p, f, s = integration_tests(build, markers, narrowed)
+            p, f, s = integration_tests(build, markers, narrowed, build == args.shortened and not narrowed)
             passed, failed, skipped = passed + p, failed + f, skipped + s
     finally:
         del os.environ["DEFERRED_TEST_ROOT"]

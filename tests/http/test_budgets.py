@@ -164,6 +164,7 @@ def peeks(f):
     return [line for line in f.log() if line.get("op") == "PeekMessages"]
 
 
+@pytest.mark.slow
 def test_answers_that_nobody_reads_have_a_share_and_are_given_back(db):
     """40 clients with a token to read took 580 MiB, and it stayed."""
     f = front.Front(db, config='send_timeout = "12s"\n')
@@ -206,6 +207,7 @@ def test_a_get_that_finds_no_room_takes_no_message(f, c):
     assert m["MessageText"] == "for later" and m["DequeueCount"] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [48 * MIB, 24 * MIB, 8 * MIB])
 def test_out_of_memory_is_an_answer_and_not_the_end(f, c, room):
     """It was the end of the whole front, which all its clients had to wait for."""

@@ -56,7 +56,8 @@ OPERATIONS = {"ListQueues", "GetServiceProperties", "SetServiceProperties", "Get
               "UpdateMessage", "DeleteMessage"}
 
 
-@pytest.mark.parametrize("release", ["@azure/storage-queue", "storage-queue-before"])
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["@azure/storage-queue", pytest.param("storage-queue-before", marks=pytest.mark.long)])
 def test_the_stock_client_does_every_operation(db, server, scripts, release):
     done = scripts.run(server, "operations.mjs", SDK=release)
     assert done.returncode == 0, "\n".join(re.findall(r"(?m)^not ok .*(?:\n +.*)*", done.stdout)) + done.stderr
@@ -80,6 +81,7 @@ def f(db):
     return front.Front(db)
 
 
+@pytest.mark.slow
 def test_what_node_puts_a_plugin_runs(db, f, scripts):
     """In a queue with a bound function, by the metadata of the queue or by an operator's command."""
     assert db.run(["deferred", "account", "allow", f.ACCOUNT, "echo"]).returncode == 0
@@ -98,6 +100,7 @@ def test_what_node_puts_a_plugin_runs(db, f, scripts):
     harness.ledger(db)
 
 
+@pytest.mark.slow
 def test_what_sql_defers_node_consumes(db, f, scripts):
     scripts.worker(f, "create", "orders", "{}")
     job = db.one("""select deferred.defer(null, '{"order": 17, "for": "Zoë"}', %s::json)""", json.dumps({"queue": QUEUE + "orders"}))
@@ -114,6 +117,7 @@ def test_what_sql_defers_node_consumes(db, f, scripts):
     harness.ledger(db)
 
 
+@pytest.mark.slow
 def test_one_receipt_serves_node_and_sql(db, f, scripts):
     """Taken by Node, finished by SQL, and the other way round; a receipt that was used is good for nobody."""
     scripts.worker(f, "create", "mixed", "{}")
@@ -136,6 +140,7 @@ def test_one_receipt_serves_node_and_sql(db, f, scripts):
     harness.ledger(db)
 
 
+@pytest.mark.slow
 def test_two_consumers_never_hold_the_same_valid_receipt(db, f, scripts):
     """Two processes take, hold, some for too long, and delete: each message is deleted once, by who held it last."""
     scripts.worker(f, "create", "shared", "{}")

@@ -5,6 +5,8 @@ import os
 import re
 import urllib.parse
 
+import pytest
+
 import front
 import harness
 import pg
@@ -27,6 +29,7 @@ def errors(f):
     return re.findall(r"error: (accounts: .*)", f.program.output())
 
 
+@pytest.mark.slow
 def test_with_a_wrong_key_file_it_is_not_ready_and_says_why_once(db):
     f = front.Front(db)
     f.add_account("second")
@@ -143,6 +146,7 @@ def test_a_refusal_tells_what_is_wrong_with_header_or_token(f, c):
     assert c.call("GET", token({"sp": "r", "se": "2099-01-01"}), **bare).status == 200
 
 
+@pytest.mark.slow
 def test_a_refusal_tells_strangers_nothing_but_what_they_sent(f, c, db):
     """An account that is unknown, one that is disabled and a wrong key look the same; the log tells them apart. The right signature is nowhere."""
     f.add_account("disabled")

@@ -5,11 +5,14 @@ import re
 import socket
 import time
 
+import pytest
+
 import front
 import harness
 from front import XML
 
 
+@pytest.mark.slow
 def test_slow_clients_are_cut_off(db):
     f = front.Front(db, config='header_timeout = "1s"\n body_timeout = "1s"\n idle_timeout = "2s"\n')
     c = f.client()

@@ -439,6 +439,7 @@ def test_a_role_that_is_a_member_of_deferred_http_is_enough(db):
 # ---- who may
 
 
+@pytest.mark.slow
 def test_without_a_right_signature_nothing_is_learnt_and_nothing_changed(f, c, db):
     m = c.put("mail", "secret")
     wrong = base64.b64encode(b"w" * 64).decode()
@@ -487,6 +488,7 @@ def test_each_form_of_signature_is_taken_in_both_forms_of_address(c, f):
         assert raw.answer().status == 200
 
 
+@pytest.mark.slow
 def test_keys_are_rotated_and_accounts_disabled_while_it_runs(f, c, db):
     key1, key2 = f.add_account("turner")
     one, two = f.client("turner", key1), f.client("turner", key2)
@@ -1042,6 +1044,7 @@ def test_no_answered_put_is_lost_when_the_front_is_killed(f, c):
     assert len(done) > 200 and done <= all_texts(f)
 
 
+@pytest.mark.slow
 def test_no_answered_put_is_lost_when_postgresql_is_killed(own_server):
     f = front.Front(own_server)
     f.client().create("mail")
@@ -1094,6 +1097,7 @@ def test_a_database_without_the_schema_is_not_ready_and_becomes_so(cluster, db):
 # ---- many
 
 
+@pytest.mark.slow
 def test_everything_at_once_for_a_while(db):
     """Each kind of request by several clients, while settings are read anew, keys exchanged and connections to the database cut."""
     f = front.Front(db, "--threads", "2", "--db-connections", "3")

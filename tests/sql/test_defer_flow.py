@@ -99,6 +99,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
     assert db.one("select count(distinct created_by) from deferred.__deferred_flow") == 2
 
 
+@pytest.mark.slow
 def test_a_batch_has_callbacks_and_is_cancelled_from_its_end(db):
     """The fan-in is counted some a step, and nothing is left of it when it is purged."""
     flow = defer_flow(db, {"jobs": [{"fn": "a"}] * 2500, "then": [{"fn": "all", "on": "ended"}, {"fn": "well"}]})

@@ -485,6 +485,7 @@ def test_queues_that_are_paused_and_resumed(db, worker, writer):  # noqa: F811
     assert same(db, a, b) == set(p + late)
 
 
+@pytest.mark.long
 def test_a_hundred_transactions_and_lanes_at_a_time(own_server):
     db = own_server
     a, b = Worker(db, "a"), Worker(db, "b")
@@ -658,6 +659,7 @@ def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker)
     assert 48 < chi_square < 181, f"seed {seed}: {chi_square}"  # outside, with 99 degrees of freedom, once in a million times
 
 
+@pytest.mark.long
 def test_places_of_a_window_are_drawn_alike_by_workers_that_take_turns(db, worker):  # noqa: F811
     """Each draw is among those left over and the next one: which place of the window it falls on is uniform."""
     seed = random.SystemRandom().randrange(10**6)
