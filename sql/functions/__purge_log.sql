@@ -11,7 +11,8 @@ begin
     if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
         raise exception using errcode = '22023', message = format('%s is no partition of the log', part);
     end if;
-    update deferred.__deferred_upkeep u set log_from = v_cutoff where u.log_from < v_cutoff;
+    update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute', clock_timestamp())  -- ahead: not each step anew
+    where u.log_from < v_cutoff;
     execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
                     and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)',
                    part, format('(%s,0)', page), format('(%s,0)', page + pages), v_cutoff);

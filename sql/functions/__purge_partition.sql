@@ -30,7 +30,8 @@ begin
             continue when v_hit;
         end if;
         if p.is_log then
-            update deferred.__deferred_upkeep u set log_from = v_cutoff where u.log_from < v_cutoff;
+            update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute', clock_timestamp())  -- ahead: not each step anew
+    where u.log_from < v_cutoff;
         end if;
         execute format('drop table deferred.%I', p.relname);
         return p.relname;

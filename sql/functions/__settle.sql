@@ -9,7 +9,8 @@
 -- (SKIP LOCKED) and goes with what it changed; one that many wait for keeps its place (after). Edges count once, for their column
 -- `what` is filled under the lock of the child's row in __deferred_wait. Those rows are locked here only, in the order of ids. Hot rows are
 -- never waited for: a job whose row somebody has locked, in a transaction prepared perhaps, is put off. What was put off comes after all other notes,
--- at least one a call, so however many rows somebody keeps locked, nobody else is told later for it.
+-- and has a quarter of each call to itself, so however many rows somebody keeps locked, nobody else is told later for it. It is one row that is looked at
+-- again, the job's own or one parent's, however many jobs it waits for.
 --
 -- Notes are in the order of (xid, n), and those that were put off in an order of their own: so is when they are due. How far they have been dealt with is
 -- remembered (__deferred_told), as places of lanes are (sql/functions/__claim.sql), and what is dead before that, under a snapshot that somebody holds, is
@@ -34,7 +35,11 @@ declare
     v_parents  bigint[] := '{}';
     v_whats    text[] := '{}';
     v_links    bigint[] := '{}';
+    v_only     bigint[] := '{}';  -- of each of v_links: as __deferred_ended.upto
+    v_edges    record;
     v_again    bigint[] := '{}';
+    v_again_of bigint[] := '{}';
+    v_locked   bigint[];
     v_over     bigint[] := '{}';  -- notes that are done with
     v_seen     bigint[];
     v_free     bigint[];
@@ -49,7 +54,7 @@ begin
             v_place.at := '0';
         end if;
         v_places := v_places || v_place;
-        v_left := greatest(v_left, v_late::integer);
+        if v_late then v_left := greatest(v_left, most / 4, 1); end if;
         for v in
             select e.n, e.id, e.what, e.after, e.upto
             from (select x as low, x as high from pg_snapshot_xip(v_place.done) x where x < v_place.at
@@ -64,8 +69,12 @@ begin
             v_dealt := v_dealt + 1;
             if v.what = 'l' then
                 v_links := v_links || v.id;
+                v_only := array_append(v_only, v.upto);
                 v_over := v_over || v.n;
-                v_left := v_left - 1 - (select count(*) from deferred.__deferred_edge e where e.child = v.id)::integer;
+                v_left := v_left - 1;
+                if v.upto is null then
+                    v_left := v_left - (select count(*) from (select from deferred.__deferred_edge e where e.child = v.id limit most) e)::integer;
+                end if;
             else
                 v_some := array(select e.child from deferred.__deferred_edge e
                                 where e.parent = v.id and e.child > v.after and e.child <= v.upto order by e.child limit v_left);
@@ -86,20 +95,27 @@ begin
     perform from deferred.__deferred_wait w where w.id = any (v_children || v_links) order by w.id for update;
 
     if v_links <> '{}' then
-        v_some := array(select distinct e.parent from deferred.__deferred_edge e where e.child = any (v_links) and e.what is null);
+        select coalesce(array_agg(e.child), '{}') as child, coalesce(array_agg(e.parent), '{}') as parent into v_edges
+        from unnest(v_links, v_only) l(child, parent)
+        join deferred.__deferred_wait w on w.id = l.child and w.waits > 0 and w.unmet is null
+        cross join lateral (
+            select x.child, x.parent from deferred.__deferred_edge x where l.parent is null and x.child = l.child and x.what is null
+            union all
+            select x.child, x.parent from deferred.__deferred_edge x where x.child = l.child and x.parent = l.parent and x.what is null) e;
+        v_some := array(select distinct p from unnest(v_edges.parent) p);
         v_free := array(select h.id from deferred.__deferred_hot h where h.id = any (v_some) order by h.id for update skip locked);
         update deferred.__deferred_hot h set watched = true where h.id = any (v_free) and h.watched is not true;
         -- By now a parent is marked, or locked by somebody, or it is gone and its end is in the log.
         for v in
             select e.child, e.parent, h.id is not null as hot, o.what
-            from deferred.__deferred_edge e
+            from unnest(v_edges.child, v_edges.parent) e(child, parent)
             left join deferred.__deferred_hot h on h.id = e.parent
             cross join lateral (select case
                 when h.id is null then coalesce((
                     select case when l.outcome = 'ok' then 'o' when l.attempt = 0 and l.error like 'skipped: %' then 's' else 'f' end
                     from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1), 's')
                 end as what) o
-            where e.child = any (v_links) and e.what is null and e.parent <> all (v_free)
+            where e.parent <> all (v_free)
         loop
             if v.what is not null then
                 v_children := v_children || v.child;
@@ -107,6 +123,7 @@ begin
                 v_whats := v_whats || v.what;
             elsif v.hot then
                 v_again := v_again || v.child;
+                v_again_of := v_again_of || v.parent;
             end if;
         end loop;
     end if;
@@ -127,7 +144,7 @@ begin
     v_seen := array(select w.id from deferred.__deferred_wait w
                     where w.id = any (v_children || v_links) and (w.waits <= 0 or w.unmet is not null));
     v_free := array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) order by h.id for update skip locked);
-    v_again := v_again || array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) and h.id <> all (v_free));
+    v_locked := array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) and h.id <> all (v_free));
     -- One that somebody retried by hand waits no more.
     with ready as (
         update deferred.__deferred_hot h
@@ -145,16 +162,17 @@ begin
         select g.id, g.attempt, 'cancelled', true,
                format('skipped: job %s, for which it waited, did not end as it must have', g.unmet) from gone g)
     select array_agg(distinct r.queue) into v_queues from ready r where r.due_at is null;
-    delete from deferred.__deferred_wait w where w.id = any (v_seen) and w.id <> all (v_again);
+    delete from deferred.__deferred_wait w where w.id = any (v_seen) and w.id <> all (v_locked);
 
-    v_again := array(select distinct a from unnest(v_again) a);
-    insert into deferred.__deferred_ended (id, what, late, not_before) select a, 'l', true, clock_timestamp() + v_put_off from unnest(v_again) a;
+    insert into deferred.__deferred_ended (id, what, upto, late, not_before)
+    select a.child, 'l', a.parent, true, clock_timestamp() + v_put_off
+    from (select * from unnest(v_again, v_again_of) union select l, 0 from unnest(v_locked) l) a(child, parent);
     delete from deferred.__deferred_ended e where e.n = any (v_over);
     for v_i in 1 .. cardinality(v_places) loop
         perform deferred.__settled(v_places[v_i], v_by[v_i]);
     end loop;
     perform deferred.__wake(q) from unnest(v_queues) q;
-    return greatest(0, v_dealt - cardinality(v_again));
+    return greatest(0, v_dealt - cardinality(v_again) - cardinality(v_locked));
 end
 $$;
 comment on function deferred.__settle(integer) is 'tells those who wait of ends that were noted: about so many rows a call; returns how many notes it dealt with';

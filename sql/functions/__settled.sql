@@ -18,7 +18,8 @@ begin
                         order by n.late, n.xid, n.n limit 1) e
     order by e.xid limit 1;
     insert into deferred.__deferred_told (late, seq, done, at)
-    values (p_place.late, p_place.seq + 1, p_by, coalesce(v_first, pg_snapshot_xmax(p_by)));
+    values (p_place.late, p_place.seq + 1, p_by, coalesce(v_first, pg_snapshot_xmax(p_by)))
+    on conflict do nothing;  -- deferred.__repair() may have begun anew meanwhile
     delete from deferred.__deferred_told t where t.late = p_place.late and t.seq <= p_place.seq;
 end
 $$;

@@ -77,12 +77,12 @@ as $$
     select 'I10: an end is told, or a note is there', e.child, format('waits for job %s, which is gone', e.parent)
     from deferred.__deferred_edge e join deferred.__deferred_wait w on w.id = e.child
     where e.what is null and not exists (select from deferred.__deferred_hot h where h.id = e.parent)
-      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l'))
+      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l' and coalesce(n.upto, e.parent) = e.parent))
   union all
     select 'I10: who is waited for is watched', e.child, format('waits for job %s, which is not', e.parent)
     from deferred.__deferred_edge e join deferred.__deferred_wait w on w.id = e.child join deferred.__deferred_hot h on h.id = e.parent
     where e.what is null and h.watched is not true
-      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l'))
+      and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l' and coalesce(n.upto, e.parent) = e.parent))
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)
     from deferred.__deferred d

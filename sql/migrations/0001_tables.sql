@@ -956,7 +956,7 @@ comment on column deferred.__deferred_ended.n is 'number of the note';
 comment on column deferred.__deferred_ended.id is 'job it is about';
 comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
-comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps; NULL of l';
+comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps. Of l: the one parent to be looked at again, 0: the job itself alone; NULL: all of it';
 comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';
 comment on column deferred.__deferred_ended.late is 'true: it was put off, for a row was locked that it is about';
 comment on column deferred.__deferred_ended.not_before is 'not to be looked at before';
