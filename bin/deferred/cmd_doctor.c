@@ -37,6 +37,7 @@ static const struct check {
 	{ "indexes", doctor_indexes, SCHEMA },
 	{ "snapshots", doctor_snapshots, SERVER },
 	{ "slots", doctor_slots, SERVER },
+	{ "durability", doctor_durability, SERVER },
 	{ "alerts", doctor_alerts, SCHEMA },
 	{ "schedules", doctor_schedules, SCHEMA },
 };

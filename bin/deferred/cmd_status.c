@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ALERTS_SHOWN 20
 
@@ -106,9 +107,21 @@ static void print_alerts(const struct pg_result *res)
 		printf("alerts: %zu more: deferred alert --list\n", pg_rows(res) - shown);
 }
 
+/* What is usual is not worth a line. */
+static void print_durability(const struct pg_result *res)
+{
+	char *told;
+
+	if (strcmp(pg_text(res, 0, 0, NULL), "local") == 0 && pg_null(res, 0, 2))
+		return;
+	told = table_clean(pg_text(res, 0, 1, NULL), 0, TABLE_ONE_LINE);
+	printf("durability: %s\n", told ? told : "");
+	free(told);
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL, *durability = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -131,6 +144,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
 	if (rc == 0)
 		rc = store_alert_ls(cli->pg, &alerts, &err);
+	if (rc == 0)
+		rc = store_admin_durability(cli->pg, &durability, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -144,9 +159,12 @@ static int run(struct cli *cli, int argc, char **argv)
 		cli_print_json_array(unknown, 4);
 		printf(",\n \"alerts\": ");
 		cli_print_json_array(alerts, 6);
+		printf(",\n \"durability\": \"%s\", \"standbys\": %s", pg_text(durability, 0, 0, NULL), pg_null(durability, 0, 2) ? "[]" : pg_text(durability, 0, 2, NULL));
 		puts("}");
 	} else {
-		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
+		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
+		print_durability(durability);
+		putchar('\n');
 		print_gone(all);
 		print_queues(queues);
 		print_dead(dead);
@@ -160,6 +178,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	pg_result_free(dead);
 	pg_result_free(unknown);
 	pg_result_free(alerts);
+	pg_result_free(durability);
 	return rc;
 }
 

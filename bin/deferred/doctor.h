@@ -76,6 +76,7 @@ void doctor_certificates(struct doctor *d);
 void doctor_listen(struct doctor *d);
 void doctor_snapshots(struct doctor *d);
 void doctor_slots(struct doctor *d);
+void doctor_durability(struct doctor *d);
 void doctor_alerts(struct doctor *d);
 void doctor_schedules(struct doctor *d);
 void doctor_indexes(struct doctor *d);

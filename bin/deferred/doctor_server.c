@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "doctor.h"
 
+#include "store/admin.h"
 #include "store/doctor.h"
 #include "table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static int64_t now_us(void)
@@ -103,6 +105,29 @@ void doctor_slots(struct doctor *d)
 						    pg_bool(res, i, 3) ? ", and dead rows" : "");
 		doctor_why(d, "what it keeps grows until the disk is full, and the server stands then");
 		doctor_do(d, "start the standby that reads from it; where there is none any more: select pg_drop_replication_slot('%s')", pg_text(res, i, 0, NULL));
+	}
+	pg_result_free(res);
+}
+
+void doctor_durability(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	const char *class, *told;
+
+	if (!doctor_ask(d, store_admin_durability, &res))
+		return;
+	class = pg_text(res, 0, 0, NULL);
+	told = pg_text(res, 0, 1, NULL);
+	if (strcmp(class, "waiting") == 0) {
+		doctor_fail(d, "%s", told);
+		doctor_why(d, "nothing is acknowledged until one is there: who defers waits, and so does what workers have to record");
+		doctor_do(d, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
+	} else if (strcmp(class, "delayed") == 0) {
+		doctor_warn(d, "%s", told);
+		doctor_why(d, "an application was told that those jobs are stored; and what ran within that second runs again");
+		doctor_do(d, "alter role ... reset synchronous_commit, or take it out of postgresql.conf");
+	} else {
+		doctor_note(d, "%s", told);
 	}
 	pg_result_free(res);
 }

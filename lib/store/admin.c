@@ -147,6 +147,11 @@ int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_er
 	return pg_exec(pg, &sql_admin_status, NULL, PG_TEXT, res, err);
 }
 
+int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_durability, NULL, PG_TEXT, res, err);
+}
+
 int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

@@ -76,6 +76,9 @@ int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct defe
 int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
+/* What a commit survives. Source: admin_durability.sql. */
+int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+
 /* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
 int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
 int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);

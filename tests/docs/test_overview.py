@@ -53,7 +53,7 @@ def test_the_status_of_the_overview_is_that_of_such_jobs(db):
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('x', 'h', 1, '0')")
     db.sql("update deferred.__deferred_queue set paused = name = 'bulk', rate = case name when 'mail' then 1 end")
     page = section(read("lib", "deferred.7"), "WHY IS IT LATE")
-    printed = db.run(["deferred", "status"]).stdout
+    printed = re.sub(r"(?m)^durability: none: .*\n", "", db.run(["deferred", "status"]).stdout)  # fsync is off here, as on few servers
     assert re.sub(r" \ds", " s", printed) == re.sub(r" \ds", " s", literal(page)[0])
     # And all commands that it names can be given; here `job` has ended well, and the one before it is dead.
     commands = re.findall(r"(?m)^\.Ql (deferred .*?)(?: [.,:;]| No .*)?$", page)
@@ -61,6 +61,9 @@ def test_the_status_of_the_overview_is_that_of_such_jobs(db):
     for command in commands:
         words = [{"QUEUE": "bulk", "ID": job - 3 if " retry " in command else job}.get(word, word) for word in command.split()]
         done = db.run(words)
+        if words[1] in ("advise", "simulate"):  # which say how much they want to have seen
+            assert done.returncode == 1 and "attempts" in done.stdout + done.stderr
+            continue
         assert done.returncode == 0 and done.stderr == "", (words, done.stderr)
 
 

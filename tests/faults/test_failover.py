@@ -242,6 +242,33 @@ def alone(synchronous):
     return synchronous
 
 
+@pytest.mark.slow
+def test_what_a_commit_survives_is_told(alone):
+    db = alone.db
+
+    def status():
+        told = db.run(["deferred", "status"]).stdout.splitlines()[1]
+        said = json.loads(db.run(["deferred", "--json", "status"]).stdout)
+        found, = [f for f in json.loads(db.run(["deferred", "--json", "doctor"]).stdout) if f["check"] == "durability"]
+        assert told.startswith(f"durability: {said['durability']}: ")
+        return said["durability"], [s["name"] for s in said["standbys"]], found["status"], told
+
+    wait_for(lambda: not db.one("select exists (select from pg_stat_replication)"), 20, "the standby has gone")
+    assert status()[:3] == ("waiting", [], "fail")
+    alone.second.start()
+    wait_for(lambda: db.one("select exists (select from pg_stat_replication where sync_state = 'sync')"), 20, "the standby is there again")
+    assert status()[:3] == ("synchronous", ["second"], "ok")
+    # Without the right to see it, it is said that one is there.
+    db.sql("create role looker login in role deferred_viewer")
+    shown = db.run(["deferred", "status"], env={"DEFERRED_DB": db.conninfo.replace("user=" + pg.USER, "user=looker")}).stdout
+    assert "durability: synchronous: " in shown and "1 standby of which no more is seen without pg_read_all_stats" in shown
+    db.sql("alter system set synchronous_standby_names = ''")
+    db.sql("alter system set synchronous_commit = off")
+    db.sql("select pg_reload_conf()")
+    wait_for(lambda: status()[0] == "none", 10, "it is as the settings say")  # fsync is off in these tests
+    assert "second (async, " in status()[3]
+
+
 def cancel_wait(db, name):
     """Cancels the wait of that program for the standby, as an administrator may who cannot wait."""
     waits = "select pid from pg_stat_activity where wait_event = 'SyncRep' and application_name = %s"
