@@ -293,10 +293,10 @@ def test_weights_share_a_worker(db):
     queue(db, "set", "c", "--create", "--weight", "1", "--max-running", "100")
     for q in "abc":
         many(db, 900, queue=q)
-    assert db.run(["check_deferred", "--cnt", "600", "--batch", "20"]).returncode == 0
+    assert db.run(["check_deferred", "--cnt", "600", "--batch", "2"]).returncode == 0
     got = dict(db.sql("select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id group by 1"))
-    # Drawn, so with a spread: about 75 of a and 225 of b.
-    assert sum(got.values()) == 600 and 1.8 < got["b"] / got["a"] < 5 and got["c"] > 60
+    # Drawn, 300 times: about 75 of a and 225 of b. Outside of this once in some thousand times.
+    assert sum(got.values()) == 600 and 1.6 < got["b"] / got["a"] < 6 and got["c"] > 60
 
 
 def test_a_run_of_one_attempt_serves_limited_and_other_queues(db):

@@ -129,7 +129,7 @@ def test_top_on_a_terminal(db):
     assert top.end() == 0
     top = Terminal(db, 24, 80, "--interval", "100ms")
     top.frame("why: ")
-    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred'")
+    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' and datname = current_database()")
     top.process.wait(20)
     while top.read(0.05):
         pass

@@ -34,7 +34,7 @@ def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_ses
     heir = service(db, "heir", "--runners", "2", "--listen")
     # The session of one that lives is cut: it comes back, and keeps what it is at.
     cut = db.one("select pg_terminate_backend(l.pid) from pg_locks l join deferred.__deferred_worker w on w.watch = l.objid::int4 and l.classid = 1145390673 "
-                 "and w.pid = %s", victim.pid)
+                 "and w.pid = %s where l.database = (select d.oid from pg_database d where d.datname = current_database())", victim.pid)
     assert cut
     wait_for(lambda: "connected again" in victim.output(), 20, "it is back")
     time.sleep(2.2)
