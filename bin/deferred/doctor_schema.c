@@ -92,6 +92,8 @@ void doctor_indexes(struct doctor *d)
 	pg_result_free(res);
 }
 
+#define PARTITIONS_MANY 200
+
 void doctor_partitions(struct doctor *d)
 {
 	static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the log of check_deferred for why it does not";
@@ -111,6 +113,11 @@ void doctor_partitions(struct doctor *d)
 		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), cli_s(pg_int(res, 0, 4)));
 		doctor_why(d, "they are not purged, and slow all that looks for a job");
 		doctor_do(d, "%s", mend);
+	}
+	if (pg_int(res, 0, 5) > PARTITIONS_MANY) {
+		doctor_warn(d, "__deferred has %" PRId64 " partitions", pg_int(res, 0, 5));
+		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and so do claims");
+		doctor_do(d, "deferred purge --older-than, with less to keep");
 	}
 	pg_result_free(res);
 }

@@ -116,6 +116,10 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql("update deferred.__deferred_upkeep set purged_at = now() - interval '40 days', purged_older = '20 days'")
     assert "though the last purge, 40 days ago, was told to keep 20" in doctor(WARN)["retention"][0][1]
     assert db.run(["deferred", "purge", "--older-than", "20d"]).returncode == 0 and doctor(OK) == {}
+    db.sql("""do $$ begin for i in 1000::bigint..1199 loop
+                  execute format('create table deferred.__deferred_%s partition of deferred.__deferred for values from (%s) to (%s)', i, i * 10000000::bigint, (i + 1) * 10000000::bigint);
+              end loop; end $$""")
+    assert [f[1] for f in doctor(WARN)["partitions"]] == [f"__deferred has {db.one('select count(*) from pg_inherits where inhparent = %s::regclass', 'deferred.__deferred')} partitions"]
 
 
 def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
