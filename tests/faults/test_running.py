@@ -199,10 +199,10 @@ def test_of_a_success_and_a_cancel_the_first_to_be_committed_counts(running):
     cancel(running, job)
     run.signal(signal.SIGCONT)
     wait_for(lambda: "left" in said(running), 20)
-    late = running.defer("sleep", '{"ms": 300}')
+    late = running.defer("sleep", '{"ms": 1000}')
     wait_for(lambda: running.sql("select 1 from deferred.__held where id = %s", late), 20)
     run.signal(signal.SIGSTOP)
-    time.sleep(0.5)  # its function comes to its end meanwhile, and nobody notices
+    time.sleep(1.2)  # its function comes to its end meanwhile, and nobody notices
     cancel(running, late)
     run.signal(signal.SIGCONT)
     wait_for(lambda: "result (ok) was recorded" in run.output(), 20)
