@@ -22,7 +22,8 @@ static const struct option options[] = {
 	{ "key", required_argument, NULL, 'k' },          { "on-duplicate", required_argument, NULL, 'o' },
 	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
 	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
-	{ "tag", required_argument, NULL, 'T' },          { "stdin", no_argument, NULL, 's' },
+	{ "tag", required_argument, NULL, 'T' },          { "traceparent", required_argument, NULL, 'P' },
+	{ "stdin", no_argument, NULL, 's' },
 	{ "after", required_argument, NULL, OPT_AFTER },  { "after-failed", required_argument, NULL, OPT_AFTER_FAILED },
 	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED },
 	{ 0 }
@@ -78,6 +79,9 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	case 'n':
 		ok = cli_int(cli, "--concurrency", optarg, 1, 10000, &n);
 		opts->concurrency = (int)n;
+		break;
+	case 'P':
+		opts->traceparent = optarg;
 		break;
 	case 't':
 		ok = cli_ms(cli, "--timeout", optarg, &opts->timeout_ms);
@@ -169,7 +173,7 @@ const struct cmd cmd_add = {
 	"add",
 	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
-	"                    [--concurrency-key K] [--concurrency N] [--tag T]...\n"
+	"                    [--concurrency-key K] [--concurrency N] [--tag T]... [--traceparent T]\n"
 	"                    [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
 	"       deferred add --stdin",
 	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values,

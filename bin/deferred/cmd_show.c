@@ -29,7 +29,7 @@ static void print_line(const char *name, const char *value)
 static void print_job(const struct pg_result *res)
 {
 	static const struct { const char *name; int col; } lines[] = {
-		{ "label", 4 }, { "key", 5 }, { "rule", 23 }, { "tags", 24 }, { "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 }
+		{ "label", 4 }, { "key", 5 }, { "rule", 23 }, { "tags", 24 }, { "trace", 25 }, { "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 }
 	};
 	const char *state = pg_text(res, 0, 1, NULL);
 	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE], *queue = table_clean(pg_text(res, 0, 2, NULL), 0, TABLE_ONE_LINE),

@@ -554,6 +554,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.host = &host;
 	call.receipt = fixed.token;
 	call.tick = fixed.tick_us;
+	call.traceparent = fixed.traceparent;
 
 	command = find_command(call.fn);
 	error_clear(&err);

@@ -111,6 +111,10 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
 	setenv("DEFERRED_JOB_LABEL", call->label, 1);
 	set_tick(call->tick);
+	if (call->traceparent[0])
+		setenv("TRACEPARENT", call->traceparent, 1);
+	else
+		unsetenv("TRACEPARENT"); /* of what check_deferred was started in */
 	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
 		set_alert(call->label);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */

@@ -331,6 +331,7 @@ static void facts(struct visit *v, const struct pg_result *res)
 	} list[] = {
 		{ 3, "Function" }, { 2, "Queue" }, { 8, "Deferred" }, { 10, "By" }, { 11, "Not before" }, { 12, "Expires" }, { 5, "Key" },
 		{ 20, "Concurrency key" }, { 21, "Rule" }, { 6, "Priority" }, { 7, "Attempts" }, { 18, "Most attempts" }, { 19, "Time limit, ms" }, { 15, "Worker" }, { 16, "Ended" },
+		{ 27, "Trace context" },
 	};
 	struct buf *b = &v->reply.body;
 
@@ -496,7 +497,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 	action_said(v);
 	if (v->json) {
 		html_raw(&v->reply.body, ",\"job\":");
-		buf_text(&v->reply.body, pg_text(res, 0, 27, NULL));
+		buf_text(&v->reply.body, pg_text(res, 0, 28, NULL));
 		why_told(v);
 	} else {
 		if (!pg_null(res, 0, 4)) {

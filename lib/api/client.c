@@ -15,6 +15,7 @@
 #include "port/pg.h"
 #include "store/client.h"
 #include "store/flow.h"
+#include "base/traceparent.h"
 #include "base/utf8.h"
 
 #include <limits.h>
@@ -171,6 +172,15 @@ static int after_check(const struct deferred_opts *o, struct deferred_error *err
 	return 0;
 }
 
+static int traceparent_check(const char *s, struct deferred_error *err)
+{
+	if (!s || traceparent_valid(s))
+		return 0;
+	error_set(err, DEFERRED_EINVAL, "opts", "invalid traceparent '%.200s'", s);
+	error_hint(err, "as W3C Trace Context has it, in lower case: %s; neither id is all zeros", TRACEPARENT_FORM);
+	return DEFERRED_EINVAL;
+}
+
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
@@ -193,7 +203,8 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts", "backoff_exponent %g is out of range: 1 to 100", o->backoff_exponent);
-	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0)
+	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0 ||
+	    traceparent_check(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
 		return error_set(err, DEFERRED_EINVAL, "opts", "unknown on_duplicate %d", (int)o->on_duplicate);

@@ -372,6 +372,7 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 		.params = params,
 		.params_len = strlen(params),
 		.label = opts->label ? opts->label : "",
+		.traceparent = "",
 		.host = &host,
 		.host_data = &now,
 	};

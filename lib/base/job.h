@@ -30,6 +30,8 @@
 #ifndef JOB_H
 #define JOB_H
 
+#include "base/traceparent.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -122,6 +124,7 @@ struct job {
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	uint32_t params_len;
+	char traceparent[TRACEPARENT_SIZE]; /* that it was deferred in; "" if none */
 	char text[];
 };
 

@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include "base/outlet.h"
+#include "base/traceparent.h"
 #include "base/visible.h"
 
 #include <errno.h>
@@ -135,6 +136,8 @@ static void add_json(struct line *line, enum log_level level, const struct log_a
 		add_string(line, "outcome", a->outcome);
 		add_string(line, "queue", a->queue);
 		add_string(line, "fn", a->fn);
+		if (a->traceparent[0])
+			add_string(line, "traceparent", a->traceparent);
 	}
 	add(line, ",\"msg\":\"");
 	add_visible(line, text, true, sizeof("\"}\n"));
@@ -153,7 +156,11 @@ static void make_line(struct line *line, enum log_level level, const struct log_
 			add(line, " %s[%d] ", program, (int)getpid());
 		}
 		add(line, "%s: ", levels[level].name);
-		add_visible(line, text, false, sizeof("\n"));
+		add_visible(line, text, false, a && a->traceparent[0] ? sizeof("; traceparent \n") + VISIBLE_MAX * TRACEPARENT_SIZE : sizeof("\n"));
+		if (a && a->traceparent[0]) {
+			add(line, "; traceparent ");
+			add_visible(line, a->traceparent, false, sizeof("\n"));
+		}
 	}
 	line->text[line->len++] = '\n';
 }

@@ -9,7 +9,7 @@
  * that no text of a job can forge a line or split one. A process may have asked not to wait for that: then it may be several.
  *
  * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event, of an attempt job, queue, fn, attempt, outcome, final, wait_ms, run_ms and
- * retry_ms, and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
+ * retry_ms, and its traceparent, if any, and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -34,9 +34,9 @@ void log_never_wait(void);
 int log_waits_fd(void);           /* lines are kept: to be polled for POLLOUT, then log_flush(); else -1 */
 void log_flush(int patience_ms);  /* at the end: so long there may come some room */
 
-/* The same of an attempt that has ended: in the text its fields do not show. */
+/* The same of an attempt that has ended: in the text none of its fields shows but the trace context, at its end. */
 struct log_attempt {
-	const char *queue, *fn, *outcome;
+	const char *queue, *fn, *outcome, *traceparent; /* the last: "" if none */
 	int64_t job;
 	int attempt;
 	bool final;

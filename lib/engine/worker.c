@@ -135,7 +135,7 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	const char *error = a->error ? a->error : "";
 	int len = (int)strcspn(error, "\n");
 	const struct log_attempt fields = {
-		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .job = job->id, .attempt = job->attempt, .final = a->final,
+		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .traceparent = job->traceparent, .job = job->id, .attempt = job->attempt, .final = a->final,
 		.wait_ms = (job->wait_us + (int64_t)((a->started_ns - job->claimed_ns) / 1000)) / 1000,
 		.run_ms = (int64_t)((a->finished_ns - a->started_ns) / NS_PER_MS), .retry_ms = a->final ? -1 : a->delay_ms,
 	};

@@ -120,7 +120,8 @@ struct deferred_opts {
 	const char *const *tags;    /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
 	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
 	size_t after_len;           /* 1 to 1000; 0: none */
-	uint64_t reserved[2];       /* zero; room for options to come */
+	const char *traceparent;    /* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
+	uint64_t reserved[1];       /* zero; room for options to come */
 };
 
 /* One of many jobs. */

@@ -100,6 +100,7 @@ struct deferred_call {
 	int64_t receipt;             /* by which this job may be finished and extended, no other; 0 outside a queue */
 	int64_t tick;                /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
 	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not have it: DEFERRED_HAS */
+	const char *traceparent;     /* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */

@@ -6,6 +6,8 @@
 #ifndef FRAME_H
 #define FRAME_H
 
+#include "base/traceparent.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -80,6 +82,7 @@ struct frame_call {
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
 	uint32_t params_len;
+	char traceparent[TRACEPARENT_SIZE];
 };
 
 /* Bytes waiting to be sent, or received and not yet taken. */

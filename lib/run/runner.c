@@ -743,6 +743,7 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 
 	if (r->socket < 0 || r->used == BOARD_SLOTS)
 		return false;
+	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
 	if (frame_put(&r->out, FRAME_CALL, slot, parts, 4) < 0)
 		return false;
 	atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);

@@ -71,7 +71,7 @@ static bool is_simple(const struct deferred_opts *o)
 {
 	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
 	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
-	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len;
+	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len && !o->traceparent;
 }
 
 /* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given; NULL: none. */
@@ -118,7 +118,8 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 	return params_take(&t, json, err);
 }
 
-static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags)
+/* after: NULL where there is no such argument. */
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after)
 {
 	pg_arg_text(args, o->label);
 	arg_int4_or_null(args, o->priority);
@@ -139,6 +140,9 @@ static void args_of_options(struct pg_args *args, const struct deferred_opts *o,
 	pg_arg_text(args, o->concurrency_key);
 	arg_int4_or_null(args, o->concurrency);
 	pg_arg_json(args, tags, tags ? strlen(tags) : 0);
+	if (after)
+		pg_arg_json(args, after, strlen(after));
+	pg_arg_text(args, o->traceparent);
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
@@ -160,9 +164,7 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	if (!simple)
-		args_of_options(&args, o, tags);
-	if (after)
-		pg_arg_json(&args, after, strlen(after));
+		args_of_options(&args, o, tags, after);
 	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : after ? &sql_job_enqueue_after : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
@@ -198,6 +200,7 @@ static void args_many(struct pg_args *args, struct columns *c, const struct defe
 	COLUMN_TEXT_OR_NULL(args, c, OPT(concurrency_key), strlen(c->text[i]));
 	COLUMN_INT4_OR_NULL(args, c, OPT(concurrency), 0);
 	pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
+	COLUMN_TEXT_OR_NULL(args, c, OPT(traceparent), strlen(c->text[i]));
 }
 
 static void tags_free(char **tags, size_t n)
@@ -281,7 +284,7 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len;
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len && !o->traceparent;
 }
 
 /* The queues of a COPY, sorted by name. */

@@ -653,7 +653,7 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-/* tick: the column that has it. */
+/* tick: the column that has it; the next one has the trace context. What is no such thing, as some other hand may have stored, is none. */
 static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;
@@ -680,6 +680,8 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 	job->priority = (int)pg_int(res, i, 15);
 	job->lease_ms = job->granted_ms = pg_int(res, i, 16);
 	job->alone = !pg_null(res, i, 17);
+	if (traceparent_valid(pg_text(res, i, tick + 1, NULL)))
+		memcpy(job->traceparent, pg_text(res, i, tick + 1, NULL), sizeof(job->traceparent));
 	return job;
 }
 

@@ -97,6 +97,7 @@ int store_message_put(struct pg *pg, struct message_put *items, size_t n, struct
 	COLUMN_TEXT_OR_NULL(&args, &c, items[i].text, items[i].text_len);
 	COLUMN_INT8(&args, &c, items[i].visibility_s);
 	COLUMN_INT8(&args, &c, items[i].ttl_s > NEVER_TTL_S ? -1 : items[i].ttl_s);
+	COLUMN_TEXT_OR_NULL(&args, &c, items[i].traceparent, strlen(c.text[i]));
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_put, &args, &res, err);
 	if (rc == 0)

@@ -54,6 +54,7 @@ struct message_put {
 	size_t text_len;
 	int64_t visibility_s;
 	int64_t ttl_s; /* -1: never expires; 0: the ttl of the queue, 7 days if it has none */
+	const char *traceparent; /* that it is put in; NULL: none */
 	/* Out. message.text is NULL */
 	enum message_status status;
 	struct message message;

@@ -33,7 +33,7 @@ create or replace function deferred.__claim(p_queue text, p_priority integer, p_
     p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes bigint)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer, timeout_ms bigint,
     backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text,
-    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean, tick timestamptz)
+    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean, tick timestamptz, traceparent text)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -242,7 +242,7 @@ begin
         -- What params are compressed to says little of what they come to, and reading them would be the cost that is to be bounded.
         with row as materialized (
             select p.i, r.id, d.fn, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label,
-                   d.params, d.tick, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
+                   d.params, d.tick, d.traceparent, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
                    case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
                         else least(pg_column_size(d.params)::bigint * 256, greatest(v_queue.params_max_bytes, 1048576))::integer end as bytes
             from unnest(v_picks) p(i)
@@ -281,7 +281,7 @@ begin
                case when h.alone then set_config('synchronous_commit', 'on', true) end,
                (select case when set_config('deferred.claim_alone', (v_alone - count(*) filter (where x.alone))::text, true) is not null
                             then set_config('deferred.claim_bytes', (v_used + sum(x.bytes))::text, true)::bigint end from held x),
-               (select true from beyond limit 1), h.tick
+               (select true from beyond limit 1), h.tick, h.traceparent
         from held h;
         get diagnostics v_got = row_count;
         v_used := current_setting('deferred.claim_bytes');

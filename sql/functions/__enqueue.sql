@@ -3,7 +3,7 @@ create or replace function deferred.__enqueue(
     delay_ms bigint, run_at timestamptz, expires_ms bigint, expires_at timestamptz,
     key text, on_duplicate text, max_attempts integer, timeout_ms bigint,
     backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision,
-    concurrency_key text default null, concurrency integer default null, tags json default null)
+    concurrency_key text default null, concurrency integer default null, tags json default null, traceparent text default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -32,7 +32,7 @@ declare
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
-        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) = 0) is not true then
+        and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) = 0) is not true then
         -- Without a function it is a message: a call to the function the queue is bound to, if there is one.
         if v_fn is null and $3 is not null then
             select q.fn into v_fn from deferred.__deferred_queue q where q.name = v_queue;
@@ -83,6 +83,9 @@ begin
         end if;
         if $19 is not null then
             v_tags := deferred.__tags($19);
+        end if;
+        if $20 is not null then
+            perform deferred.__traceparent($20);
         end if;
         if num_nonnulls($10, $17) > 0 then
             v_key := deferred.__own_key(v_actor, $10);
@@ -192,9 +195,10 @@ begin
         end loop;
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags)
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags,
+        traceparent)
     values (v_id, v_queue, v_fn, $2, case when $4 is null and v_fn = 'send_mail' then deferred.__subject($2) else $4 end, $10, coalesce($5, 0), v_due, v_expires, $12, $13, $14, $15, $16, v_now, v_actor, $17,
-        $18, v_tags);
+        $18, v_tags, $20);
     -- A sleeper must learn when to rise; for what is due later the look that a service takes every half minute is soon enough.
     if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
         perform deferred.__wake(v_queue);

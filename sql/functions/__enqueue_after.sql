@@ -2,13 +2,13 @@
 create or replace function deferred.__enqueue_after(fn text, params json, queue text, label text, priority integer, delay_ms bigint,
     run_at timestamptz, expires_ms bigint, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout_ms bigint,
     backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, concurrency_key text, concurrency integer,
-    tags json, after json) returns bigint
+    tags json, after json, traceparent text default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_mark bigint := nextval('deferred.__deferred_id_seq');
     v_id   bigint := deferred.__enqueue(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
-        max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, tags);
+        max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, tags, traceparent);
 begin
     if v_id > v_mark and exists (select from deferred.__deferred_hot h where h.id = v_id and h.xid = pg_current_xact_id()) then
         if fn is null then

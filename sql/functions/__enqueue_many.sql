@@ -5,7 +5,7 @@ create or replace function deferred.__enqueue_many(
     delay_ms bigint[], run_at timestamptz[], expires_ms bigint[], expires_at timestamptz[],
     key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[],
     backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[],
-    concurrency_key text[] default null, concurrency integer[] default null, tags json[] default null)
+    concurrency_key text[] default null, concurrency integer[] default null, tags json[] default null, traceparent text[] default null)
 returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -41,11 +41,11 @@ begin
         return query
             select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
                 j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
-                j.backoff_ceiling_ms, j.backoff_exponent, j.concurrency_key, j.concurrency, j.tags)
-            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+                j.backoff_ceiling_ms, j.backoff_exponent, j.concurrency_key, j.concurrency, j.tags, j.traceparent)
+            from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
                  as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
                       max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency,
-                      tags);
+                      tags, traceparent);
         return;
     end if;
 
@@ -72,7 +72,8 @@ begin
             where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
-        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags)
+        timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags,
+        traceparent)
     select j.id, coalesce(j.queue, 'default'), j.fn, j.params,
            case when j.label is null and j.fn = 'send_mail' then deferred.__subject(j.params) else j.label end, coalesce(j.priority, 0),
            coalesce(nullif(j.run_at, '-infinity'),
@@ -80,10 +81,11 @@ begin
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            j.max_attempts, j.timeout_ms, j.backoff_floor_ms, j.backoff_ceiling_ms, j.backoff_exponent, v_now, v_actor,
-           j.concurrency_key, j.concurrency, case when j.tags is not null then deferred.__tags(j.tags) end
-    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16, $17, $18, $19)
+           j.concurrency_key, j.concurrency, case when j.tags is not null then deferred.__tags(j.tags) end,
+           case when j.traceparent is not null then deferred.__traceparent(j.traceparent) end
+    from unnest(v_ids, $1, $2, $3, $4, $5, $6, $7, $8, $9, $12, $13, $14, $15, $16, $17, $18, $19, $20)
          as j(id, fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, timeout_ms,
-              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, tags);
+              backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, tags, traceparent);
     perform deferred.__wake(t.queue)
     from (select distinct coalesce(j.queue, 'default') as queue
           from unnest($1, $3, $6, $7) as j(fn, queue, delay_ms, run_at)

@@ -3,7 +3,7 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
-                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,after}';
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,traceparent,after}';
     o   jsonb := opts::jsonb;
     bad record;
 begin
@@ -41,7 +41,7 @@ begin
             o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
             deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
             (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer,
-            (o->'tags')::json, (o->'after')::json);
+            (o->'tags')::json, (o->'after')::json, o->>'traceparent');
     end if;
     return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
@@ -49,7 +49,7 @@ begin
         o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
         deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
         (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer,
-        (o->'tags')::json);
+        (o->'tags')::json, o->>'traceparent');
 end
 $$;
 comment on function deferred.__enqueue_opts is 'stores one job with its options as deferred.defer() takes them';

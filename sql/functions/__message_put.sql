@@ -1,5 +1,5 @@
 -- Statuses are those of enum message_status in lib/store/message.h.
-create or replace function deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[])
+create or replace function deferred.__message_put(queues text[], texts text[], visibility_s bigint[], ttl_s bigint[], traceparent text[] default null)
 returns table (item integer, status integer, id bigint, receipt bigint, inserted_at timestamptz, expires_at timestamptz, visible_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -20,14 +20,14 @@ begin
                q.fn is null or deferred.__account_may(q.name, q.fn) as given
         from deferred.__deferred_queue q where q.name = any ($1) and q.removed_at is null),
     sized as materialized (
-        select i.n::integer as n, q.name as queue, q.fn, q.limited, q.max_length is not null as bounded, q.drop, q.room, p.params,
+        select i.n::integer as n, q.name as queue, q.fn, q.limited, q.max_length is not null as bounded, q.drop, q.room, p.params, i.traceparent,
                case when i.visibility_s > 0 then v_now + i.visibility_s * interval '1 second' end as due_at,
                case when i.ttl_s > 0 then v_now + i.ttl_s * interval '1 second'
                     when q.ttl_ms is not null and i.ttl_s = 0 then v_now + q.ttl_ms * interval '1 millisecond'
                     when i.ttl_s = 0 then v_now + interval '7 days' end as expires_at,
                case when q.name is null then 1 when not q.allowed then 10 when not q.given then 11 when octet_length(p.params::text) > q.params_max_bytes then 9
                     else 0 end as status
-        from unnest($1, $2, $3, $4) with ordinality as i(queue, text, visibility_s, ttl_s, n)
+        from unnest($1, $2, $3, $4, $5) with ordinality as i(queue, text, visibility_s, ttl_s, traceparent, n)
         left join queue q on q.name = i.queue
         cross join lateral (
             select case when q.fn is null then to_json(i.text) else deferred.__message_params(i.text, true) end as params offset 0) p),
@@ -44,8 +44,9 @@ begin
         select j.id, j.queue, j.fn, j.due_at, coalesce(j.due_at, v_now), j.expires_at, j.limited, j.bounded, j.receipt
         from job j where j.id is not null and not j.full),
     call as (
-        insert into deferred.__deferred (id, queue, fn, params, run_at, expires_at, created_at, created_by)
-        select j.id, j.queue, j.fn, j.params, j.due_at, j.expires_at, v_now, v_actor
+        insert into deferred.__deferred (id, queue, fn, params, run_at, expires_at, created_at, created_by, traceparent)
+        select j.id, j.queue, j.fn, j.params, j.due_at, j.expires_at, v_now, v_actor,
+               case when j.traceparent is not null then deferred.__traceparent(j.traceparent) end
         from job j where j.id is not null and not j.full),
     marked as (
         update deferred.__deferred_queue q set limited_jobs = true

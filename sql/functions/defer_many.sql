@@ -17,12 +17,12 @@ begin
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
         'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
-        'concurrency_key', 'concurrency', 'tags', 'after')
+        'concurrency_key', 'concurrency', 'tags', 'traceparent', 'after')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
             hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
-                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, after';
+                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, traceparent, after';
     end if;
     if jobs::text like '%"after"%' and exists (select from json_array_elements(jobs) as e(job) where e.job->'after' is not null) then
         return query
@@ -50,18 +50,19 @@ begin
                case when count(j.backoff_exponent) > 0 then array_agg(j.backoff_exponent) end as backoff_exponent,
                case when count(j.concurrency_key) > 0 then array_agg(j.concurrency_key) end as concurrency_key,
                case when count(j.concurrency) > 0 then array_agg(j.concurrency) end as concurrency,
-               case when count(j.tags) > 0 then array_agg(j.tags) end as tags
+               case when count(j.tags) > 0 then array_agg(j.tags) end as tags,
+               case when count(j.traceparent) > 0 then array_agg(j.traceparent) end as traceparent
         from (
             select e.job->'params' as call_params, r.*
             from json_array_elements(jobs) with ordinality as e(job, n)
             cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
                 expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
                 backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
-                concurrency_key text, concurrency integer, tags json)
+                concurrency_key text, concurrency integer, tags json, traceparent text)
             order by e.n) j) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
         a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
-        a.concurrency_key, a.concurrency, a.tags) m;
+        a.concurrency_key, a.concurrency, a.tags, a.traceparent) m;
 end
 $$;
 comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';

@@ -196,6 +196,7 @@ create table deferred.__deferred (
     rule                text collate "C",
     tags                text[] collate "C",
     tick                timestamptz,
+    traceparent         text collate "C",
     primary key (id)
 ) partition by range (id);
 comment on table deferred.__deferred is 'the calls as they were deferred; rows are added and, long after, purged, never changed but for the params of a message its holder replaces, and for the lock of deferred.retry()';
@@ -220,6 +221,7 @@ comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
 comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
 comment on column deferred.__deferred.tick is 'moment that the rule of its schedule names, or when the schedule was run by hand; NULL: no schedule made it';
+comment on column deferred.__deferred.traceparent is 'W3C trace context that it was deferred in, 55 characters; NULL: none was given';
 
 -- Of a job without tags an insert looks at this index and leaves it. What is added goes to its place at once: a list of what is pending
 -- would be read by each search, and be put in order at the cost of whoever defers when it is full.

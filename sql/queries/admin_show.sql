@@ -4,7 +4,7 @@
 --   attempt (int4), created, its age in seconds (int8), created by, run at, expires, visible at (text), worker (text),
 --   limits (text), params (text), the job with its attempts as a JSON object (text); of the attempt in progress, if its function
 --   says how far it is: done, total (int8), text, seconds since it said so (int8; NULL: it does not); what holds it back, that no worker has its function also while it
---   is delayed (text; NULL: nothing, as far as the database knows); the rule that made it (text); its tags, with commas between them (text)
+--   is delayed (text; NULL: nothing, as far as the database knows); the rule that made it (text); its tags, with commas between them (text); its trace context (text)
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge, __deferred_progress, __deferred_queue and __deferred_function,
 --   __deferred_log_job, __deferred_edge_parent; all of __deferred_offer
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
@@ -22,7 +22,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
            'run_at', d.run_at, 'expires_at', d.expires_at, 'visible_at', j.visible_at, 'worker', j.worker,
            'finished_at', j.finished_at, 'max_attempts', d.max_attempts, 'timeout_ms', d.timeout_ms,
            'backoff_floor_ms', d.backoff_floor_ms, 'backoff_ceiling_ms', d.backoff_ceiling_ms,
-           'backoff_exponent', d.backoff_exponent, 'concurrency_key', d.concurrency_key, 'concurrency', d.concurrency, 'rule', d.rule, 'tags', d.tags,
+           'backoff_exponent', d.backoff_exponent, 'concurrency_key', d.concurrency_key, 'concurrency', d.concurrency, 'rule', d.rule, 'tags', d.tags, 'traceparent', d.traceparent,
            'held_by', case when h.nobody is not null then 'function' when h.pause is not null then 'paused' when h.limits is not null then 'limit' end,
            'progress', case when p.job_id is not null then json_build_object('done', p.done, 'total', p.total, 'text', p.text,
                'reported_at', p.reported_at, 'age_s', extract(epoch from clock_timestamp() - p.reported_at)::float8) end,
@@ -40,7 +40,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
            'children', (select json_agg(e.child order by e.child)
                         from (select * from deferred.__deferred_edge x where x.parent = d.id order by x.child limit 1000) e))::text,
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, concat_ws('; ', h.nobody, h.pause, h.limits), d.rule,
-       array_to_string(d.tags, ', ')
+       array_to_string(d.tags, ', '), d.traceparent
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'

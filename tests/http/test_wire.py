@@ -189,6 +189,13 @@ GOOD_XML = [
     "<QueueMessage><Other>1</Other><MessageText>x</MessageText></QueueMessage>"]
 
 
+def test_a_message_keeps_the_trace_context_it_is_put_in(c, db):
+    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for sent in ([("traceparent", good)], [], [("traceparent", good.upper())], [("traceparent", good), ("traceparent", good)], [("traceparent", "x' --")]):
+        assert c.call("POST", "/mail/messages", XML.format("a"), headers=sent).status == 201
+    assert db.sql("select traceparent from deferred.__deferred order by id desc limit 5")[::-1] == [(good,), (None,), (None,), (None,), (None,)]
+
+
 def test_xml_is_read_in_the_ways_it_can_be_written(c):
     for body in GOOD_XML:
         got = c.call("POST", "/mail/messages", body)

@@ -23,6 +23,7 @@
 
 #include <cmocka.h>
 
+#define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 #define DEADLINE_MS 20000
 
 static const char *conninfo;
@@ -284,7 +285,8 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .after = &no_job, .after_len = 1 }, "after[0]: 0 is no id of a job" },
 		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: unknown condition 3" },
 		{ "f", NULL, { .after = &no_name, .after_len = 1 }, "after[0]: the name is empty" },
-		{ "f", NULL, { .reserved = { 0, 7 } }, "reserved[1] is not zero" },
+		{ "f", NULL, { .traceparent = "00-1" }, "invalid traceparent '00-1'" },
+		{ "f", NULL, { .reserved = { 7 } }, "reserved[0] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
@@ -663,6 +665,33 @@ static void tags_are_stored_alone_and_in_bulk(void **state)
 		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
 		assert_string_equal(value("select string_agg(id - (select min(id) from deferred.__deferred) || tags::text, ' ' order by id)"
 					  " from deferred.__deferred where tags is not null"), "1{caf\xc3\xa9,\"a,\\\"b\\\"\"} 2{x}");
+		batch_free(&b);
+	}
+	deferred_close(d);
+}
+
+static void a_trace_context_is_stored_alone_and_in_bulk(void **state)
+{
+	static const struct deferred_after root = { .job = 1 };
+	static const struct deferred_opts opts = { .traceparent = TRACE }, waits = { .traceparent = TRACE, .after = &root, .after_len = 1 };
+	static const size_t sizes[] = { 4, 5500 }; /* the larger one would go by COPY */
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, NULL, NULL, &err), &err);
+	assert_ok(deferred_defer(d, "f", NULL, &opts, NULL, &err), &err);
+	assert_ok(deferred_defer(d, "f", NULL, &waits, NULL, &err), &err);
+	assert_string_equal(value("select string_agg(id || coalesce(traceparent, '-'), ' ' order by id) from deferred.__deferred"),
+			    "1- 2" TRACE " 4" TRACE);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct batch b = batch_new(sizes[i]);
+
+		run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot");
+		b.calls[1].opts = &opts;
+		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
+		assert_string_equal(value("select id - (select min(id) from deferred.__deferred) || traceparent from deferred.__deferred where traceparent is not null"),
+				    "1" TRACE);
 		batch_free(&b);
 	}
 	deferred_close(d);
@@ -1535,7 +1564,7 @@ int main(void)
 		TEST(very_many_calls_go_by_copy_for_the_owner),
 		TEST(what_copy_refuses_at_its_end_is_an_error),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
-		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
+		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_trace_context_is_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_job_waits_for_others_alone_and_among_many),
 		TEST(one_bad_call_in_the_middle_stores_none),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A log line is one line and one write, whatever is in its text. Standard error is a pipe here. */
 #include "base/log.h"
+#include "base/traceparent.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -124,7 +125,7 @@ static int tear_down(void **state)
 
 static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 {
-	const struct log_attempt attempt = { .queue = "q\"", .fn = "f", .outcome = "failed", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
+	const struct log_attempt attempt = { .queue = "q\"", .fn = "f", .outcome = "failed", .traceparent = "", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
 	struct log_attempt last = attempt;
 	char *text = malloc(100001);
 	const char *at;
@@ -143,6 +144,9 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	last.retry_ms = -1;
 	log_attempt(LOG_L_WARNING, &last, "%s", "x");
 	assert_non_null(strstr(logged(), ",\"final\":true,\"wait_ms\":3,\"run_ms\":4,\"outcome\""));
+	last.traceparent = TRACEPARENT_FORM;
+	log_attempt(LOG_L_WARNING, &last, "%s", "x");
+	assert_non_null(strstr(logged(), ",\"fn\":\"f\",\"traceparent\":\"" TRACEPARENT_FORM "\",\"msg\":\"x\"}\n"));
 	/* However long: an object on one line. */
 	assert_non_null(text);
 	memset(text, '"', 100000);
@@ -151,8 +155,10 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	log_attempt(LOG_L_WARNING, &last, "%s", text);
 	assert_true(strlen(logged()) <= 8192);
 	assert_string_equal(line + strlen(line) - 4, "\"\"}\n");
-	free(text);
 	log_set_json(false);
+	log_attempt(LOG_L_WARNING, &last, "%s", text);
+	assert_non_null(strstr(logged(), "\"\"; traceparent " TRACEPARENT_FORM "\n"));
+	free(text);
 }
 
 /* Fills a pipe that nobody reads: no line waits, and how many are missing is said when there is room. */

@@ -10,6 +10,7 @@
  *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait: before the
  *                      finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one more job over host->defer)
  *     tick             its result is the tick of its schedule, microseconds
+ *     trace            its result is the trace context it was deferred in
  *     extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
  *
  * The connection string is the setting "settings.running.conninfo".
@@ -216,6 +217,14 @@ static int tick(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+static int trace(const struct deferred_call *call)
+{
+	const char *text = DEFERRED_HAS(call, traceparent) ? call->traceparent : "an older header";
+
+	call->host->result(call, text, strlen(text));
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "steps", .run = steps },
 	{ .name = "steps_apart", .run = steps, .flags = DEFERRED_ISOLATE_JOB },
@@ -225,6 +234,8 @@ static const struct deferred_function functions[] = {
 	{ .name = "own", .run = own },
 	{ .name = "extend", .run = extend },
 	{ .name = "tick", .run = tick },
+	{ .name = "trace", .run = trace },
+	{ .name = "trace_apart", .run = trace, .flags = DEFERRED_ISOLATE_JOB },
 };
 
 DEFERRED_PLUGIN("running", "1.0", functions);

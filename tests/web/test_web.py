@@ -103,6 +103,9 @@ def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
     tagged = db.one("select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": [\"a b\"]}', '{\"tags\": [\"red\", \"big one\"]}')")
     poison = db.one("select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": \"\\u0000\"}', '{\"tags\": [\"red\"]}')")
     mail = db.one("select deferred.send_mail('ann@example.org', 'Thank you', 'x')")
+    traced = db.one("select deferred.defer('noop', '{}', '{\"traceparent\": \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}')")
+    assert "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01</bdi></dd>" in web.page(f"/jobs/{traced}") and "Trace context" not in web.page(f"/jobs/{tagged}")
+    assert web.json(f"/jobs/{traced}.json")["job"]["traceparent"][:5] == "00-0a" and web.json(f"/jobs/{tagged}.json")["job"]["traceparent"] is None
     assert found("q=tag:red") == [poison, tagged] and found("q=tag:red+tag:%22big+one%22") == [tagged] == found("q=tag:%22big+one%22&state=ready") and found("q=tag:none") == []
     assert found("q=params.customer.id:4711") == [tagged] == found("q=params.x.0:%22a+b%22&queue=default") and found("q=params.customer:4711") == []
     assert found("q=params.subject:%22Thank+you%22") == [mail] and web.json("/jobs.json?q=params.subject:%22Thank+you%22", "rea")["jobs"] == []

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
 #include "base/receipt.h"
+#include "base/traceparent.h"
 #include "front/ops.h"
 #include "http/text.h"
 #include "protocol/xml_in.h"
@@ -114,7 +115,11 @@ static enum step put_done(struct exchange *x)
 
 static enum step put(struct exchange *x, const char *text, size_t len, int64_t visibility_s, int64_t ttl_s)
 {
+	const char *trace = request_value(&x->request, "traceparent");
+
 	x->job.put = (struct message_put){ .queue = x->queue, .text = text, .text_len = len, .visibility_s = visibility_s, .ttl_s = ttl_s };
+	if (trace && traceparent_valid(trace))
+		x->job.put.traceparent = trace; /* another one is as good as none, says W3C Trace Context */
 	return exchange_fold(x, FOLD_PUT, put_done);
 }
 
