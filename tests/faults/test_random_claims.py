@@ -219,7 +219,9 @@ class World:
                 for other in self.workers:
                     since = other.held.get(job)
                     if since is not None and job not in self.touched and other is not w and not other.is_giving_up(job):
-                        assert now >= since + LEASE_MS / 1000, f"job {job} is leased twice: again {(now - since) * 1000:.0f} ms after it was"
+                        # Or what is heard now is the older one of the two, and its lease is over: a lease counts from when it was asked for.
+                        assert now >= min(since, w.asked_at) + LEASE_MS / 1000, \
+                            f"job {job} is leased twice: asked for {(now - since) * 1000:.0f} ms ago, and {(now - w.asked_at) * 1000:.0f} ms ago"
                 assert job not in self.accepted or job in self.touched, f"job {job} is claimed after its ok was accepted"
                 w.held[job] = w.asked_at
             self.count("claimed", len(answer["claimed"]))
