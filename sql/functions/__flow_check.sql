@@ -24,7 +24,7 @@ begin
             when i.job->>'fn' is null then 'has no function: a message is no job of a flow'
             when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string' and length(i.job->>'name') between 1 and 100) is not true
                 then 'has a name that is no text of 1 to 100 characters'
-            when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'ended')) then 'waits for all jobs of the flow: "on" is ok or ended'
+            when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'failed', 'ended')) then 'waits for all jobs of the flow: "on" is ok, failed or ended'
             when not i.callback and i.job->'on' is not null then 'has an option "on", which callbacks have' end as wrong) w
         where w.wrong is not null order by i.n limit 1
     loop

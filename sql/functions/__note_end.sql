@@ -8,7 +8,7 @@ language plpgsql
 as $$
 begin
     insert into deferred.__deferred_ended (id, what, upto)
-    values (p_id, case p_outcome when 'ok' then 'o' when 'skipped' then 's' else 'f' end::"char", pg_sequence_last_value('deferred.__deferred_id_seq'));
+    values (p_id, case p_outcome when 'ok' then 'o' when 'skipped' then 's' when 'not needed' then 'n' else 'f' end::"char", pg_sequence_last_value('deferred.__deferred_id_seq'));
     return p_attempt;
 end
 $$;

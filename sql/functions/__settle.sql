@@ -112,7 +112,8 @@ begin
             left join deferred.__deferred_hot h on h.id = e.parent
             cross join lateral (select case
                 when h.id is null then coalesce((
-                    select case when l.outcome = 'ok' then 'o' when l.attempt = 0 and l.error like 'skipped: %' then 's' else 'f' end
+                    select case when l.outcome = 'ok' then 'o' when l.attempt = 0 and l.error like 'skipped: not needed%' then 'n'
+                                when l.attempt = 0 and l.error like 'skipped: %' then 's' else 'f' end
                     from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1), 's')
                 end as what) o
             where e.parent <> all (v_free)
@@ -134,11 +135,13 @@ begin
     edge as (
         update deferred.__deferred_edge e set what = t.what::"char"
         from told t where e.child = t.child and e.parent = t.parent and e.what is null
-        returning e.child, e.parent, e.what, e.kind = 'e' or e.kind = e.what as met),
+        returning e.child, e.parent, deferred.__edge_met(e.kind, e.what) as met, e.kind = 'F' and e.what in ('f', 's') as failure),
     sum as (
-        select e.child, count(*) filter (where e.met) as met, min(e.parent) filter (where not e.met) as unmet
+        select e.child, count(*) filter (where e.met) as met, min(e.parent) filter (where not e.met) as unmet,
+               min(e.parent) filter (where e.failure) as failure
         from edge e group by e.child)
-    update deferred.__deferred_wait w set waits = w.waits - s.met, unmet = coalesce(w.unmet, s.unmet)
+    update deferred.__deferred_wait w
+    set waits = w.waits - s.met, unmet = coalesce(w.unmet, s.unmet), failure = coalesce(nullif(w.failure, 0), s.failure, w.failure)
     from sum s where w.id = s.child;
 
     v_seen := array(select w.id from deferred.__deferred_wait w
@@ -151,16 +154,22 @@ begin
         set due_at = case when w.due_at > clock_timestamp() then w.due_at end, visible_at = greatest(clock_timestamp(), w.due_at),
             xid = pg_current_xact_id()
         from deferred.__deferred_wait w
-        where h.id = any (v_free) and w.id = h.id and w.unmet is null and h.due_at = 'infinity'
+        where h.id = any (v_free) and w.id = h.id and w.unmet is null and w.failure is distinct from 0 and h.due_at = 'infinity'
         returning h.queue, h.due_at),
     gone as (
-        delete from deferred.__deferred_hot h using deferred.__deferred_wait w
-        where h.id = any (v_free) and w.id = h.id and w.unmet is not null and h.due_at = 'infinity'
-        returning h.id, w.unmet, case when h.watched then deferred.__note_end(h.id, 0, 'skipped') else 0 end as attempt),
+        delete from deferred.__deferred_hot h
+        using (select w.id, w.unmet, e.what = 'n' or (e.kind = 'f' and e.what = 'o') as spare
+               from deferred.__deferred_wait w left join deferred.__deferred_edge e on e.child = w.id and e.parent = w.unmet
+               where w.id = any (v_free) and (w.unmet is not null or w.failure = 0)) w
+        where h.id = w.id and h.due_at = 'infinity'
+        returning h.id, w.unmet, case when h.watched then deferred.__note_end(h.id, 0, case when w.spare is false then 'skipped' else 'not needed' end) else 0 end as attempt,
+                  w.spare),
     log as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
         select g.id, g.attempt, 'cancelled', true,
-               format('skipped: job %s, for which it waited, did not end as it must have', g.unmet) from gone g)
+               case when g.unmet is null then 'skipped: not needed, for no job of its flow failed'
+                    when g.spare then format('skipped: not needed, for job %s did not fail', g.unmet)
+                    else format('skipped: job %s, for which it waited, did not end as it must have', g.unmet) end from gone g)
     select array_agg(distinct r.queue) into v_queues from ready r where r.due_at is null;
     delete from deferred.__deferred_wait w where w.id = any (v_seen) and w.id <> all (v_locked);
 

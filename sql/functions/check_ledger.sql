@@ -65,9 +65,13 @@ as $$
   union all
     select 'I10: who waits counts the edges that are not met', w.id, format('counts %s, unmet are %s', w.waits, e.n)
     from deferred.__deferred_wait w
-    cross join lateral (select count(*) filter (where x.what is null) + count(*) filter (where x.what is not null and x.kind <> 'e' and x.kind <> x.what) as n
+    cross join lateral (select count(*) filter (where x.what is null) + count(*) filter (where not deferred.__edge_met(x.kind, x.what)) as n
                         from deferred.__deferred_edge x where x.child = w.id) e
     where w.waits <> e.n
+  union all
+    select 'I10: a callback of failure knows whether there was one', w.id, format('knows of %s', w.failure)
+    from deferred.__deferred_wait w
+    where (w.failure > 0) <> exists (select from deferred.__deferred_edge x where x.child = w.id and x.kind = 'F' and x.what in ('f', 's'))
   union all
     select 'I10: a job that waits has a count, or its row is locked', h.id, 'no row in __deferred_wait'
     from deferred.__deferred_hot h

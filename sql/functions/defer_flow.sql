@@ -44,14 +44,14 @@ begin
         join deferred.__deferred_member p on p.flow = v_flow and p.name = e.name
         where not exists (select from deferred.__flow_edges(flow) x where x.job is not null and x.n = e.n)
         union all
-        select v_ids[i.n], p.job, left(coalesce(i.job->>'on', 'ok'), 1)::"char", p.name
+        select v_ids[i.n], p.job, case i.job->>'on' when 'ended' then 'e' when 'failed' then 'F' else 'O' end::"char", p.name
         from deferred.__flow_items(flow) i join deferred.__deferred_member p on p.flow = v_flow and p.job < v_ids[v_jobs + 1]
         where i.callback
-        returning child, parent),
+        returning child, parent, kind),
     wait as (
-        insert into deferred.__deferred_wait (id, waits, due_at)
-        select e.child, e.waits, h.due_at
-        from (select e.child, count(*) as waits from edge e group by e.child) e join deferred.__deferred_hot h on h.id = e.child
+        insert into deferred.__deferred_wait (id, waits, failure, due_at)
+        select e.child, e.waits, e.failure, h.due_at
+        from (select e.child, count(*) as waits, max(0) filter (where e.kind = 'F') as failure from edge e group by e.child) e join deferred.__deferred_hot h on h.id = e.child
         returning id)
     update deferred.__deferred_hot h
     set watched = case when x.watched then true end, due_at = case when x.waits then 'infinity' else h.due_at end

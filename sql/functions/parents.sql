@@ -2,8 +2,8 @@ create or replace function deferred.parents(job_id bigint, out name text, out pa
 returns setof record
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
-    select e.name, e.parent, case e.kind when 'o' then 'ok' when 'f' then 'failed' else 'ended' end,
-           case e.what when 'o' then 'ok' when 'f' then 'failed' when 's' then 'skipped' end,
+    select e.name, e.parent, deferred.__edge_on(e.kind),
+           case e.what when 'o' then 'ok' when 'f' then 'failed' when 's' then 'skipped' when 'n' then 'skipped' end,
            (select l.result from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1)
     from deferred.__deferred_edge e join deferred.__deferred d on d.id = e.child
     where e.child = $1 and deferred.__may_touch(d.created_by::name)

@@ -918,16 +918,16 @@ grant select on deferred.__deferred_schedule to deferred_worker;
 create table deferred.__deferred_edge (
     child  bigint not null,
     parent bigint not null check (parent < child),
-    kind   "char" not null check (kind in ('o', 'f', 'e')),
-    what   "char" check (what in ('o', 'f', 's')),
+    kind   "char" not null check (kind in ('o', 'f', 'e', 'O', 'F')),
+    what   "char" check (what in ('o', 'f', 's', 'n')),
     name   text collate "C",
     primary key (child, parent)
 ) with (fillfactor = 80, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_edge is 'who waits for whom; kept until the child is purged';
 comment on column deferred.__deferred_edge.child is 'job that waits';
 comment on column deferred.__deferred_edge.parent is 'job it waits for. It is older: so nobody waits for himself, by whatever way round';
-comment on column deferred.__deferred_edge.kind is 'met when the parent has ended o: well, f: in failure, e: in whatever way';
-comment on column deferred.__deferred_edge.what is 'how the parent ended, o: well, f: in failure, s: skipped, it never ran; NULL: that is not counted yet';
+comment on column deferred.__deferred_edge.kind is 'met when the parent has ended o: well, f: in failure, e: in whatever way. Of a callback, which waits for all jobs of its flow, O: wants none to have failed, F: wants one to have';
+comment on column deferred.__deferred_edge.what is 'how the parent ended, o: well, f: in failure; it never ran, s: for something failed, n: for it was not needed; NULL: that is not counted yet';
 comment on column deferred.__deferred_edge.name is 'what the job calls this parent; NULL: by its number';
 create index __deferred_edge_parent on deferred.__deferred_edge (parent, child);
 
@@ -935,18 +935,20 @@ create table deferred.__deferred_wait (
     id     bigint primary key,
     waits  integer not null,
     unmet  bigint,
+    failure bigint,
     due_at timestamptz
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_wait is 'jobs that wait; locked by deferred.__settle() only, in the order of their ids';
 comment on column deferred.__deferred_wait.id is 'the job';
 comment on column deferred.__deferred_wait.waits is 'edges of it that are not met';
 comment on column deferred.__deferred_wait.unmet is 'a parent that did not end as it must have; NULL: none yet';
+comment on column deferred.__deferred_wait.failure is 'of a callback that wants a failure: a job that failed or was skipped for a failure, 0: none yet; NULL: it is none';
 comment on column deferred.__deferred_wait.due_at is 'not to be run before; NULL: when it waits no more';
 
 create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
-    what  "char" not null check (what in ('o', 'f', 's', 'l')),
+    what  "char" not null check (what in ('o', 'f', 's', 'n', 'l')),
     after bigint not null default 0,
     upto  bigint,
     xid   xid8 not null default pg_catalog.pg_current_xact_id(),
@@ -956,7 +958,7 @@ create table deferred.__deferred_ended (
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
 comment on column deferred.__deferred_ended.id is 'job it is about';
-comment on column deferred.__deferred_ended.what is 'o, f or s: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
+comment on column deferred.__deferred_ended.what is 'o, f, s or n: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
 comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps. Of l: the one parent to be looked at again, 0: the job itself alone; NULL: all of it';
 comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';

@@ -35,7 +35,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                from deferred.__deferred_log l left join deferred.__deferred_worker w on w.id = l.worker
                where l.job_id = d.id), '[]'),
            'parents', (select json_agg(json_build_object('id', e.parent, 'name', e.name,
-                              'on', case e.kind when 'o' then 'ok' when 'f' then 'failed' else 'ended' end) order by e.parent)
+                              'on', deferred.__edge_on(e.kind)) order by e.parent)
                        from (select * from deferred.__deferred_edge x where x.child = d.id order by x.parent limit 1000) e),
            'children', (select json_agg(e.child order by e.child)
                         from (select * from deferred.__deferred_edge x where x.parent = d.id order by x.child limit 1000) e))::text,

@@ -12,9 +12,9 @@ left join deferred.__deferred_member m on m.job = n.id
 left join deferred.__deferred_flow f on f.id = m.flow
 left join lateral (select x.fn, x.state, x.label from deferred.job x where x.id = n.id offset 0) j on true
 left join lateral (
-    select string_agg(p.parent || case p.kind when 'f' then ' (failed)' when 'e' then ' (ended)' else '' end, ', ' order by p.parent) filter (where p.i <= 20)
+    select string_agg(p.parent || case deferred.__edge_on(p.kind) when 'ok' then '' else ' (' || deferred.__edge_on(p.kind) || ')' end, ', ' order by p.parent) filter (where p.i <= 20)
                || case when count(*) > 20 then ', ...' else '' end as says,
-           json_agg(json_build_object('id', p.parent, 'on', case p.kind when 'o' then 'ok' when 'f' then 'failed' else 'ended' end) order by p.parent) as list
+           json_agg(json_build_object('id', p.parent, 'on', deferred.__edge_on(p.kind)) order by p.parent) as list
     from (select x.*, row_number() over (order by x.parent) as i
           from deferred.__deferred_edge x where x.child = n.id and x.parent = any (n.ids) order by x.parent limit 1000) p) e on true
 order by n.id

@@ -72,7 +72,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         'job 2 waits for "c", and no job': {"jobs": [job(), {"fn": "b", "after": ["c"]}]}, 'waits for "a" twice': {"jobs": [job(), job(name="b", after=["a", "a"])]},
         "job 2: unknown option \"aftr\"": {"jobs": [job(), job(name="b", aftr=1)]}, "job 10000000, to be waited for: no such job": {"jobs": [job(after=[10 ** 7])]},
         "waits for 1001 jobs": {"jobs": [job(name=str(n)) for n in range(1001)] + [job(after=[str(n) for n in range(1001)])]},
-        "callback 1 waits for all": {"jobs": [job()], "then": [{"fn": "b", "on": "failed"}]}, 'job 1 has an option "on"': {"jobs": [job(on="ok")]},
+        "callback 1 waits for all": {"jobs": [job()], "then": [{"fn": "b", "on": "fail"}]}, 'job 1 has an option "on"': {"jobs": [job(on="ok")]},
         f"job 2 of the flow: job {key} has key 'taken'": {"jobs": [job(), job(name="b", key="taken")]},
         "job 2 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same")]},
         "job 1 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same", on_duplicate="replace")]},
@@ -97,6 +97,57 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
             cursor.execute("select deferred.flow_cancel(%s)", (other,))
         producer.rollback()
     assert db.one("select count(distinct created_by) from deferred.__deferred_flow") == 2
+
+
+def test_of_the_callbacks_of_success_and_of_failure_one_runs(db):
+    """Whatever was skipped: for a failure, or because it was not needed."""
+    def flow_of(*jobs):
+        flow = defer_flow(db, {"jobs": list(jobs), "then": [{"fn": "well"}, {"fn": "badly", "on": "failed"}, {"fn": "report", "on": "ended"}]})
+        ids = members(db, flow)
+        return ids[:-3], ids[-3:]
+
+    def step(name, *after, **more):
+        return {"fn": "f", "name": name, **({"after": list(after)} if after else {}), **more}
+    on_failed = {"job": "a", "on": "failed"}
+    for outcome, wanted in (("ok", ["ready", "cancelled", "ready"]), ("failed", ["cancelled", "ready", "ready"])):
+        # An undo step, what is behind it, and one that waits for its failure.
+        jobs, then = flow_of(step("a"), step("undo", on_failed), step("tell", "undo"), step("worse", {"job": "undo", "on": "failed"}), step("b", "a"))
+        assert states(db, *then) == ["waiting"] * 3
+        end(db, jobs[0], outcome)
+        settle(db)
+        assert states(db, *then) == ["waiting"] * 3 if outcome == "ok" else ["cancelled", "waiting", "waiting"], "not before all have ended"
+        clean(db)
+        for job in jobs[1:]:
+            end(db, job)
+            settle(db, 1)
+        assert states(db, *then) == wanted
+        clean(db)
+        texts = [r[0] for r in db.sql("select error from deferred.__deferred_log where job_id = any (%s) and error is not null order by job_id", jobs + then)]
+        if outcome == "ok":
+            assert texts == [f"skipped: not needed, for job {jobs[i]} did not fail" for i in (0, 1, 1)] + ["skipped: not needed, for no job of its flow failed"]
+        else:
+            assert texts[0] == f"skipped: not needed, for job {jobs[1]} did not fail" and "did not end as it must have" in texts[1]
+    # One that is skipped because a job from outside failed.
+    outside = db.defer("o")
+    jobs, then = flow_of(step("a"), step("b", outside, "a"))
+    behind = db.defer("u", after={"job": then[1], "on": "ok"}), db.defer("v", after=[then[0]])
+    settle(db)
+    end(db, outside, "failed")
+    settle(db)
+    assert states(db, *jobs, *then) == ["ready", "cancelled", "cancelled", "waiting", "waiting"]
+    end(db, jobs[0])
+    settle(db)
+    assert states(db, *then, *behind) == ["cancelled", "ready", "ready", "waiting", "cancelled"]
+    assert [r[0] for r in db.sql("select distinct \"on\" from deferred.parents(%s)", then[1])] == ["failed"]
+    # Who is not needed says so to those who are linked later, too.
+    flow, (well, badly, report) = flow_of(step("a"))
+    end(db, flow[0])
+    settle(db)
+    late = db.defer("l", after=badly), db.defer("m", after={"job": badly, "on": "ended"})
+    settle(db)
+    assert states(db, badly, *late) == ["cancelled", "cancelled", "ready"]
+    assert db.one("select error from deferred.__deferred_log where job_id = %s", late[0]) == f"skipped: not needed, for job {badly} did not fail"
+    clean(db)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Random flows and random events, beside a model of what must become of them.
 
 Each job has a fate that is drawn when it is deferred. Parents are older, so the model goes through the jobs in order: one that waits for an end that
-cannot come any more is skipped, any other has its fate. Notes are told by calls with tiny budgets, some of which are rolled back, and those who
+cannot come any more is skipped, any other has its fate; a callback is run if no job of the flow failed, or if one did, or in any case. Notes are told by calls with tiny budgets, some of which are rolled back, and those who
 end jobs roll back too. DEFERRED_TEST_SEED repeats a run, DEFERRED_TEST_FLOWS is how many flows there are.
 """
 
@@ -23,13 +23,13 @@ class Flow:
     def __init__(self, db, rng):
         n = rng.randint(1, 14)
         self.parents = [[(p, rng.choice(CONDITIONS)) for p in rng.sample(range(i), rng.randint(0, min(i, 3)))] for i in range(n)]
-        callbacks = [rng.choice(("ok", "ended")) for _ in range(rng.randint(0, 2))]
+        callbacks = [rng.choice(("ok", "failed", "ended")) for _ in range(rng.randint(0, 3))]
         outside = []
         flow = {"jobs": [{"fn": "a", "name": f"n{i}", "after": [{"job": f"n{p}", "on": on} for p, on in above]} for i, above in enumerate(self.parents)],
                 "then": [{"fn": "a", "on": on} for on in callbacks]}
         self.id = db.one("select deferred.defer_flow(%s)", json.dumps(flow))
         self.jobs = [row[0] for row in db.sql("select id from deferred.flow_jobs(%s)", self.id)]
-        self.parents += [[(p, on) for p in range(n)] for on in callbacks]
+        self.parents += [[(p, f"flow {on}") for p in range(n)] for on in callbacks]
         for _ in range(rng.randint(0, 2)):
             above = [(p, rng.choice(CONDITIONS)) for p in rng.sample(range(len(self.jobs)), rng.randint(1, min(3, len(self.jobs))))]
             outside.append(above)
@@ -40,7 +40,9 @@ class Flow:
     def expected(self):
         ends = []
         for above, fate in zip(self.parents, self.fates):
-            met = all(ends[p] in MET[on] for p, on in above)
+            failed = any(ends[p] == "failed" for p, _ in above)
+            met = {"flow ok": not failed, "flow failed": failed, "flow ended": True}[above[0][1]] if above and above[0][1] not in MET else \
+                all(ends[p] in MET[on] for p, on in above)
             ends.append("skipped" if not met else "ok" if fate == "ok" else "failed")
         return ends
 
