@@ -56,6 +56,8 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at 10,000 jobs, to job %" PRId64 ".", pg_int(res, n - 1, 0)));
 	else if (n == STORE_WEB_ROWS)
 		pager(v, s, pg_int(res, n - 1, 0), "");
+	if (n > 0)
+		bulk_links(v, s);
 }
 
 int page_jobs(struct visit *v, struct deferred_error *err)

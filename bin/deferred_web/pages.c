@@ -135,7 +135,8 @@ static const struct column action_columns[] = {
 	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
 	{ 5, CELL_TEXT, "address", "From" },
 	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
-	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Which jobs" },
+	{ 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
 static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);
 
@@ -453,6 +454,9 @@ const struct route routes[] = {
 	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
 	{ "/queues/*/set", "set", NULL, action_set, true, NULL, after_set },
 	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL, NULL },
+	{ "/jobs/all", "bulk", "Jobs", page_bulk, false, NULL, NULL },
+	{ "/jobs/all/retry", "retry-all", NULL, action_retry_all, true, NULL, NULL },
+	{ "/jobs/all/cancel", "cancel-all", NULL, action_cancel_all, true, NULL, NULL },
 	{ "/jobs/#", "job", "Job", page_job, false, before_job, NULL },
 	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL, NULL },
 	{ "/jobs/#/run", "run", NULL, action_run, true, NULL, NULL },

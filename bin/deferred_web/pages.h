@@ -46,6 +46,12 @@ int action_run(struct visit *v, struct deferred_error *err);
 int action_cancel(struct visit *v, struct deferred_error *err);
 int action_pause(struct visit *v, struct deferred_error *err);
 int action_resume(struct visit *v, struct deferred_error *err);
+/* bulk.c: what is done to all jobs of a search */
+int page_bulk(struct visit *v, struct deferred_error *err);
+int action_retry_all(struct visit *v, struct deferred_error *err);
+int action_cancel_all(struct visit *v, struct deferred_error *err);
+struct search;
+void bulk_links(struct visit *v, const struct search *s);
 /* What the page that an action led to says of it. */
 void action_said(struct visit *v);
 

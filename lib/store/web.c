@@ -171,6 +171,30 @@ int store_web_act(struct pg *pg, const char *verb, const struct store_web_target
 	return exec(pg, &sql_web_act, &args, res, err);
 }
 
+int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,
+		       struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, verb);
+	pg_arg_text(&args, filter->state);
+	pg_arg_text(&args, filter->queue);
+	pg_arg_text(&args, filter->fn);
+	pg_arg_text(&args, filter->label);
+	pg_arg_text(&args, filter->key);
+	pg_arg_text(&args, filter->rule);
+	pg_arg_text(&args, filter->by);
+	pg_arg_text(&args, filter->since);
+	pg_arg_text(&args, filter->until);
+	pg_arg_text_array(&args, filter->tags_len > 0 ? filter->tags : NULL, NULL, filter->tags_len);
+	pg_arg_text(&args, at);
+	pg_arg_int4(&args, dry);
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act_some, &args, res, err);
+}
+
 int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err)
 {
 	uint64_t end = clock_ns() + (uint64_t)limit_ms * NS_PER_MS;

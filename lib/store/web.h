@@ -80,6 +80,11 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,
 		  struct pg_result **res, struct deferred_error *err);
 
+/* The next 1,000 jobs that fit; at: as the last call answered, NULL: from the beginning. verb: retry or cancel. dry: they are counted only. *res: as the statement
+ * says. Needs deferred_operator. Source: web_act_some.sql. */
+int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,
+		       struct pg_result **res, struct deferred_error *err);
+
 /* After limits changed, in no transaction: mark the jobs they are about, for about so long; what is left is marked by claims that meet it. Needs
  * deferred_operator. Source: admin_queue_mark.sql. */
 int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err);

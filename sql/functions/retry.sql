@@ -56,7 +56,8 @@ begin
     perform deferred.__wake(d.queue);
     return true;
 exception when unique_violation then
-    raise exception using errcode = '23505', message = format('job %s has key %L, which a newer job has too', $1, d.key),
+    raise exception using errcode = '23505', message = format('job %s has key %L, which %s has too', $1, d.key, coalesce('job ' || (
+            select x.id from deferred.__deferred_hot x where x.queue = d.queue and x.key = deferred.__own_key(d.created_by, d.key)), 'another job')),
         hint = 'cancel the newer job, or defer the call again';
 end
 $$;

@@ -771,7 +771,9 @@ create table deferred.__deferred_action (
     fn      text collate "C",
     schedule text collate "C",
     settings json,
-    refused text
+    refused text,
+    filter  json,
+    jobs    bigint
 );
 comment on table  deferred.__deferred_action is 'what operators did by deferred_web, and what they were refused; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
@@ -781,12 +783,14 @@ comment on column deferred.__deferred_action.role is 'role of the database that 
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
 comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume or set';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four is not NULL';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four is not NULL, or there is a filter';
 comment on column deferred.__deferred_action.queue is 'queue it was done to';
 comment on column deferred.__deferred_action.fn is 'function it was done to';
 comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
 comment on column deferred.__deferred_action.settings is 'what was set, as it was given; NULL: nothing';
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
+comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
+comment on column deferred.__deferred_action.jobs is 'and to how many it was done';
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
 create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
@@ -795,7 +799,7 @@ create index __deferred_action_schedule on deferred.__deferred_action (schedule,
 grant usage on schema deferred to deferred_reader, deferred_operator;
 -- A reader also sees what functions are given, what they answer, and why they failed.
 grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
-grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule)
+grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule, traceparent)
     on deferred.__deferred to deferred_viewer;
 grant select on deferred.__deferred_action to deferred_viewer;
 -- ---------------------------------------------------------------- recurring jobs

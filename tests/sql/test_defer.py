@@ -718,7 +718,7 @@ def test_retry_is_refused_while_a_newer_job_has_the_key(db):
     dead = defer(db, key="k")
     finish(db, dead, "failed")
     newer = defer(db, key="k")
-    refused(db, pgerror.UniqueViolation, "which a newer job has too", "select deferred.retry(%s)", dead)
+    refused(db, pgerror.UniqueViolation, f"which job {newer} has too", "select deferred.retry(%s)", dead)
     finish(db, newer)
     assert db.one("select deferred.retry(%s)", dead) is True
 

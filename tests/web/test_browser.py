@@ -22,6 +22,7 @@ def test_people_can_read_and_use_each_page(web, db):
     db.sql("update deferred.__deferred_log set error = %s", "</pre><script>alert(3)</script>" + HOSTILE)
     db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 60)")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))")
     later = db.defer("noop", delay="1h")
     shutil.copy(os.path.join(pg.TOP, "tests", "web", "browser", "look.mjs"), PLACE)
     looking = db.spawn(["node", os.path.join(PLACE, "look.mjs"), f"http://127.0.0.1:{web.port}", str(job), str(dead), str(later), web.login("opal"), web.login("vic"),

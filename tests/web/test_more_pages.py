@@ -1,6 +1,8 @@
 """Pages of deferred_web about one function and about recurring jobs, and the forms of limits: what they show to whom, and what is done by them."""
 
+import html
 import json
+import re
 
 import psycopg2.errors
 import pytest
@@ -72,3 +74,65 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     builds = harness.wait_for(all_folded, 20, "what ended is in the figures")
     assert [(b["plugin"].split()[0], b["attempts"], b["failed"], b["dead"]) for b in builds] == [("sample", 3, 3, 3)] and builds[0]["run_p50_us"] > 0
     assert "sample" in web.page("/functions/fail", "vic") and "100.0 %" in web.page("/functions/fail", "vic")
+
+
+def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'fail', 'label', '<b>l', 'tags', json_build_array('t', 'u'))) from generate_series(1, 2300)))")
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from h")
+    other = [db.defer("noop", key=f"k{i}") for i in range(3)]
+    search = "state=dead&fn=fail&q=label%3A%22%3Cb%3El%22+tag%3At&since=1h"
+
+    def form_of(text):
+        found = re.search(r'<form class="act" method="post"( data-go)? action="([^"]*)">(.*?)</form>', text)
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', found[3]))
+        return found[1], html.unescape(found[2]), {k: html.unescape(v) for k, v in fields.items()}
+    listed = web.page("/jobs?" + search)
+    link = html.unescape(re.search(r'href="(/jobs/all\?[^"]*)">retry<', listed)[1])
+    assert ">cancel</a>" not in listed and "since=2" in link and ">cancel</a>" in web.page("/jobs?state=ready") and ">retry</a>" not in web.page("/jobs?state=ready")
+    assert "/jobs/all" not in web.page("/jobs?" + search, "vic") and "/jobs/all" not in web.page("/jobs?q=l") and "/jobs/all" not in web.page("/jobs?outcome=ok")
+    asked = web.page(link)
+    assert "2300 jobs" in asked and "<b>l" not in asked and "&lt;b&gt;l" in asked and db.one("select count(*) from deferred.__deferred_action") == 0
+    assert web.json(link.replace("/all?", "/all.json?")) == {**web.json(link.replace("/all?", "/all.json?")), "jobs": 2300, "more": False}
+    for who in ("vic", "rea"):
+        assert web.ask(link, who)[0] == 403
+    goes_on, path, fields = form_of(asked)
+    assert not goes_on and set(fields) == {"token"}
+    assert web.ask(path, "opal", "POST", {})[0] == 403 and web.ask(path, "rea", "POST", fields)[0] == 403 and web.ask(path)[0] == 405
+    told = []
+    while True:
+        status, _, text = web.ask(path, "opal", "POST", fields)
+        assert status == 200
+        told.append(re.search(r"(\d+) jobs are ready again( so far)?\.", text).groups())
+        if "data-go" not in text:
+            break
+        goes_on, path, fields = form_of(text)
+        assert goes_on and set(fields) == {"token", "at", "done", "refused"} and ">Stop</a>" in text
+    assert told == [("1000", " so far"), ("2000", " so far"), ("2300", None)]
+    assert db.sql("select fn, state, count(*) from deferred.job group by 1, 2 order by 1") == [("fail", "ready", 2300), ("noop", "ready", 3)]
+    # What a step began with, once more, finds nothing: it is done. So does a place somebody made up, which is refused.
+    assert "0 jobs are ready again." in web.ask(path, "opal", "POST", fields)[2]
+    assert web.ask(path, "opal", "POST", {**fields, "at": '{"id": "x"}'})[0] >= 400 and web.ask(path, "opal", "POST", {**fields, "at": "{"})[0] >= 400
+    audit = web.json("/audit.json")["actions"]
+    assert [(a["verb"], a["jobs"], a["refused"]) for a in audit] == [("retry", n, None) for n in (300, 1000, 1000)]
+    filter = json.loads(audit[0]["filter"])
+    assert filter == {"state": "dead", "fn": "fail", "label": "<b>l", "tags": ["t"], "since": filter["since"]}
+    # Of those that cannot be retried it is said how many, and why.
+    db.sql("select deferred.cancel(id) from unnest(%s) id", other)
+    again = db.defer("noop", key="k1")
+    link = "/jobs/all?verb=retry&state=cancelled&fn=noop"
+    path, fields = form_of(web.page(link))[1:]
+    text = web.ask(path, "opal", "POST", fields)[2]
+    assert "2 jobs are ready again." in text and "1 was refused." in text and f"which job {again} has too" in text
+    refused = web.json("/audit.json")["actions"][0]
+    assert refused["jobs"] == 2 and refused["refused"].startswith("1 jobs: ")
+    path, fields = form_of(web.page("/jobs/all?verb=cancel&q=by:deferred+key:k0"))[1:]
+    assert "1 job was cancelled." in web.ask(path, "opal", "POST", fields)[2] and db.one("select state from deferred.job where id = %s", other[0]) == "cancelled"
+    for wrong in ("verb=retry&state=ready", "verb=cancel&state=dead", "verb=drop", "state=dead", "verb=retry&q=part", "verb=retry&outcome=ok", "verb=retry&q=17", "verb=retry&q=params.a:1"):
+        assert web.ask("/jobs/all?" + wrong)[0] == 400, wrong
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege), db.connect(options="-c role=deferred_reader") as c, c.cursor() as cursor:
+        cursor.execute("select deferred.__act_some('cancel', null, '{}', null, false, 'x', null)")
+    with pytest.raises(psycopg2.errors.InvalidParameterValue):
+        db.sql("select deferred.__act_some('run', null, '{}', null, false, 'x', null)")
+    with pytest.raises(psycopg2.errors.InvalidParameterValue):
+        db.sql("select deferred.__act_some(null, null, '{}', null, false, 'x', null)")
+    assert db.sql("select * from deferred.check_ledger()") == []

@@ -66,4 +66,6 @@ addEventListener("submit", event => {
 	if (text && !confirm(text))
 		event.preventDefault();
 });
+/* The next step of what is done to many jobs; whoever presses Stop is elsewhere by then. */
+setTimeout(() => document.querySelector("form[data-go]")?.requestSubmit(), 400);
 setTimeout(refresh, every);

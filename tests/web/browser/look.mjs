@@ -10,7 +10,7 @@ const [url, job, dead, later, operator, viewer, password] = process.argv.slice(2
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
 	"/recurring/nightly", "/workers", "/rules",
-	"/accounts", "/audit"];
+	"/accounts", "/audit", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk"];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const check = (what, ok) => ok || wrong.push(what);
@@ -95,13 +95,25 @@ process.stdout.write("ready\n");
 await page.waitForFunction(text => document.getElementById("depth").innerText !== text, before);
 
 const other = await person(viewer);
-for (const path of pages) {
+for (const path of pages.filter(p => !p.startsWith("/jobs/all"))) { /* which viewers may not see */
 	await other.goto(url + path);
 	check(`viewer ${path}: a button to act`, await other.locator("form.act").count() === 0);
 }
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
+
+/* Many jobs at once: by a script to the end, without one step by step. */
+await page.goto(`${url}/jobs?state=ready&queue=bulk`);
+await page.getByRole("link", { name: "cancel", exact: true }).click();
+await page.getByRole("button", { name: "Cancel them" }).click();
+await page.waitForFunction(() => document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."));
+await axed(page, "many cancelled");
+await plain.goto(`${url}/jobs/all?verb=retry&state=cancelled&queue=bulk`);
+await plain.getByRole("button", { name: "Retry them" }).click();
+check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("1000 jobs are ready again so far."));
+await plain.getByRole("button", { name: "Go on" }).click();
+check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
 
 console.log(JSON.stringify(wrong));
 await browser.close();

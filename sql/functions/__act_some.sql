@@ -1,0 +1,35 @@
+-- The next 1,000 jobs that fit a filter; filter and at: deferred.__matching(). What was done to them and the row that tells of it are one transaction.
+-- dry: they are counted only, and nothing is written down.
+create or replace function deferred.__act_some(verb text, state text, filter json, at json, dry boolean, who text, address text,
+    out done bigint, out refused bigint, out why text, out after json)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_filter json := json_strip_nulls((select json_object_agg(f.key, f.value) from (select 'state' as key, to_json(state) as value
+                                                                               union all select e.key, e.value from json_each(filter) e) f));
+begin
+    if verb not in ('retry', 'cancel') is not false then
+        raise exception using errcode = '22023', message = format('no action %L on many jobs', left(verb, 100));
+    end if;
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+    if octet_length(v_filter::text) > 4000 then
+        raise exception using errcode = '22003', message = 'a filter is longer than 4,000 bytes';
+    end if;
+    if verb = 'retry' then
+        select s.done, s.refused, s.why, s.after into done, refused, why, after from deferred.__retry_some(state, filter, at, dry) s;
+    else
+        select s.done, s.refused, s.why, s.after into done, refused, why, after from deferred.__cancel_some(state, filter, at, dry) s;
+    end if;
+    if not dry and done + refused > 0 then
+        insert into deferred.__deferred_action (who, role, login, address, verb, filter, jobs, refused)
+        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), verb, v_filter, done,
+                case when refused > 0 then left(format('%s jobs: %s', refused, why), 1000) end);
+    end if;
+end
+$$;
+comment on function deferred.__act_some is 'does to some of the jobs that fit a filter what an operator asked for on a page, and writes it down';
+grant execute on function deferred.__act_some to deferred_operator;
