@@ -1,6 +1,6 @@
--- deferred.retry() of the next 1,000 jobs that fit; filter and at: deferred.__matching(). dry: they are counted only.
+-- deferred.retry() of the next `batch` jobs that fit; filter and at: deferred.__matching(). dry: they are counted only.
 -- refused: those that cannot be retried, and why the first of them.
-create or replace function deferred.__retry_some(state text, filter json, at json, dry boolean,
+create or replace function deferred.__retry_some(state text, filter json, at json, dry boolean, batch integer,
     out done bigint, out refused bigint, out why text, out after json)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -9,7 +9,7 @@ declare
     v_id  bigint;
 begin
     select m.ids, m.after into v_ids, after
-    from deferred.__matching(case when state is null then '{dead,delayed}' else array[state] end, filter, at, 1000) m;
+    from deferred.__matching(case when state is null then '{dead,delayed}' else array[state] end, filter, at, batch) m;
     done := 0;
     refused := 0;
     foreach v_id in array v_ids loop

@@ -8,4 +8,4 @@
 --   and as deferred.retry()
 select s.done, s.refused, s.why, s.after::text
 from deferred.__retry_some($1::text, json_build_object('queue', $2::text, 'fn', $3::text, 'label', $4::text, 'key', $5::text, 'rule', $6::text,
-                              'by', $7::text, 'since', $8::text, 'until', $9::text, 'tags', $10::text[]), $11::text::json, $12::int4 = 1) s
+                              'by', $7::text, 'since', $8::text, 'until', $9::text, 'tags', $10::text[]), $11::text::json, $12::int4 = 1, 1000) s

@@ -1,4 +1,4 @@
--- web_act_some: retry or cancel the next 1,000 jobs that fit a filter.
+-- web_act_some: retry or cancel the next 1,000 jobs that fit a filter, or fewer where that takes long.
 -- $1 verb: retry, cancel (text); $2 state, NULL: those the verb is for; $3 queue, $4 function, $5 label, $6 key, $7 rule, $8 who deferred it, $9 deferred since,
 --   $10 until (text), $11 tags, all of which it has (text[]); each NULL: any. $12 where to go on (text), NULL: at the beginning; $13 1: count them only,
 --   else 0 (int4); $14 who asks, $15 from what address (text)

@@ -562,7 +562,7 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     run = lambda *args: ok(db.run(["deferred", *args]))
     assert run("retry", "--fn", "echo", "--dry-run") == "2 jobs to retry\n"
     # What has failed since it began is not met again.
-    began = "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', now() - %s * interval '1 hour'), true)"
+    began = "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', now() - %s * interval '1 hour'), true, 1000)"
     assert [db.one(began, hours) for hours in (1, 0)] == [0, 2]
     assert run("retry", "--fn", "nosuch") == run("retry", "--fn", "") == "0 jobs ready\n"
     assert run("retry", "--fn", "echo", "--until", "1h") == "0 jobs ready\n"
@@ -585,7 +585,7 @@ def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
     counts, at = [], None
     while at or not counts:
-        n, at = db.sql("select done, after::text from deferred.__cancel_some(null, '{}', %s::json, true)", at)[0]
+        n, at = db.sql("select done, after::text from deferred.__cancel_some(null, '{}', %s::json, true, 1000)", at)[0]
         counts.append(n)
         if len(counts) == 1:
             db.defer("noop")  # what comes after it has begun is left alone

@@ -107,7 +107,7 @@ ASKS = {
     "a rule": "select (deferred.__rule_get('hers', false)).query",
     "a plan": "select plan from deferred.__rule_look('hers', 1) limit 1",
     "the state of a job": "select deferred.__state({job})",
-    "what there is to cancel": "select nullif(done, 0) from deferred.__cancel_some(null, '{{}}', null, true)",
+    "what there is to cancel": "select nullif(done, 0) from deferred.__cancel_some(null, '{{}}', null, true, 1000)",
     "who acts": "select nullif(current_setting('is_superuser'), 'off')",
     "the role": "select nullif(current_setting('role'), '{owner}')",
 }

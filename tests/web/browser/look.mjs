@@ -111,8 +111,10 @@ await page.waitForFunction(() => document.querySelector("[role=status]")?.innerT
 await axed(page, "many cancelled");
 await plain.goto(`${url}/jobs/all?verb=retry&state=cancelled&queue=bulk`);
 await plain.getByRole("button", { name: "Retry them" }).click();
-check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("1000 jobs are ready again so far."));
-await plain.getByRole("button", { name: "Go on" }).click();
+for (let steps = 0; (await plain.getByRole("button", { name: "Go on" }).count()) > 0; steps++) { /* as many as there is time for */
+	check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("are ready again so far.") && steps < 100);
+	await plain.getByRole("button", { name: "Go on" }).click();
+}
 check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
 
 console.log(JSON.stringify(wrong));
