@@ -13,6 +13,7 @@
 #define CONNECT_LIMIT_NS (10 * NS_PER_S)
 
 #define MINUTE_NS (60 * NS_PER_S)
+#define CHANGED_NS (3 * NS_PER_S / 2) /* no connection for so long: a restart is mostly over by then */
 
 /* A restart is over in a moment, and runners stand idle meanwhile: soon at first, then once a second. */
 static const struct deferred_backoff reconnect = { 50, 1000, 2, 0, 0 };
@@ -31,16 +32,19 @@ static enum ledger_state sent_before(void *data, struct job *job)
 	return LEDGER_RECORDING;
 }
 
-/* At once, and once a minute while it lasts. */
-static void tell_lost(const struct worker *w, const struct deferred_error *err, uint64_t retry_ns)
+/* At once, and once a minute while it lasts; and once in between where it is something else by now: the server has no room, say, or wants a password. */
+static void tell_lost(struct worker *w, const struct deferred_error *err, uint64_t retry_ns)
 {
 	static const char said[] = "connection lost: ";
 	const char *why = strncmp(err->message, said, sizeof(said) - 1) == 0 ? err->message + sizeof(said) - 1 : err->message;
+	bool minute = w->lost_ns && (w->retry_ns - w->lost_ns) / MINUTE_NS != (retry_ns - w->lost_ns) / MINUTE_NS;
+	bool changed = w->lost_ns && !w->lost_told && retry_ns - w->lost_ns >= CHANGED_NS && strcmp(err->message, w->lost.message) != 0;
 
 	if (!w->lost_ns)
 		log_line(LOG_L_WARNING, "%s%s; trying again", said, why);
-	else if ((w->retry_ns - w->lost_ns) / MINUTE_NS != (retry_ns - w->lost_ns) / MINUTE_NS)
+	else if (minute || changed)
 		log_line(LOG_L_WARNING, "no connection for %.0f s: %s; trying again", (double)(retry_ns - w->lost_ns) / 1e9, why);
+	w->lost_told = w->lost_ns && (w->lost_told || minute || changed);
 }
 
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now)

@@ -17,7 +17,8 @@
 #define ALONE_AGAIN_MAX_MS 1000      /* an attempt set apart is tried again at least so often */
 #define ALONE_OVER_NS (5 * NS_PER_S) /* until its lease has surely ended on the server's clock too */
 #define TRIES_MAX 12                 /* of a cycle that fails for a passing reason: some 6 s */
-#define TELL_TRIES 60                /* one that is tried for longer comes once a second */
+#define TELL_AFTER_NS NS_PER_S        /* what passes sooner is nobody's concern */
+#define TELL_AGAIN_NS (60 * NS_PER_S)
 
 /* What the attempt says of itself cannot be stored: keep the fact. */
 static void replace_texts(struct attempt *a, const char *why)
@@ -104,12 +105,17 @@ static enum ledger_state failed_alone(void *data, struct job *job)
 }
 
 /* A service outlasts a full disk as it outlasts a server that is away: once it is plain that this takes longer, and once a minute. */
-static void tell_refused(const struct worker *w, const struct deferred_error *err)
+static void tell_refused(struct worker *w, const struct deferred_error *err, uint64_t now)
 {
 	struct store_holders holders = { "" };
 
-	if (w->tries % TELL_TRIES != TRIES_MAX)
+	if (w->tries == 0) {
+		w->refused_ns = now;
+		w->refused_told_ns = 0;
+	}
+	if (now - w->refused_ns < TELL_AFTER_NS || (w->refused_told_ns && now - w->refused_told_ns < TELL_AGAIN_NS))
 		return;
+	w->refused_told_ns = now;
 	if (strcmp(err->sqlstate, "55P03") == 0)
 		store_holders(w->pg, NULL, 0, &holders, NULL);
 	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message, holders.text[0] ? ": held by " : "", holders.text);
@@ -151,7 +157,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 		ledger_each(&w->ledger, LEDGER_RECORDING, failed_alone, &failure);
 	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (!records && (in_hand || w->loop)))) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
-		tell_refused(w, err);
+		tell_refused(w, err, now);
 		w->tries++;
 		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
 		 * others waiting. */
