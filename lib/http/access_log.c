@@ -7,6 +7,7 @@
 #include "http/text.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,10 +26,20 @@ struct access_log {
 
 static int open_file(const char *path, struct deferred_error *err)
 {
-	int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+	int fd;
 
-	if (fd < 0)
+	/* Not waiting: a pipe would be opened when somebody reads it, and requests wait until then. */
+	if (strcmp(path, "-") == 0)
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	else
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
+	if (fd < 0) {
+		bool unread = errno == ENXIO;
+
 		error_errno(err, DEFERRED_ECONFIG, "access log", "cannot open access log \"%s\"", path);
+		if (unread)
+			error_hint(err, "nobody reads this pipe: start who does first");
+	}
 	return fd;
 }
 

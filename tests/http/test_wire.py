@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import re
+import select
 import signal
 import socket
 import threading
@@ -854,6 +855,23 @@ def test_sighup_opens_the_log_anew_and_tells_what_needs_a_restart(f, c):
     f.program.signal(signal.SIGHUP)
     harness.wait_for(lambda: "the old ones stay" in f.program.output())
     assert c.call("GET", "/mail/messages").status == 200
+
+
+def test_a_pipe_that_nobody_reads_holds_nobody_up(f, c):
+    """At SIGHUP, which leaves the log as it was; at the start, which is refused; and with a reader there is a log."""
+    os.rename(f.access_log, f.access_log + ".1")
+    os.mkfifo(f.access_log)
+    f.program.signal(signal.SIGHUP)
+    harness.wait_for(lambda: "nobody reads this pipe" in f.program.output())
+    assert c.call("GET", "/mail/messages").status == 200
+    assert f.stop() == 0
+    refused = f.db.run(["deferred_http", "--listen", "127.0.0.1:0"], timeout=20)
+    assert refused.returncode == 73 and "cannot open access log" in refused.stderr and "nobody reads this pipe" in refused.stderr, refused
+    reader = os.open(f.access_log, os.O_RDONLY | os.O_NONBLOCK)
+    f.start()
+    assert f.client().create("piped").status == 201
+    harness.wait_for(lambda: select.select([reader], [], [], 1)[0] and b"CreateQueue" in os.read(reader, 65536))
+    os.close(reader)
 
 
 def test_sigterm_finishes_what_is_in_hand(f, c, db):
