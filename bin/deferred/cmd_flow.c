@@ -22,7 +22,7 @@ static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
 {
 	if (argc - optind == 1)
 		return cli_int(cli, "id", argv[optind], 1, INT64_MAX, id);
-	cli_usage(cli, "one id of a flow is wanted");
+	cli_usage(cli, "one id is wanted");
 	return false;
 }
 
@@ -260,11 +260,33 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
+/* ---- release ---------------------------------------------------------------------------------- */
+
+static int flow_release(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	int64_t id;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!one_id(cli, argc, argv, &id))
+		return EX_USAGE;
+	cli->role = "deferred_worker";
+	rc = cli_connect(cli, true);
+	if (rc != 0)
+		return rc;
+	if (store_flow_release(cli->pg, id, &err) < 0)
+		return cli_fail(cli, &err);
+	printf(cli->json ? "{\"id\": %" PRId64 ", \"state\": \"ready\"}\n" : "%" PRId64 " ready\n", id);
+	return EX_OK;
+}
+
 /* ---- the group -------------------------------------------------------------------------------- */
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct cli_word words[] = { { "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { 0 } };
+	static const struct cli_word words[] = { { "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "release", flow_release }, { 0 } };
 
 	return cli_run_word(cli, words, argc, argv);
 }
@@ -274,6 +296,7 @@ const struct cmd cmd_flow = {
 	"add FILE|-\n"
 	"       deferred flow ls [--limit N]\n"
 	"       deferred flow show ID [--dot] [--limit N]\n"
-	"       deferred flow cancel ID",
-	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show and cancel",
+	"       deferred flow cancel ID\n"
+	"       deferred flow release ID",
+	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show, cancel and release",
 };

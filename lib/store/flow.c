@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/flow.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
@@ -88,5 +89,20 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 		}
 		pg_result_free(res);
 	} while (rc == 0 && before > 0);
+	return rc;
+}
+
+int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, job);
+	rc = exec(pg, &sql_flow_release, &args, &res, err);
+	if (rc == 0 && !pg_bool(res, 0, 0))
+		rc = error_set(err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such job", job);
+	pg_result_free(res);
 	return rc;
 }

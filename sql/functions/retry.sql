@@ -22,7 +22,7 @@ begin
         if h.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = $1) then
             raise exception using errcode = '55000',
                 message = format('job %s waits for job %s', $1, (select min(e.parent) from deferred.__deferred_edge e where e.child = $1 and e.what is null)),
-                hint = 'it is run when that has ended; or cancel it, and retry it then';
+                hint = 'it is run when that has ended; deferred flow release, or deferred.flow_release(), has it run now';
         end if;
         update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
         where x.id = $1 and x.due_at is not null;

@@ -67,10 +67,18 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert [row["id"] for row in json.loads(db.run(["deferred", "--json", "flow", "ls"]).stdout)] == [second, added["id"]]
     assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "4 cancelled\n"
     assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "0 cancelled\n"
+    above = db.defer("noop", delay="1h")
+    lone = db.defer("noop", after=above)
+    refused = db.run(["deferred", "retry", str(lone)])
+    assert f"job {lone} waits for job {above}" in refused.stderr and "deferred flow release" in refused.stderr, refused.stderr
+    released = db.defer("noop", after=lone)
+    assert db.run(["deferred", "flow", "release", str(lone)]).stdout == f"{lone} ready\n"
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert (db.log(lone), db.log(released)) == ([(1, "ok")], [(1, "ok")])
     lone = db.defer("noop", after=db.defer("noop"))
     assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(lone)]).stdout)) == 2
     for words, says in ((["add", "-"], "invalid JSON"), (["add", str(tmp_path)], "cannot read"), (["add", "/nowhere"], "cannot open /nowhere"), (["show", "99999"], "no such flow or job"),
-                        (["cancel", "99999"], "no such flow"), (["show"], "one id of a flow"), (["show", "x"], 'id "x"')):
+                        (["cancel", "99999"], "no such flow"), (["release", "99999"], "99999: no such job"), (["release", str(a)], f"job {a} waits for no other"), (["show"], "one id is wanted"), (["show", "x"], 'id "x"')):
         done = db.run(["deferred", "flow", *words], input="{")
         assert done.returncode != 0 and says in done.stderr, done.stderr
     assert db.sql("select * from deferred.check_ledger()") == []

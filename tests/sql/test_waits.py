@@ -59,6 +59,49 @@ def test_a_job_waits_until_its_parents_have_ended_as_it_says(db):
     assert states(db, behind) == ["ready"]
 
 
+def test_a_job_that_waits_is_released_by_hand_and_who_did_so_is_kept(db):
+    parent = db.defer("a")
+    job, behind, late = db.defer("b", after=parent), db.defer("c", after=parent), db.defer("d", after=parent, delay="1h")
+    settle(db)
+    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {job} waits for job {parent}\n.*deferred flow release"):
+        db.sql("select deferred.retry(%s)", job)
+    assert db.sql("select deferred.flow_release(%s), deferred.flow_release(%s)", job, late) == [(True, True)]
+    assert states(db, parent, job, behind, late) == ["ready", "ready", "waiting", "ready"]
+    assert db.sql("select verb, job_id, who = current_user, refused from deferred.__deferred_action order by id") == [("release", job, True, None), ("release", late, True, None)]
+    clean(db)
+    for other in (parent, job):
+        with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {other} waits for no other"):
+            db.sql("select deferred.flow_release(%s)", other)
+    # It ends, and is run again, before the end of its parent is told: nothing of that moves it.
+    child = db.defer("e", after=job)
+    settle(db)
+    end(db, job, "failed")
+    db.sql("select deferred.retry(%s)", job)
+    end(db, parent, "failed")
+    settle(db)
+    assert states(db, job, behind, late, child) == ["ready", "cancelled", "ready", "cancelled"]
+    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match="waits for no other"):
+        db.sql("select deferred.flow_release(%s)", behind)
+    assert db.one("select count(*) from deferred.__deferred_wait") == 0 and db.one("select deferred.flow_release(0)") is False
+    # Its row is locked while its parent's end is told, and that stands whichever comes first.
+    parent = db.defer("f")
+    job = db.defer("g", after=parent)
+    settle(db)
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("select deferred.flow_release(%s)", (job,))
+        end(db, parent, "failed")
+        db.sql("select deferred.__settle(10)")
+        other.commit()
+    settle(db)
+    assert states(db, job) == ["ready"]
+    db.sql("update deferred.__deferred set created_by = 'somebody' where id = %s", db.defer("h", after=job))
+    with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
+        with pytest.raises(pgerror.InsufficientPrivilege):
+            cursor.execute("select deferred.flow_release(%s)", (job,))
+        producer.rollback()
+    clean(db)
+
+
 def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
     done, dead, other = db.defer("a"), db.defer("b"), db.defer("c", label="of another role")
     end(db, done)
