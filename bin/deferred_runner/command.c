@@ -115,6 +115,7 @@ static void exec_command(const struct command *command, const struct deferred_ca
 		setenv("TRACEPARENT", call->traceparent, 1);
 	else
 		unsetenv("TRACEPARENT"); /* of what check_deferred was started in */
+	unsetenv("TRACESTATE"); /* which belongs to that */
 	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
 		set_alert(call->label);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */

@@ -25,8 +25,8 @@ begin
                exists (select from deferred.__deferred_queue q where q.name = n.queue and q.max_length is not null)
         from new n),
     call as (
-        insert into deferred.__deferred (id, queue, params, label, priority, expires_at, created_at, created_by, tags)
-        select n.new_id, n.queue, d.params, format('job %s, taken %s times', n.id, n.attempt), n.priority, n.expires_at, v_now, d.created_by, d.tags
+        insert into deferred.__deferred (id, queue, params, label, priority, expires_at, created_at, created_by, tags, traceparent)
+        select n.new_id, n.queue, d.params, format('job %s, taken %s times', n.id, n.attempt), n.priority, n.expires_at, v_now, d.created_by, d.tags, d.traceparent
         from new n join deferred.__deferred d on d.id = n.id)
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, receipt)
     select n.id, case when n.receipt is null then 0 else n.attempt end, case when n.receipt is null then 'failed' else 'lost' end, true,

@@ -18,7 +18,9 @@ begin
     v_flow := nextval('deferred.__deferred_id_seq');
     v_jobs := json_array_length(flow->'jobs');
     v_ids := array(select deferred.defer_many((
-        select json_agg((select json_object_agg(k.key, k.value) from json_each(i.job) k where k.key not in ('name', 'after', 'on')) order by i.n)
+        select json_agg((select json_object_agg(k.key, k.value)
+                         from (select * from json_each(i.job) j where j.key not in ('name', 'after', 'on')
+                               union all select 'traceparent', flow->'traceparent' where flow->'traceparent' is not null and i.job->'traceparent' is null) k) order by i.n)
         from deferred.__flow_items(flow) i)));
     -- With a key it may be one that was there, or that was replaced by another one of the flow.
     select u.n, u.id, i.job->>'key' as key into v

@@ -26,6 +26,9 @@ def test_it_is_stored_from_wherever_it_is_given(db, ledger):
         assert stored(db, *(r[0] for r in db.sql("select deferred.defer_many(%s)", jobs))) == [TRACE, None, OTHER]
     flow = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"name": "a", "fn": "noop", "traceparent": TRACE}], "then": [{"fn": "noop", "traceparent": OTHER}]}))
     assert stored(db, flow + 1, flow + 2) == [TRACE, OTHER]
+    flow = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": "noop"}, {"fn": "noop", "traceparent": OTHER}, {"fn": "noop", "traceparent": None}],
+                                                                "then": [{"fn": "noop"}], "traceparent": TRACE}))
+    assert stored(db, *range(flow + 1, flow + 5)) == [TRACE, OTHER, None, TRACE], "that of the flow, but where a job says something else"
     one = db.run(["deferred", "add", "noop", "--traceparent", TRACE])
     lines = db.run(["deferred", "add", "--stdin"], input=f'{{"fn": "noop", "traceparent": "{OTHER}"}}\n')
     assert (one.returncode, lines.returncode) == (OK, OK) and stored(db, int(one.stdout), int(lines.stdout)) == [TRACE, OTHER]
@@ -35,7 +38,8 @@ def test_it_is_stored_from_wherever_it_is_given(db, ledger):
 def test_what_is_none_is_refused_and_quoted(db):
     for wrong in WRONG:
         for statement, argument in (("select deferred.defer('f', '{}', %s)", {"traceparent": wrong}),
-                                    ("select deferred.defer_many(%s)", [{"fn": "f"}, {"fn": "f", "traceparent": wrong}])):
+                                    ("select deferred.defer_many(%s)", [{"fn": "f"}, {"fn": "f", "traceparent": wrong}]),
+                                    ("select deferred.defer_flow(%s)", {"jobs": [{"fn": "f"}], "traceparent": wrong})):
             with pytest.raises(psycopg2.Error) as e:
                 db.sql(statement, json.dumps(argument))
             assert e.value.pgcode == "22023" and "invalid traceparent" in str(e.value) and wrong[:20].split("\n")[0] in str(e.value), wrong
@@ -46,11 +50,11 @@ def test_what_is_none_is_refused_and_quoted(db):
 
 def test_a_function_and_a_command_get_it_and_no_other_one(db, ledger):
     db.plugins("running")
-    db.config('function "say" { command = {"/bin/sh", "-c", "echo \'{\\"t\\": \\"\'$TRACEPARENT\'\\"}\'"} }')
+    db.config('function "say" { command = {"/bin/sh", "-c", "echo \'{\\"t\\": \\"\'$TRACEPARENT$TRACESTATE\'\\"}\'"} }')
     jobs = [db.defer(fn, traceparent=trace) for fn in ("trace", "trace_apart", "say") for trace in (TRACE, OTHER, None)]
     db.sql("select deferred.__queue_set('limited', %s, true)", '{"max_running": 1}')
     jobs.append(db.defer("trace", queue="limited", traceparent=TRACE))
-    assert db.run(["check_deferred", "--cnt", "0"], env={"TRACEPARENT": "00-" + "1" * 32 + "-" + "1" * 16 + "-01"}).returncode == OK
+    assert db.run(["check_deferred", "--cnt", "0"], env={"TRACEPARENT": "00-" + "1" * 32 + "-" + "1" * 16 + "-01", "TRACESTATE": "a=b"}).returncode == OK
     said = [(db.one("select result from deferred.__deferred_log where job_id = %s", job) or "").removeprefix('{"t": "').removesuffix('"}') for job in jobs]
     assert said == [TRACE, OTHER, "", TRACE, OTHER, "", TRACE, OTHER, "", TRACE]
     ledger(db)
