@@ -230,7 +230,7 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
  * deferred_defer_flow - defer jobs that wait for each other, all or none of them.
  *
  * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params", "after": [names], ...}],
- *       "then": [...], "label"}. Borrowed.
+ *       "then": [...], "on_failure", "label"}. Borrowed.
  * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be NULL.
  *
  * Returns as deferred_defer(). Source: sql/queries/flow_add.sql.

@@ -7,10 +7,14 @@ begin
     if json_typeof(flow) is distinct from 'object' then
         raise exception using errcode = '22023', message = format('a flow is a JSON %s, not an object', coalesce(json_typeof(flow), 'null')),
             hint = 'for example {"jobs": [{"name": "pack", "fn": "pack"}, {"fn": "mail", "after": ["pack"]}], "then": [{"fn": "report", "on": "ended"}]}';
-    elsif exists (select from json_object_keys(flow) k where k not in ('label', 'jobs', 'then', 'traceparent')) then
+    elsif exists (select from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')) then
         raise exception using errcode = '22023',
-            message = format('flow: unknown option "%s"', (select left(k, 200) from json_object_keys(flow) k where k not in ('label', 'jobs', 'then', 'traceparent') limit 1)),
-            hint = 'options: jobs, then, label, traceparent';
+            message = format('flow: unknown option "%s"',
+                             (select left(k, 200) from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent') limit 1)),
+            hint = 'options: jobs, then, on_failure, label, traceparent';
+    elsif coalesce(flow->>'on_failure', 'continue') not in ('continue', 'cancel') then
+        raise exception using errcode = '22023', message = format('flow: invalid value %L for option "on_failure"', left(flow->>'on_failure', 200)),
+            hint = 'continue: only what waits for the one that failed is skipped; cancel: the rest is cancelled';
     elsif json_typeof(flow->'jobs') is distinct from 'array' or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
         raise exception using errcode = '22023', message = 'the jobs of a flow are a list, and so are its callbacks ("then")';
     elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8 or length(flow->>'label') > 1000 then

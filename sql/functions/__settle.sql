@@ -16,6 +16,9 @@
 -- remembered (__deferred_told), as places of lanes are (sql/functions/__claim.sql), and what is dead before that, under a snapshot that somebody holds, is
 -- not walked over: dealt with is what is visible in `done` and comes before `at`. What a transaction added that was open in `done` is looked up by its xid.
 --
+-- A flow may want that the first of its jobs that fails has the rest cancelled (__deferred_flow.on_failure): all its jobs are watched, and a note (c) of the flow
+-- itself, left by whoever is the first to tell of a failure under the lock of the flow's row, is gone through as one that many wait for.
+--
 -- A job deferred to wait for jobs that were there already locks none of them, or an open transaction would hold up the worker that
 -- ends one: it leaves a note (l), and is linked here. What has ended by then is found in the log.
 create or replace function deferred.__settle(most integer) returns integer
@@ -44,6 +47,9 @@ declare
     v_seen     bigint[];
     v_free     bigint[];
     v_dealt    integer := 0;
+    v_failed   bigint[] := '{}';  -- jobs that failed, as told for the first time
+    v_stop     record;
+    v_put      integer := 0;
     v_queues   text[];
 begin
     foreach v_late in array array[false, true] loop
@@ -75,7 +81,21 @@ begin
                 if v.upto is null then
                     v_left := v_left - (select count(*) from (select from deferred.__deferred_edge e where e.child = v.id limit most) e)::integer;
                 end if;
+            elsif v.what = 'c' then
+                select s.* into v_stop from deferred.__flow_stop(v.id, v.after, v.upto, greatest(v_left / 4, 1)) s;
+                if v_stop.next is null then
+                    v_over := v_over || v.n;
+                else
+                    update deferred.__deferred_ended e set upto = v_stop.next where e.n = v.n;
+                end if;
+                if v_stop.locked <> '{}' then
+                    insert into deferred.__deferred_ended (id, what, after, upto, late, not_before)
+                    select v.id, 'c', min(j) - 1, max(j) + 1, true, clock_timestamp() + v_put_off from unnest(v_stop.locked) j;
+                    v_put := v_put + v_late::integer;
+                end if;
+                v_left := v_left - 1 - 4 * v_stop.looked;  -- to cancel one costs as much as to count some edges
             else
+                if v.what = 'f' and v.after = 0 then v_failed := v_failed || v.id; end if;
                 v_some := array(select e.child from deferred.__deferred_edge e
                                 where e.parent = v.id and e.child > v.after and e.child <= v.upto order by e.child limit v_left);
                 if cardinality(v_some) = v_left then
@@ -93,6 +113,20 @@ begin
     if v_dealt = 0 then return 0; end if;
 
     perform from deferred.__deferred_wait w where w.id = any (v_children || v_links) order by w.id for update;
+
+    if v_failed <> '{}' then
+        with flow as materialized (
+            select f.id from deferred.__deferred_flow f
+            where f.on_failure = 'cancel' and f.failed is null
+              and f.id = any (array(select distinct m.flow from deferred.__deferred_member m where m.job = any (v_failed) and m.part is distinct from 't'))
+            order by f.id for update),
+        failed as (
+            update deferred.__deferred_flow f
+            set failed = (select min(m.job) from deferred.__deferred_member m where m.job = any (v_failed) and m.flow = f.id and m.part is distinct from 't')
+            from flow x where f.id = x.id and f.failed is null
+            returning f.id)
+        insert into deferred.__deferred_ended (id, what, upto) select f.id, 'c', 9223372036854775807 from failed f;
+    end if;
 
     if v_links <> '{}' then
         select coalesce(array_agg(e.child), '{}') as child, coalesce(array_agg(e.parent), '{}') as parent into v_edges
@@ -181,7 +215,7 @@ begin
         perform deferred.__settled(v_places[v_i], v_by[v_i]);
     end loop;
     perform deferred.__wake(q) from unnest(v_queues) q;
-    return greatest(0, v_dealt - cardinality(v_again) - cardinality(v_locked));
+    return greatest(0, v_dealt - cardinality(v_again) - cardinality(v_locked) - v_put);
 end
 $$;
 comment on function deferred.__settle(integer) is 'tells those who wait of ends that were noted: about so many rows a call; returns how many notes it dealt with';

@@ -34,9 +34,12 @@ begin
                            else format('job %s of the flow: job %s has key %L', v.n, v.id, v.key) end,
             hint = 'a flow is stored as a whole, or not at all';
     end if;
-    insert into deferred.__deferred_flow (id, label, jobs, created_by) values (v_flow, flow->>'label', cardinality(v_ids), deferred.__actor());
-    insert into deferred.__deferred_member (flow, job, name)
-    select v_flow, u.id, i.job->>'name' from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n;
+    insert into deferred.__deferred_flow (id, label, on_failure, jobs, created_by)
+    values (v_flow, flow->>'label', coalesce(flow->>'on_failure', 'continue'), cardinality(v_ids), deferred.__actor());
+    insert into deferred.__deferred_member (flow, job, name, part)
+    select v_flow, u.id, i.job->>'name',
+           case when i.callback then 't' when i.n in (select e.n from deferred.__flow_edges(flow) e where e.condition <> 'ok' and e.name is not null) then 's' end::"char"
+    from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n;
 
     with edge as (
         insert into deferred.__deferred_edge (child, parent, kind, name)
@@ -58,7 +61,8 @@ begin
     update deferred.__deferred_hot h
     set watched = case when x.watched then true end, due_at = case when x.waits then 'infinity' else h.due_at end
     from (select e.id, bool_or(e.watched) as watched, bool_or(not e.watched) as waits
-          from (select distinct e.parent as id, true as watched from edge e union all select w.id, false from wait w) e group by e.id) x
+          from (select distinct e.parent as id, true as watched from edge e union all select w.id, false from wait w
+                union all select j, true from unnest(v_ids[1:v_jobs]) j where flow->>'on_failure' = 'cancel') e group by e.id) x
     where h.id = x.id;
     for v in
         select c.job, jsonb_agg(jsonb_build_object('job', coalesce(p.job::text, e.job), 'on', e.condition) ||

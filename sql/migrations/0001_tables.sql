@@ -952,7 +952,7 @@ comment on column deferred.__deferred_wait.due_at is 'not to be run before; NULL
 create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
-    what  "char" not null check (what in ('o', 'f', 's', 'n', 'l')),
+    what  "char" not null check (what in ('o', 'f', 's', 'n', 'l', 'c')),
     after bigint not null default 0,
     upto  bigint,
     xid   xid8 not null default pg_catalog.pg_current_xact_id(),
@@ -961,10 +961,10 @@ create table deferred.__deferred_ended (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
-comment on column deferred.__deferred_ended.id is 'job it is about';
-comment on column deferred.__deferred_ended.what is 'o, f, s or n: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at';
+comment on column deferred.__deferred_ended.id is 'job it is about; of c: the flow';
+comment on column deferred.__deferred_ended.what is 'o, f, s or n: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at; c: a flow one of whose jobs failed, so that the rest is to be cancelled';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
-comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps. Of l: the one parent to be looked at again, 0: the job itself alone; NULL: all of it';
+comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps. Of l: the one parent to be looked at again, 0: the job itself alone; NULL: all of it. Of c: its jobs between after and upto are left';
 comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';
 comment on column deferred.__deferred_ended.late is 'true: it was put off, for a row was locked that it is about';
 comment on column deferred.__deferred_ended.not_before is 'not to be looked at before';
@@ -995,25 +995,31 @@ create table deferred.__deferred_flow (
     label      text collate "C",
     jobs       integer not null,
     created_at timestamptz not null default clock_timestamp(),
-    created_by name not null
+    created_by name not null,
+    on_failure text collate "C" not null default 'continue' check (on_failure in ('continue', 'cancel')),
+    failed     bigint
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow is 'jobs that were deferred together; never written again, whatever becomes of them';
+comment on table  deferred.__deferred_flow is 'jobs that were deferred together; written again once at most, whatever becomes of them';
 comment on column deferred.__deferred_flow.id is 'of the sequence that numbers jobs, below those of its jobs';
 comment on column deferred.__deferred_flow.label is 'text for people';
 comment on column deferred.__deferred_flow.jobs is 'how many there are';
 comment on column deferred.__deferred_flow.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred_flow.created_by is 'role that deferred it';
+comment on column deferred.__deferred_flow.on_failure is 'cancel: the first job that fails has the rest cancelled; continue: it does not';
+comment on column deferred.__deferred_flow.failed is 'the job that failed first, for which the rest is or was cancelled; NULL: none, or nothing is to be cancelled for it';
 
 create table deferred.__deferred_member (
     flow bigint not null,
     job  bigint not null,
     name text collate "C",
+    part "char" check (part in ('s', 't')),
     primary key (flow, job)
 ) with (autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_member is 'the jobs of flows; kept until they are purged';
 comment on column deferred.__deferred_member.flow is 'the flow';
 comment on column deferred.__deferred_member.job is 'its job';
 comment on column deferred.__deferred_member.name is 'what the flow calls it; NULL: by its number';
+comment on column deferred.__deferred_member.part is 't: a callback; s: it waits for the failure or the end of another one of the flow, and is not cancelled for the failure of one; NULL: neither';
 create unique index __deferred_member_job on deferred.__deferred_member (job);
 grant select on deferred.__deferred_flow, deferred.__deferred_member to deferred_worker, deferred_viewer;
 

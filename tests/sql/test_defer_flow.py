@@ -150,6 +150,100 @@ def test_of_the_callbacks_of_success_and_of_failure_one_runs(db):
     clean(db)
 
 
+def step(name, *after, **more):
+    return {"fn": "f", "name": name, **({"after": list(after)} if after else {}), **more}
+
+
+def test_the_first_that_fails_has_the_rest_cancelled(db):
+    """But not undo steps, callbacks, nor what ended before; once, and without waiting for rows that others have locked."""
+    jobs = [step("a"), step("b"), step("late", delay="1h"), step("c", "a"), step("undo a", "a", {"job": "b", "on": "failed"}), step("undo late", {"job": "late", "on": "failed"}),
+            step("tell", "undo a"), step("locked"), step("last", {"job": "c", "on": "ended"})]
+    flow = defer_flow(db, {"on_failure": "cancel", "jobs": jobs, "then": [{"fn": "well"}, {"fn": "badly", "on": "failed"}, {"fn": "report", "on": "ended"}]})
+    a, b, late, c, undo_a, undo_late, tell, locked, last, well, badly, report = ids = members(db, flow)
+    outside = db.defer("o", after=c)
+    other = defer_flow(db, {"jobs": [step("a"), step("b")]})
+    settle(db)
+    end(db, a)
+    settle(db)
+    assert db.one("select failed from deferred.__deferred_flow where id = %s", flow) is None and states(db, c, b) == ["ready", "ready"]
+    end(db, b, "failed")
+    end(db, members(db, other)[0], "failed")
+    clean(db)
+    with db.connect() as holder, holder.cursor() as cursor:
+        cursor.execute("select from deferred.__deferred_hot where id = %s for update", (locked,))
+        db.sql("begin")
+        for _ in range(5):
+            db.sql("select deferred.__settle(1000)")
+        db.sql("rollback")
+        clean(db)
+        assert states(db, late, c) == ["delayed", "ready"], "who dies before he commits has cancelled nobody"
+        for _ in range(60):
+            db.sql("select deferred.__settle(3)")
+            clean(db)
+        assert states(db, late, c, locked, undo_late) == ["cancelled", "cancelled", "ready", "ready"]
+        assert db.one("select deferred.__settle(100)") == 0, "what is put off is not looked at again at once"
+        db.sql("update deferred.__deferred_ended set not_before = now()")
+        assert db.one("select deferred.__settle(100)") == 0 and states(db, locked) == ["ready"], "and is put off once more"
+        holder.rollback()
+    settle(db)
+    assert states(db, *ids) == ["done", "dead", "cancelled", "cancelled", "ready", "ready", "cancelled", "cancelled", "ready", "cancelled", "waiting", "waiting"]
+    said = {job: db.one("select error from deferred.__deferred_log where job_id = %s and final", job) for job in (late, c, tell, locked, outside)}
+    assert [said[job] for job in (late, c, tell, locked)] == [f"cancelled: job {b} of its flow failed"] * 4 and said[outside].startswith(f"skipped: job {c}")
+    assert db.one("select state from deferred.job where id = %s", members(db, other)[1]) == "ready", "another flow, which says nothing, goes on"
+    # Retried by hand they are run, whatever fails again.
+    for job in (b, late, c):
+        db.sql("select deferred.retry(%s)", job)
+    end(db, late, "failed")
+    end(db, undo_a, "failed")
+    settle(db)
+    assert states(db, b, c, late, undo_late) == ["ready", "ready", "dead", "ready"]
+    for job in (b, c, undo_late, last):
+        end(db, job)
+    settle(db)
+    assert states(db, well, badly, report) == ["cancelled", "ready", "ready"]
+    clean(db)
+    # A callback that is cancelled is no failure; a job that is, is.
+    flow = defer_flow(db, {"on_failure": "cancel", "jobs": [step("a"), step("b"), step("c", "a")], "then": [{"fn": "t"}]})
+    a, b, c, then = members(db, flow)
+    db.defer("o", after={"job": then, "on": "ended"})
+    settle(db)
+    db.sql("select deferred.cancel(%s)", then)
+    settle(db)
+    assert states(db, a, b, c) == ["ready", "ready", "waiting"]
+    db.sql("select deferred.cancel(%s)", b)
+    settle(db)
+    assert states(db, a, c) == ["cancelled", "cancelled"] and db.one("select failed from deferred.__deferred_flow where id = %s", flow) == b
+    clean(db)
+    with pytest.raises(pgerror.InvalidParameterValue, match="invalid value 'stop' for option \"on_failure\"\nHINT:  continue: .*; cancel: "):
+        defer_flow(db, {"on_failure": "stop", "jobs": [step("a")]})
+
+
+def test_two_who_tell_of_failures_at_once_cancel_the_rest_once(db):
+    flow = defer_flow(db, {"on_failure": "cancel", "jobs": [step(str(n)) for n in range(2500)]})
+    jobs = members(db, flow)
+    for n in (3, 2000):
+        end(db, jobs[n], "failed")
+    with db.connect() as one, one.cursor() as cursor:
+        cursor.execute("select deferred.__settle(1)")
+        db.sql("set lock_timeout = '200ms'")
+        with pytest.raises(pgerror.LockNotAvailable):
+            db.sql("select deferred.__settle(1)")
+        db.sql("set lock_timeout = 0")
+        one.commit()
+    db.sql("select deferred.__settle(1)")
+    assert db.one("select failed from deferred.__deferred_flow where id = %s", flow) == jobs[3]
+    assert db.one("select count(*) from deferred.__deferred_ended where what = 'c'") == 1
+    most = 0
+    while db.hot():
+        left = db.hot()
+        db.sql("select deferred.__settle(1000)")
+        most = max(most, left - db.hot())
+    assert most <= 250, "a step cancels so many and no more"
+    settle(db)
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'cancelled' and error = %s", f"cancelled: job {jobs[3]} of its flow failed") == 2498
+    clean(db)
+
+
 @pytest.mark.slow
 def test_a_batch_has_callbacks_and_is_cancelled_from_its_end(db):
     """The fan-in is counted some a step, and nothing is left of it when it is purged."""
