@@ -19,6 +19,7 @@
 #define TRIES_MAX 12                 /* of a cycle that fails for a passing reason: some 6 s */
 #define TELL_AFTER_NS NS_PER_S        /* what passes sooner is nobody's concern */
 #define TELL_AGAIN_NS (60 * NS_PER_S)
+#define TELL_SAME_NS (4 * NS_PER_S)   /* tries are no further apart; what needs no room may pass in between */
 
 /* What the attempt says of itself cannot be stored: keep the fact. */
 static void replace_texts(struct attempt *a, const char *why)
@@ -109,10 +110,11 @@ static void tell_refused(struct worker *w, const struct deferred_error *err, uin
 {
 	struct store_holders holders = { "" };
 
-	if (w->tries == 0) {
+	if (now - w->refused_last_ns > TELL_SAME_NS) {
 		w->refused_ns = now;
 		w->refused_told_ns = 0;
 	}
+	w->refused_last_ns = now;
 	if (now - w->refused_ns < TELL_AFTER_NS || (w->refused_told_ns && now - w->refused_told_ns < TELL_AGAIN_NS))
 		return;
 	w->refused_told_ns = now;

@@ -128,7 +128,8 @@ struct worker {
 	uint64_t lost_ns;          /* when the connection was lost */
 	uint64_t retry_ns;         /* next try: to connect, or to send a cycle that failed */
 	int tries;                 /* of this cycle */
-	uint64_t refused_ns;       /* when it failed first */
+	uint64_t refused_ns;       /* when one failed first */
+	uint64_t refused_last_ns;  /* and last */
 	uint64_t refused_told_ns;  /* when that was said last; 0: it was not */
 	struct deferred_backoff reconnect;
 	struct deferred_error lost;/* why */

@@ -1,9 +1,9 @@
 """What pages of deferred_web take beside a long history, and what an open page costs the jobs that are executed meanwhile.
 
-    web.py [--quick] [--rows N] [--ready N] [--visits N] [--seconds N]
+    web.py [--quick] [--rows N] [--ready N] [--visits N] [--jobs N] [--rounds N]
 
 A private, durable server with N rows of log of a week, folded, and N ready jobs. Each page is asked for --visits times: median and p99. Then jobs that do
-nothing are executed for --seconds a round, in turns without a page and with the overview open, which is asked for every 2 s and folds: the median of the rounds,
+nothing are executed, --jobs of them a turn, without a page and with the overview open, which is asked for every 2 s and folds: the median of the turns,
 as a ratio. JSON goes to build/bench/web.json.
 """
 
@@ -118,28 +118,37 @@ class Bench:
         return result
 
     def execute(self, open_page):
-        """Jobs a second, with a page that somebody looks at or without."""
-        over, ask = threading.Event(), self.visitor()
+        """Jobs a second, of those that are deferred for it, with a page that somebody looks at or without."""
+        jobs, over, ask = self.args.jobs, threading.Event(), self.visitor()
 
         def look():
             while not over.wait(2):
                 ask("/")
-        self.c.execute("select count(*) from deferred.__deferred_log where outcome = 'ok' and plugin <> 'bench 1.0 1'")
-        before = self.c.fetchone()[0]
+        self.defer(jobs)
+        self.c.execute("checkpoint")
+        before = self.done()
         looking = threading.Thread(target=look)
         if open_page:
+            ask("/")
             looking.start()
         began = time.monotonic()
-        worker = self.spawn("check_deferred", "--cnt", "0", "--loop")
-        time.sleep(self.args.seconds)
-        worker.send_signal(signal.SIGTERM)
-        worker.wait(60)
+        worker = self.spawn("check_deferred", "--cnt", str(jobs), "--queue", "turn")
+        status = worker.wait(900)
         took = time.monotonic() - began
         over.set()
         if open_page:
             looking.join()
-        self.c.execute("select count(*) from deferred.__deferred_log where outcome = 'ok' and plugin <> 'bench 1.0 1'")
-        return (self.c.fetchone()[0] - before) / took
+        if status != 0 or self.done() - before != jobs:
+            raise SystemExit(f"check_deferred: status {status}, {self.done() - before} of {jobs} jobs are done")
+        return jobs / took
+
+    def defer(self, n):
+        self.c.execute("select count(*) from generate_series(1, %s, 1000) b cross join lateral (select count(*) from deferred.defer_many((select json_agg(json_build_object("
+                       "'fn', 'noop', 'queue', 'turn')) from generate_series(b, least(b + 999, %s))))) x", (n, n))
+
+    def done(self):
+        self.c.execute("select count(*) from deferred.__deferred_log where outcome = 'ok' and plugin <> 'bench 1.0 1' and finished_at > now() - interval '1 hour'")
+        return self.c.fetchone()[0]
 
     def close(self):
         if hasattr(self, "web"):
@@ -154,10 +163,10 @@ def main():
     parser.add_argument("--rows", type=int)
     parser.add_argument("--ready", type=int)
     parser.add_argument("--visits", type=int)
-    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--jobs", type=int)
     parser.add_argument("--rounds", type=int)
     args = parser.parse_args()
-    for name, quick, full in (("rows", 20000, 2000000), ("ready", 20000, 400000), ("visits", 3, 100), ("seconds", 2, 20), ("rounds", 1, 3)):
+    for name, quick, full in (("rows", 20000, 2000000), ("ready", 20000, 400000), ("visits", 3, 100), ("jobs", 20000, 600000), ("rounds", 1, 5)):
         if getattr(args, name) is None:
             setattr(args, name, quick if args.quick else full)
     with tempfile.TemporaryDirectory(prefix="deferred-bench-web.") as folder:
@@ -168,9 +177,10 @@ def main():
             print(f"{args.rows:,} rows of log, folded in {bench.fold_s:.1f} s, {args.ready:,} ready jobs", flush=True)
             pages = bench.pages()
             rates = {False: [], True: []}
-            for _ in range(args.rounds):
-                for open_page in (False, True):
+            for turn in range(args.rounds):
+                for open_page in (False, True) if turn % 2 == 0 else (True, False):
                     rates[open_page].append(bench.execute(open_page))
+                    print(f"{'with a page' if open_page else 'without'}: {rates[open_page][-1]:,.0f} jobs/s", flush=True)
         finally:
             bench.close()
     plain, watched = (statistics.median(rates[k]) for k in (False, True))

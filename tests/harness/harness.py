@@ -295,7 +295,7 @@ def read_times(path):
     if not os.path.exists(path):
         return []
     with open(path) as f:
-        return [(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4])) for w in (line.split() for line in f)]
+        return [(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4])) for w in (line.split() for line in f if line.endswith("\n"))]  # of the last one some may be there
 
 
 def read_record(path):

@@ -91,8 +91,10 @@ def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     assert ">cancel</a>" not in listed and "since=2" in link and ">cancel</a>" in web.page("/jobs?state=ready") and ">retry</a>" not in web.page("/jobs?state=ready")
     assert "/jobs/all" not in web.page("/jobs?" + search, "vic") and "/jobs/all" not in web.page("/jobs?q=l") and "/jobs/all" not in web.page("/jobs?outcome=ok")
     asked = web.page(link)
-    assert "2300 jobs" in asked and "<b>l" not in asked and "&lt;b&gt;l" in asked and db.one("select count(*) from deferred.__deferred_action") == 0
-    assert web.json(link.replace("/all?", "/all.json?")) == {**web.json(link.replace("/all?", "/all.json?")), "jobs": 2300, "more": False}
+    counted = int(re.search(r"<p>(?:More than )?(\d+) jobs", asked)[1])  # as far as it comes in a moment
+    assert (counted == 2300 or (counted in (1000, 2000) and "More than" in asked)) and "<b>l" not in asked and "&lt;b&gt;l" in asked and db.one("select count(*) from deferred.__deferred_action") == 0
+    told = web.json(link.replace("/all?", "/all.json?"))
+    assert (told["jobs"], told["more"]) in ((2300, False), (2000, True), (1000, True))
     for who in ("vic", "rea"):
         assert web.ask(link, who)[0] == 403
     goes_on, path, fields = form_of(asked)

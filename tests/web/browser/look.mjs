@@ -106,11 +106,11 @@ check("without JavaScript", (await plain.locator("main").innerText()).includes("
 /* Many jobs at once: by a script to the end, without one step by step. */
 await page.goto(`${url}/jobs?state=ready&queue=bulk`);
 await page.getByRole("link", { name: "cancel", exact: true }).click();
-await page.getByRole("button", { name: "Cancel them" }).click();
+await page.getByRole("button", { name: /^Cancel (them|all of them)$/ }).click();
 await page.waitForFunction(() => document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."));
 await axed(page, "many cancelled");
 await plain.goto(`${url}/jobs/all?verb=retry&state=cancelled&queue=bulk`);
-await plain.getByRole("button", { name: "Retry them" }).click();
+await plain.getByRole("button", { name: /^Retry (them|all of them)$/ }).click();
 for (let steps = 0; (await plain.getByRole("button", { name: "Go on" }).count()) > 0; steps++) { /* as many as there is time for */
 	check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("are ready again so far.") && steps < 100);
 	await plain.getByRole("button", { name: "Go on" }).click();
