@@ -179,7 +179,7 @@ def test_a_key_is_strictly_in_order_also_when_jobs_fail(db):
     for i in range(8):
         for k, jobs in keys.items():
             fn = "fail" if i % 3 == 1 else "sleep"
-            jobs.append(db.defer(fn, '{"ms": 10}', concurrency_key=k, priority=i))  # priority does not change the order
+            jobs.append(db.defer(fn, '{"ms": 30}', concurrency_key=k, priority=i))  # priority does not change the order
     drain(db, 4, "--runners", "3")
     made = attempts(db)
     assert len(made) == 3 * (5 + 3 * 3)
