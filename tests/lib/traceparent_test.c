@@ -42,5 +42,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(well_formed_ones_are_taken), cmocka_unit_test(others_are_not) };
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("traceparent", tests, NULL, NULL);
 }
