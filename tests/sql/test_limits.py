@@ -302,8 +302,8 @@ def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
     rng = random.Random(1)
     held = {w: [] for w in workers}
     done = []
-    for _ in range(3000):
-        if len(done) == len(jobs):
+    for _ in range(20000):  # what is asked for beside an open claim finds nothing: how many it takes is a matter of luck
+        if len(done) >= 120:
             break
         w = rng.choice(workers)
         what = rng.random()
@@ -325,7 +325,7 @@ def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
         assert sum(len(h) for h in held.values()) <= 1
     for w in workers:
         w.commit()
-    assert done == jobs[:len(done)] and len(done) > 100  # in order, whatever failed in between
+    assert done == jobs[:len(done)] and len(done) >= 120  # in order, whatever failed in between
 
 
 def test_what_is_kept_of_keys_goes_when_they_are_not_used(db, worker):
