@@ -2,7 +2,7 @@
 #include "base/log.h"
 
 #include "base/outlet.h"
-#include "base/traceparent.h"
+#include "base/job.h"
 #include "base/visible.h"
 
 #include <errno.h>
@@ -127,13 +127,16 @@ static void add_json(struct line *line, enum log_level level, const struct log_a
 	add_string(line, "level", levels[level].name);
 	add_string(line, "program", program);
 	add(line, ",\"pid\":%d", (int)getpid());
-	add_string(line, "event", a ? "attempt" : "message");
-	if (a) {
-		add(line, ",\"job\":%lld,\"attempt\":%d,\"final\":%s,\"wait_ms\":%lld,\"run_ms\":%lld", (long long)a->job, a->attempt,
-		    a->final ? "true" : "false", (long long)a->wait_ms, (long long)a->run_ms);
+	add_string(line, "event", !a ? "message" : a->outcome ? "attempt" : "job");
+	if (a)
+		add(line, ",\"job\":%lld,\"attempt\":%d", (long long)a->job, a->attempt);
+	if (a && a->outcome) {
+		add(line, ",\"final\":%s,\"wait_ms\":%lld,\"run_ms\":%lld", a->final ? "true" : "false", (long long)a->wait_ms, (long long)a->run_ms);
 		if (a->retry_ms >= 0)
 			add(line, ",\"retry_ms\":%lld", (long long)a->retry_ms);
 		add_string(line, "outcome", a->outcome);
+	}
+	if (a) {
 		add_string(line, "queue", a->queue);
 		add_string(line, "fn", a->fn);
 		if (a->traceparent[0])
@@ -241,5 +244,15 @@ void log_attempt(enum log_level level, const struct log_attempt *attempt, const 
 
 	va_start(ap, fmt);
 	write_line(level, attempt, fmt, ap);
+	va_end(ap);
+}
+
+void log_job(enum log_level level, const struct job *job, const char *fmt, ...)
+{
+	const struct log_attempt about = { .queue = job->queue, .fn = job->fn, .traceparent = job->traceparent, .job = job->id, .attempt = job->attempt };
+	va_list ap;
+
+	va_start(ap, fmt);
+	write_line(level, &about, fmt, ap);
 	va_end(ap);
 }

@@ -8,8 +8,8 @@
  * carries no time. A line is written by one write(2), and shows what visible.h makes of the text, so
  * that no text of a job can forge a line or split one. A process may have asked not to wait for that: then it may be several.
  *
- * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event, of an attempt job, queue, fn, attempt, outcome, final, wait_ms, run_ms and
- * retry_ms, and its traceparent, if any, and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
+ * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event; of a job that is tried job, queue, fn, attempt, and its traceparent, if any; of an
+ * attempt that ended also outcome, final, wait_ms, run_ms and retry_ms; and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -43,5 +43,9 @@ struct log_attempt {
 	int64_t wait_ms, run_ms, retry_ms; /* retry_ms negative: it is not tried again */
 };
 void log_attempt(enum log_level level, const struct log_attempt *attempt, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* And of one that has not ended, or whose end was told before: event job, and no outcome, final and times. */
+struct job;
+void log_job(enum log_level level, const struct job *job, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -150,9 +150,9 @@ struct leases {
 static void log_gone(const struct job *job)
 {
 	if (job->gone == JOB_GONE_CANCELLED)
-		log_line(LOG_L_INFO, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id, job->fn, job->attempt);
+		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id, job->fn, job->attempt);
 	else if (job->gone == JOB_GONE_TAKEN)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: taken by another worker; stopped here", (long long)job->id, job->fn,
+		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: taken by another worker; stopped here", (long long)job->id, job->fn,
 			 job->attempt);
 }
 

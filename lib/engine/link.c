@@ -219,14 +219,14 @@ static void try_again(struct worker *w, uint64_t now)
 static void tell_cut_off(void *data, const struct job *job)
 {
 	(void)data;
-	log_line(LOG_L_WARNING, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again", (long long)job->id, job->fn,
+	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again", (long long)job->id, job->fn,
 		 job->attempt);
 }
 
 static enum ledger_state tell_unrecorded(void *data, struct job *job)
 {
 	(void)data;
-	log_line(LOG_L_WARNING, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
+	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
 		 (long long)job->id, job->fn, job->attempt, job_outcome_text(job->ended->outcome));
 	return LEDGER_ENDED;
 }

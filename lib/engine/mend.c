@@ -94,11 +94,11 @@ static enum ledger_state failed_alone(void *data, struct job *job)
 
 	if (f->passing && f->now < job->lease_ns + (uint64_t)job->granted_ms * NS_PER_MS + ALONE_OVER_NS) {
 		if (a->tries++ == 0)
-			log_line(LOG_L_WARNING, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s%s", (long long)job->id, job->fn,
+			log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s%s", (long long)job->id, job->fn,
 				 job->attempt, job_outcome_text(a->outcome), f->err->message, f->by);
 		a->again_ns = f->now + ms * NS_PER_MS;
 	} else if (f->passing || !mend(f->w, a, f->err)) {
-		log_line(LOG_L_ERROR, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, f->err->message);
+		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, f->err->message);
 		ledger_abandon(&f->w->ledger, job->receipt);
 		return LEDGER_NONE;
 	}

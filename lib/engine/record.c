@@ -119,7 +119,7 @@ int worker_add_returns(struct worker *w, struct deferred_error *err)
 
 static void report_refused(struct worker *w, const struct attempt *a)
 {
-	log_line(LOG_L_WARNING, "job %lld %s attempt %d: result (%s) refused: the lease had ended", (long long)a->job->id, a->job->fn,
+	log_job(LOG_L_WARNING, a->job, "job %lld %s attempt %d: result (%s) refused: the lease had ended", (long long)a->job->id, a->job->fn,
 		 a->job->attempt, job_outcome_text(a->outcome));
 	w->sum.refused++;
 	w->delayed.lost_ns = 0; /* it may have ended long ago, where the server's clock was set */
@@ -128,7 +128,7 @@ static void report_refused(struct worker *w, const struct attempt *a)
 void worker_settle(struct worker *w, struct attempt *a, int outcome)
 {
 	if (outcome == JOB_CANCELLED && a->outcome != JOB_CANCELLED) {
-		log_line(LOG_L_INFO, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded", (long long)a->job->id,
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded", (long long)a->job->id,
 			 a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
 		w->sum.refused++;
 		return;
@@ -138,10 +138,10 @@ void worker_settle(struct worker *w, struct attempt *a, int outcome)
 		return;
 	}
 	if (a->outcome != JOB_OK && outcome == JOB_OK)
-		log_line(LOG_L_INFO, "job %lld %s attempt %d: had recorded its success itself", (long long)a->job->id, a->job->fn,
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: had recorded its success itself", (long long)a->job->id, a->job->fn,
 			 a->job->attempt);
 	if (a->follow && outcome == JOB_OK && a->refused)
-		log_line(LOG_L_ERROR, "job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success itself",
+		log_job(LOG_L_ERROR, a->job, "job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success itself",
 			 (long long)a->job->id, a->job->fn, a->job->attempt);
 	a->outcome = (enum job_outcome)outcome;
 	worker_count(w, a);
@@ -186,7 +186,7 @@ static enum ledger_state take_return(void *data, struct job *job)
 		return LEDGER_RETURNED;
 	}
 	if (locked)
-		log_line(LOG_L_WARNING, "job %lld: not given back before its lease ended: its row is locked", (long long)job->id);
+		log_job(LOG_L_WARNING, job, "job %lld: not given back before its lease ended: its row is locked", (long long)job->id);
 	else
 		w->sum.released++;
 	w->charged--;

@@ -152,9 +152,9 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	if (a->unready && a->outcome == JOB_FAILED && !a->final)
 		log_unready(w, a);
 	else if (a->outcome == JOB_CANCELLED)
-		log_line(LOG_L_INFO, "job %lld %s attempt %d: cancelled by its function: %.*s", (long long)job->id, job->fn, job->attempt, len, error);
+		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled by its function: %.*s", (long long)job->id, job->fn, job->attempt, len, error);
 	else if (a->outcome == JOB_SNOOZED)
-		log_line(LOG_L_DEBUG, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
+		log_job(LOG_L_DEBUG, job, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
 			 error, (double)a->delay_ms / 1000);
 	else if (a->final)
 		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
@@ -185,9 +185,9 @@ static void collect_refused(struct worker *w)
 			const char *clash = pool_clash(&w->pool, job->fn);
 
 			if (clash)
-				log_line(LOG_L_WARNING, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
+				log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
 			else
-				log_line(LOG_L_WARNING, "job %lld: function '%s' is in no plugin here; left for workers that have it",
+				log_job(LOG_L_WARNING, job, "job %lld: function '%s' is in no plugin here; left for workers that have it",
 					 (long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;
@@ -207,7 +207,7 @@ static void end_gone(struct worker *w, struct attempt *a)
 		a->refused = true;
 		worker_settle(w, a, JOB_OK);
 	} else {
-		log_line(LOG_L_INFO, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn, a->job->attempt,
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn, a->job->attempt,
 			 a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
 			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
 		w->sum.refused++;
@@ -256,7 +256,7 @@ void worker_remove_files(struct worker *w, const struct attempt *a)
 {
 	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 		if (!pool_remove_file(&w->pool, p->path))
-			log_line(LOG_L_WARNING, "job %lld %s: file '%s' stays: no runner left to remove it", (long long)a->job->id, a->job->fn, p->path);
+			log_job(LOG_L_WARNING, a->job, "job %lld %s: file '%s' stays: no runner left to remove it", (long long)a->job->id, a->job->fn, p->path);
 }
 
 size_t worker_idle_runners(const struct worker *w)

@@ -426,7 +426,7 @@ static void log_output_line(struct runner *r)
 		return;
 	slot = running_slot(r);
 	if (slot >= 0)
-		log_line(LOG_L_INFO, "job %lld %s: %.*s", (long long)r->call[slot].job->id, r->call[slot].job->fn, (int)r->line_len, r->line);
+		log_job(LOG_L_INFO, r->call[slot].job, "job %lld %s: %.*s", (long long)r->call[slot].job->id, r->call[slot].job->fn, (int)r->line_len, r->line);
 	else
 		log_line(LOG_L_INFO, "runner %d: %.*s", (int)r->pid, (int)r->line_len, r->line);
 	r->line_len = 0;
@@ -607,7 +607,7 @@ static void take_log(const struct job *job, const char *payload, size_t len)
 	if (level < LOG_L_ERROR || level > LOG_L_DEBUG)
 		level = LOG_L_INFO;
 	attempt_set_text(&text, &len, payload + sizeof(level), len - sizeof(level));
-	log_line((enum log_level)level, "job %lld %s: %s", (long long)job->id, job->fn, text ? text : "");
+	log_job((enum log_level)level, job, "job %lld %s: %s", (long long)job->id, job->fn, text ? text : "");
 	free(text);
 }
 
@@ -1238,7 +1238,7 @@ void runner_tell_alive(const struct runner *r)
 	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
 
 	if (job && job->id == r->killed_id)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; its runner %d was killed and does not die", (long long)job->id, job->fn, job->attempt,
+		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: %s; its runner %d was killed and does not die", (long long)job->id, job->fn, job->attempt,
 			 r->killed_text, (int)r->pid);
 	else
 		log_line(LOG_L_WARNING, "runner %d was killed and does not die: %s", (int)r->pid, r->killed_text);
@@ -1252,7 +1252,7 @@ void runner_give_up(struct runner *r)
 	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself", (int)r->pid);
 	if (!job)
 		return;
-	log_line(LOG_L_ERROR, "job %lld %s attempt %d: given up with its runner; it counts as lost when its lease ends", (long long)job->id, job->fn,
+	log_job(LOG_L_ERROR, job, "job %lld %s attempt %d: given up with its runner; it counts as lost when its lease ends", (long long)job->id, job->fn,
 		 job->attempt);
 	free(take_job(r, &r->call[r->first]));
 }

@@ -12,7 +12,7 @@ create or replace view deferred.job as
            held.worker, coalesce(held.claimed_at, h.started_at) as started_at,
            case when h.id is null then l.finished_at end as finished_at,
            l.outcome as last_outcome,
-           d.concurrency_key, coalesce(h.limited, false) as limited, d.rule, d.tags
+           d.concurrency_key, coalesce(h.limited, false) as limited, d.rule, d.tags, d.traceparent
     from deferred.__deferred d
     left join deferred.__deferred_hot h using (id)
     left join lateral (

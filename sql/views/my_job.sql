@@ -8,7 +8,7 @@ create or replace view deferred.my_job with (security_barrier) as
            p.done as progress_done, p.total as progress_total, p.text as progress_text, p.reported_at as progress_at,
            case when j.finished_at is not null then (
                select l.result from deferred.__deferred_log l where l.job_id = j.id and l.final order by l.finished_at desc, l.attempt desc limit 1) end as result,
-           j.rule, j.tags
+           j.rule, j.tags, j.traceparent
     from deferred.job j
     left join deferred.__deferred_progress p on p.job_id = j.id and p.attempt = j.attempt and j.worker is not null
     where j.created_by = (select deferred.__actor()::text);

@@ -316,7 +316,7 @@ def test_ls_lists_hot_jobs_oldest_first(db):
     jobs = json.loads(ok(db.run(["deferred", "ls", "--json"])))
     assert [(j["id"], j["state"], j["fn"]) for j in jobs] == [(1, "ready", "noop"), (2, "delayed", "append")]
     assert set(jobs[0]) == set("id queue fn label key priority created_at created_by state attempt visible_at worker started_at "
-                               "finished_at last_outcome concurrency_key limited rule tags held_by".split())
+                               "finished_at last_outcome concurrency_key limited rule tags traceparent held_by".split())
 
 
 def test_ls_filters_by_state_queue_function_and_limit(db):

@@ -32,6 +32,9 @@ def test_it_is_stored_from_wherever_it_is_given(db, ledger):
     one = db.run(["deferred", "add", "noop", "--traceparent", TRACE])
     lines = db.run(["deferred", "add", "--stdin"], input=f'{{"fn": "noop", "traceparent": "{OTHER}"}}\n')
     assert (one.returncode, lines.returncode) == (OK, OK) and stored(db, int(one.stdout), int(lines.stdout)) == [TRACE, OTHER]
+    views = db.sql("select j.id, j.traceparent, m.traceparent from deferred.job j join deferred.my_job m using (id) where id in (%s, %s) order by id", first, flow + 2)
+    assert views == [(first, TRACE, TRACE), (flow + 2, OTHER, OTHER)]
+    assert {j["traceparent"] for j in json.loads(db.run(["deferred", "ls", "--json"]).stdout)} == {TRACE, OTHER, None}
     ledger(db)
 
 
@@ -80,6 +83,13 @@ def test_it_is_in_both_logs_and_shown(db, ledger):
     run = db.run(["check_deferred", "--cnt", "0", "--log-format", "json"])
     told = [json.loads(line) for line in run.stderr.splitlines()]
     assert [o.get("traceparent") for o in told if o["event"] == "attempt" and o["outcome"] == "failed"] in ([OTHER, None], [None, OTHER])
+    # What a function says, and what is said of an attempt that does not fail.
+    db.config('function "say" { command = {"/bin/sh", "-c", "echo hello >&2"} }')
+    said = db.defer("say", traceparent=OTHER)
+    cancelled = db.defer("sample.fail", '{"cancel": true}', traceparent=TRACE)
+    told = [json.loads(line) for line in db.run(["check_deferred", "--cnt", "0", "--log-format", "json"]).stderr.splitlines()]
+    assert {(o["job"], o["event"], o["attempt"], o["fn"], o["traceparent"]) for o in told if "job" in o} == {
+        (said, "job", 1, "say", OTHER), (cancelled, "job", 1, "sample.fail", TRACE)}
     show = db.run(["deferred", "show", str(traced)])
     assert re.search(f"(?m)^trace +{TRACE}$", show.stdout) and "trace " not in db.run(["deferred", "show", str(plain)]).stdout
     assert json.loads(db.run(["deferred", "show", "--json", str(traced)]).stdout)["traceparent"] == TRACE

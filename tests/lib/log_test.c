@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A log line is one line and one write, whatever is in its text. Standard error is a pipe here. */
 #include "base/log.h"
+
+#include "base/job.h"
 #include "base/traceparent.h"
 
 #include <fcntl.h>
@@ -127,6 +129,7 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 {
 	const struct log_attempt attempt = { .queue = "q\"", .fn = "f", .outcome = "failed", .traceparent = "", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
 	struct log_attempt last = attempt;
+	struct job *job = job_new("q", "f", "", "{}", 2);
 	char *text = malloc(100001);
 	const char *at;
 
@@ -147,6 +150,13 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	last.traceparent = TRACEPARENT_FORM;
 	log_attempt(LOG_L_WARNING, &last, "%s", "x");
 	assert_non_null(strstr(logged(), ",\"fn\":\"f\",\"traceparent\":\"" TRACEPARENT_FORM "\",\"msg\":\"x\"}\n"));
+	job->id = 7;
+	job->attempt = 2;
+	log_job(LOG_L_INFO, job, "%s", "x");
+	assert_non_null(strstr(logged(), ",\"event\":\"job\",\"job\":7,\"attempt\":2,\"queue\":\"q\",\"fn\":\"f\",\"msg\":\"x\"}\n"));
+	memcpy(job->traceparent, TRACEPARENT_FORM, TRACEPARENT_SIZE);
+	log_job(LOG_L_INFO, job, "%s", "x");
+	assert_non_null(strstr(logged(), ",\"fn\":\"f\",\"traceparent\":\"" TRACEPARENT_FORM "\",\"msg\":\"x\"}\n"));
 	/* However long: an object on one line. */
 	assert_non_null(text);
 	memset(text, '"', 100000);
@@ -158,7 +168,10 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	log_set_json(false);
 	log_attempt(LOG_L_WARNING, &last, "%s", text);
 	assert_non_null(strstr(logged(), "\"\"; traceparent " TRACEPARENT_FORM "\n"));
+	log_job(LOG_L_INFO, job, "%s", "x");
+	assert_non_null(strstr(logged(), "info: x; traceparent " TRACEPARENT_FORM "\n"));
 	free(text);
+	free(job);
 }
 
 /* Fills a pipe that nobody reads: no line waits, and how many are missing is said when there is room. */
