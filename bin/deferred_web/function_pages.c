@@ -10,10 +10,12 @@
 
 #define BUILDS 40
 #define BUILDS_BACK_S (7 * 86400)
+#define SLOWER 1.15 /* times as long, by the end of the interval that is nearer to none: less is not worth a word */
 
 /* What is shown of a build: sums over queues and hours. */
 struct build {
 	const char *plugin;
+	int series; /* of two builds the one with the smaller number came first */
 	int64_t attempts, failed, crashed, timeout, dead, cpu_us, max_rss_kb, first_s, last_s;
 	struct histogram run;
 };
@@ -31,15 +33,15 @@ void before_figures(struct visit *v)
 	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
 }
 
-static struct build *build_of(struct builds *builds, const char *plugin, int64_t at_s)
+static struct build *build_of(struct builds *builds, const struct store_figure *f)
 {
 	for (size_t i = 0; i < builds->n; i++)
-		if (strcmp(builds->list[i].plugin, plugin) == 0)
+		if (strcmp(builds->list[i].plugin, f->plugin) == 0)
 			return &builds->list[i];
 	builds->more |= builds->n == BUILDS;
 	if (builds->n == BUILDS)
 		return NULL;
-	builds->list[builds->n] = (struct build){ .plugin = plugin, .first_s = at_s };
+	builds->list[builds->n] = (struct build){ .plugin = f->plugin, .series = f->series, .first_s = f->at_s };
 	return &builds->list[builds->n++];
 }
 
@@ -48,10 +50,11 @@ static void gather(struct builds *builds, const struct store_figures *figures)
 {
 	for (size_t i = 0; i < figures->n; i++) {
 		const struct store_figure *f = &figures->row[i];
-		struct build *b = f->plugin && f->attempts > 0 ? build_of(builds, f->plugin, f->at_s) : NULL;
+		struct build *b = f->plugin && f->attempts > 0 ? build_of(builds, f) : NULL;
 
 		if (!b)
 			continue;
+		b->series = f->series < b->series ? f->series : b->series;
 		b->attempts += f->attempts;
 		b->failed += f->outcome[JOB_FAILED];
 		b->crashed += f->outcome[JOB_CRASHED];
@@ -64,9 +67,33 @@ static void gather(struct builds *builds, const struct store_figures *figures)
 	}
 }
 
+/* What a build is held against: the last one before it that was run often enough to be compared; NULL: there is none. */
+static const struct build *build_before(const struct builds *builds, const struct build *b)
+{
+	const struct build *before = NULL;
+
+	for (size_t i = 0; i < builds->n; i++) {
+		const struct build *other = &builds->list[i];
+
+		if (*other->plugin && *b->plugin && other->series < b->series && histogram_count(&other->run) >= HISTOGRAM_RATIO_LEAST &&
+		    (!before || other->series > before->series))
+			before = other;
+	}
+	return before;
+}
+
+static bool build_slowdown(const struct builds *builds, const struct build *b, struct histogram_ratio *ratio)
+{
+	const struct build *before = build_before(builds, b);
+
+	return before && histogram_ratio(&b->run, &before->run, ratio);
+}
+
 static void builds_json(struct visit *v, const struct builds *builds)
 {
 	struct buf *o = &v->reply.body;
+
+	struct histogram_ratio ratio;
 
 	html_raw(o, ",\"builds\":[");
 	for (size_t i = 0; i < builds->n; i++) {
@@ -76,9 +103,12 @@ static void builds_json(struct visit *v, const struct builds *builds)
 		html_raw(o, "{\"plugin\":");
 		html_json(o, b->plugin);
 		buf_printf(o, ",\"attempts\":%" PRId64 ",\"failed\":%" PRId64 ",\"crashed\":%" PRId64 ",\"timeout\":%" PRId64 ",\"dead\":%" PRId64
-			   ",\"run_p50_us\":%" PRId64 ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64 ",\"first\":%" PRId64 ",\"last\":%" PRId64 "}",
+			   ",\"run_p50_us\":%" PRId64 ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64 ",\"first\":%" PRId64 ",\"last\":%" PRId64,
 			   b->attempts, b->failed, b->crashed, b->timeout, b->dead, histogram_quantile_us(&b->run, 0.5), histogram_quantile_us(&b->run, 0.95), b->cpu_us,
 			   b->max_rss_kb, b->first_s, b->last_s);
+		if (build_slowdown(builds, b, &ratio))
+			buf_printf(o, ",\"slowdown\":%.3f,\"slowdown_low\":%.3f,\"slowdown_high\":%.3f", ratio.times, ratio.low, ratio.high);
+		html_raw(o, "}");
 	}
 	html_raw(o, "]");
 }
@@ -100,6 +130,20 @@ static void span(struct buf *o, int64_t us)
 	html_raw(o, "</td>");
 }
 
+/* How long it runs against the build before: in words where that is no chance. */
+static void slowdown(struct buf *o, const struct builds *builds, const struct build *b)
+{
+	struct histogram_ratio ratio;
+
+	html_raw(o, "<td class=\"n\">");
+	if (build_slowdown(builds, b, &ratio)) {
+		if (ratio.low > SLOWER || ratio.high < 1 / SLOWER)
+			buf_printf(o, "<strong>%s</strong> ", ratio.low > SLOWER ? "slower" : "faster");
+		buf_printf(o, "%.2f <span class=\"quiet\">%.2f to %.2f</span>", ratio.times, ratio.low, ratio.high);
+	}
+	html_raw(o, "</td>");
+}
+
 static void builds_table(struct visit *v, const struct builds *builds, int64_t now_s)
 {
 	struct buf *o = &v->reply.body;
@@ -112,7 +156,7 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th scope=\"col\">Plugin, version, build</th>"
 		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\" class=\"n\">Crashed</th>"
 		    "<th scope=\"col\" class=\"n\">Over time</th><th scope=\"col\" class=\"n\">Jobs died</th><th scope=\"col\" class=\"n\">Half ran within</th>"
-		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">Processor, each</th><th scope=\"col\" class=\"n\">Most memory</th>"
+		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">Half against the build before, times</th><th scope=\"col\" class=\"n\">Processor, each</th><th scope=\"col\" class=\"n\">Most memory</th>"
 		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
 	for (size_t i = 0; i < builds->n; i++) {
 		const struct build *b = &builds->list[i];
@@ -126,6 +170,7 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 		buf_printf(o, "<td class=\"n\">%" PRId64 "</td>", b->dead);
 		span(o, histogram_quantile_us(&b->run, 0.5));
 		span(o, histogram_quantile_us(&b->run, 0.95));
+		slowdown(o, builds, b);
 		span(o, b->cpu_us / b->attempts);
 		buf_printf(o, "<td class=\"n\">%" PRId64 " MiB</td><td>", b->max_rss_kb / 1024);
 		page_span_us(o, (now_s - b->first_s) * 1000000);

@@ -92,3 +92,27 @@ int64_t histogram_quantile_us(const struct histogram *h, double q)
 
 	return (int64_t)(from * pow(to / from, (rank - (double)below) / (double)h->n[b]) + 0.5);
 }
+
+/* How far the median may be from the true one, as logarithms: its rank has a deviation of half the root of their number. */
+static void median_within(const struct histogram *h, double *median, double *below, double *above)
+{
+	double off = 0.98 / sqrt((double)histogram_count(h));
+
+	*median = log((double)histogram_quantile_us(h, 0.5));
+	*below = *median - log((double)histogram_quantile_us(h, 0.5 - off));
+	*above = log((double)histogram_quantile_us(h, 0.5 + off)) - *median;
+}
+
+bool histogram_ratio(const struct histogram *h, const struct histogram *before, struct histogram_ratio *ratio)
+{
+	double median[2], below[2], above[2];
+
+	if (histogram_count(h) < HISTOGRAM_RATIO_LEAST || histogram_count(before) < HISTOGRAM_RATIO_LEAST)
+		return false;
+	median_within(h, &median[0], &below[0], &above[0]);
+	median_within(before, &median[1], &below[1], &above[1]);
+	ratio->times = exp(median[0] - median[1]);
+	ratio->low = exp(median[0] - median[1] - hypot(below[0], above[1]));
+	ratio->high = exp(median[0] - median[1] + hypot(above[0], below[1]));
+	return true;
+}

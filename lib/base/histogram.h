@@ -32,4 +32,13 @@ int64_t histogram_up_to(const struct histogram *h, int64_t us);
 /* The time that a share q of them was no longer than, 0 <= q <= 1, microseconds: between the bounds by the logarithm. -1: it is empty. */
 int64_t histogram_quantile_us(const struct histogram *h, double q);
 
+/* How many times as long the median of one is as that of another, with the interval that holds the true ratio in 95 of 100 cases. */
+struct histogram_ratio {
+	double times, low, high;
+};
+
+/* False: one of them has fewer than HISTOGRAM_RATIO_LEAST, of which nothing can be said. */
+#define HISTOGRAM_RATIO_LEAST 200
+bool histogram_ratio(const struct histogram *h, const struct histogram *before, struct histogram_ratio *ratio);
+
 #endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Buckets, and what is told from them. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -66,12 +69,51 @@ static void quantiles_lie_between_the_bounds(void **state)
 	assert_in_range(histogram_quantile_us(&h, 0.5), 1, 10);
 }
 
+/* Of pairs of histograms that are drawn from one distribution, or from two of which one is half as long again: how often the true ratio lies within. */
+static void the_interval_of_a_ratio_of_medians_holds_the_true_one_in_19_of_20_cases(void **state)
+{
+	static const struct {
+		int n[2];
+		double times;
+	} cases[] = { { { 200, 200 }, 1 }, { { 1000, 250 }, 1 }, { { 400, 3000 }, 1.5 } };
+	struct histogram h[2] = { { { 0 } } };
+	struct histogram_ratio ratio;
+	unsigned seed = 20261123;
+
+	(void)state;
+	assert_false(histogram_ratio(&h[0], &h[1], &ratio));
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		int within = 0;
+
+		for (int round = 0; round < 1000; round++) {
+			memset(h, 0, sizeof(h));
+			for (int i = 0; i < 2; i++)
+				for (int n = 0; n < cases[c].n[i]; n++) {
+					double us = -log(1 - rand_r(&seed) / (RAND_MAX + 1.0)) * 50000 * (i == 0 ? cases[c].times : 1);
+					int b = 0;
+
+					while ((double)histogram_bound_us(b) < us)
+						b++;
+					h[i].n[b]++;
+				}
+			assert_true(histogram_ratio(&h[0], &h[1], &ratio));
+			assert_true(ratio.low <= ratio.times && ratio.times <= ratio.high && ratio.low > 0);
+			within += ratio.low <= cases[c].times && cases[c].times <= ratio.high;
+		}
+		printf("# %d and %d attempts: in %d of 1000\n", cases[c].n[0], cases[c].n[1], within);
+		assert_in_range(within, 920, 985);
+	}
+	h[1].n[HISTOGRAM_BUCKETS - 1] = 1000000; /* the median of what is beyond all bounds is the last of them */
+	assert_true(histogram_ratio(&h[0], &h[1], &ratio) && ratio.times < 1e-3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounds_are_those_of_the_database),
 		cmocka_unit_test(what_the_database_has_is_read_and_what_it_cannot_have_is_refused),
 		cmocka_unit_test(quantiles_lie_between_the_bounds),
+		cmocka_unit_test(the_interval_of_a_ratio_of_medians_holds_the_true_one_in_19_of_20_cases),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
