@@ -57,6 +57,7 @@ static const struct program_option options[] = {
 	{ "batch", "batch", "N", "claim at most N jobs at once (500)" },
 	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
 	{ "log-format", "log_format", "FORMAT", "text, or json: each line of the log is an object (text)" },
 };
@@ -278,7 +279,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* ---- what a service does besides ---------------------------------------------------------------- */
 
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
-static const char *const lasting[] = { "application", "database.conninfo", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop", "cgroup" };
+static const char *const lasting[] = { "application", "database.conninfo", "database.shard", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop", "cgroup" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
@@ -444,7 +445,7 @@ static int run_with_pidfile(void)
 	const struct config *config = run.settings->config;
 	struct deferred_error err = { 0 };
 	struct worker_summary summary = { 0 };
-	const char *pidfile = config_text(config, "pidfile");
+	const char *pidfile;
 	static char path[PATH_MAX]; /* settings that are read anew take the old ones away */
 	char default_path[PATH_MAX];
 	bool replace = strcmp(config_text(config, "if_running"), "replace") == 0;
@@ -458,9 +459,8 @@ static int run_with_pidfile(void)
 	if (find_plugin_dir(&run.runners, config, &err) < 0)
 		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_NOPERM);
 	snprintf(default_path, sizeof(default_path), "/run/defer_%s", config_text(config, "application"));
-	if (!pidfile || !*pidfile)
-		pidfile = default_path;
-	else if (strcmp(pidfile, default_path) != 0)
+	pidfile = config_pidfile(config, path, sizeof(path));
+	if (strcmp(pidfile, default_path) != 0)
 		snprintf(run.other_pidfile, sizeof(run.other_pidfile), "%s", pidfile);
 	name_who();
 	if (config_flag(config, "loop")) {
@@ -479,7 +479,8 @@ static int run_with_pidfile(void)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
 		return program_complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
 	}
-	snprintf(path, sizeof(path), "%s", pidfile);
+	if (pidfile != path)
+		snprintf(path, sizeof(path), "%s", pidfile);
 	run.pidfile.path = path;
 	name_instance(pidfile);
 	run.runners.config = config;

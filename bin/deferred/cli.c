@@ -97,11 +97,13 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		{ "config", required_argument, NULL, CLI_OPT_CONFIG },
 		{ "answer-timeout", required_argument, NULL, CLI_OPT_ANSWER_TIMEOUT },
 		{ "lock-timeout", required_argument, NULL, CLI_OPT_LOCK_TIMEOUT },
+		{ "shard", required_argument, NULL, CLI_OPT_SHARD },
+		{ "all-shards", no_argument, NULL, CLI_OPT_ALL_SHARDS },
 		{ "json", no_argument, NULL, CLI_OPT_JSON },
 		{ "help", no_argument, NULL, CLI_OPT_HELP },
 		{ 0 }
 	};
-	struct option all[28] = { 0 };
+	struct option all[30] = { 0 };
 	int n = 0, c;
 
 	while (own && own->name && n < 20)
@@ -124,6 +126,12 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		case CLI_OPT_LOCK_TIMEOUT:
 			if (!cli_take_limit(cli, c, optarg))
 				return CLI_OPT_BAD;
+			break;
+		case CLI_OPT_SHARD:
+			cli->shard = optarg;
+			break;
+		case CLI_OPT_ALL_SHARDS:
+			cli->all_shards = true;
 			break;
 		case CLI_OPT_JSON:
 			cli->json = true;
@@ -313,6 +321,8 @@ int cli_connect(struct cli *cli, bool check_schema)
 	struct deferred_error err = { 0 };
 	int rc = cli_config(cli);
 
+	if (rc == 0)
+		rc = cli_choose_shard(cli);
 	if (rc != 0)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
@@ -320,7 +330,9 @@ int cli_connect(struct cli *cli, bool check_schema)
 	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
 	pg_set_own_path(cli->pg);
 	cli_set_limits(cli, false);
-	return check_schema && migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : 0;
+	if (!check_schema)
+		return 0;
+	return migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : cli_check_shard(cli);
 }
 
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value)
@@ -414,9 +426,12 @@ int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 
 	if (optind == argc)
 		return cli_usage(cli, "neither job ids nor a filter given");
-	for (int i = optind; i < argc; i++)
+	for (int i = optind; i < argc; i++) {
 		if (!cli_int(cli, "job id", argv[i], 1, INT64_MAX, &id))
 			return EX_USAGE;
+		if ((rc = cli_shard_of(cli, id)) != 0)
+			return rc;
+	}
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (cli->json)

@@ -35,6 +35,8 @@ struct cli {
 	const char *role;     /* whose rights it takes; NULL: none */
 	const char *conninfo; /* --db; NULL: not given */
 	const char *config_path;
+	const char *shard;    /* --shard; NULL: not given */
+	bool all_shards;      /* --all-shards */
 	bool json;
 	struct config *config;
 	int64_t answer_ms, lock_ms; /* --answer-timeout, --lock-timeout; 0: not given, -1: no limit */
@@ -51,13 +53,15 @@ struct cmd {
 	const char *role;    /* as in struct cli */
 	const char *words;   /* its first argument is one of these, for people: "ls, set and rm"; NULL: it is anything */
 	const struct cli_value *values; /* ends with a zero element; NULL: none */
+	enum { SHARDS_ON_REQUEST, SHARDS_ALL, SHARDS_ONE } shards; /* asked of all of them with --all-shards; anyway; never */
 };
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold, cmd_function, cmd_functions, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_show, cmd_simulate, cmd_status, cmd_top, cmd_why, cmd_schedule;
+	cmd_show, cmd_simulate, cmd_status, cmd_top, cmd_why, cmd_schedule, cmd_shard;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
-enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT };
+enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT,
+       CLI_OPT_SHARD, CLI_OPT_ALL_SHARDS };
 
 /*
  * Next option of the command; the global ones are dealt with inside. own ends with a zero element, at most 20
@@ -101,6 +105,18 @@ int cli_config(struct cli *cli);
 
 /* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
 int cli_connect(struct cli *cli, bool check_schema);
+
+/*
+ * cli_shard.c: which of several databases a command is for, where the config file has shards and no other connection is given.
+ *
+ * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of them anyway, it
+ * goes on in a child process for each, one after the other, whose answers become one; the parent ends there. Returns 0 or the exit code.
+ * cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
+ * cli_check_shard(): the database that was found is the one that the config file means.
+ */
+int cli_choose_shard(struct cli *cli);
+int cli_shard_of(struct cli *cli, int64_t id);
+int cli_check_shard(struct cli *cli);
 
 /* --answer-timeout, --lock-timeout. False: it was reported, return EX_USAGE. */
 bool cli_take_limit(struct cli *cli, int c, const char *text);

@@ -15,6 +15,8 @@ enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED };
 /* As deferred.defer() has it. */
 #define AFTER_MAX 1000
 
+#define SHARD_NAME_SIZE 64
+
 static const struct option options[] = {
 	{ "queue", required_argument, NULL, 'q' },        { "label", required_argument, NULL, 'l' },
 	{ "priority", required_argument, NULL, 'p' },     { "delay", required_argument, NULL, 'd' },
@@ -23,7 +25,7 @@ static const struct option options[] = {
 	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
 	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
 	{ "tag", required_argument, NULL, 'T' },          { "traceparent", required_argument, NULL, 'P' },
-	{ "stdin", no_argument, NULL, 's' },
+	{ "stdin", no_argument, NULL, 's' },              { "route", required_argument, NULL, 'R' },
 	{ "after", required_argument, NULL, OPT_AFTER },  { "after-failed", required_argument, NULL, OPT_AFTER_FAILED },
 	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED },
 	{ 0 }
@@ -107,10 +109,55 @@ static bool read_after(const struct cli *cli, enum deferred_after_on on, char *l
 	return true;
 }
 
-static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts)
+static int open_shard(struct cli *cli, const char *name, struct deferred **d, struct deferred_error *err)
+{
+	const struct deferred_open_opts opts = { .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms, .shard = name };
+
+	return deferred_open_with(d, cli->conninfo, &opts, err);
+}
+
+/* Any shard that accepts jobs will do: the first that answers, beginning with one that was drawn. */
+static int open_any(struct cli *cli, struct deferred **d, struct deferred_error *err)
+{
+	size_t len, first = 0;
+	const struct config_shard *shards = config_shards(cli->config, &len);
+	char name[SHARD_NAME_SIZE];
+	int rc = deferred_shard_for(NULL, name, sizeof(name), err);
+
+	while (rc == 0 && strcmp(shards[first].name, name) != 0)
+		first++;
+	for (size_t i = 0; i < len && (i == 0 ? rc == 0 : rc == DEFERRED_ECONNECT); i++)
+		if (shards[(first + i) % len].accepting)
+			rc = open_shard(cli, shards[(first + i) % len].name, d, err);
+	return rc;
+}
+
+/* What has one route, or one key, has one shard: where that one does not answer, nobody else can take it. */
+static int open_for(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)
+{
+	char name[SHARD_NAME_SIZE];
+	struct deferred_error why;
+	int rc = deferred_shard_for(route, name, sizeof(name), err);
+
+	if (rc == 0)
+		rc = open_shard(cli, name, d, err);
+	if (rc != DEFERRED_ECONNECT)
+		return rc;
+	why = *err;
+	error_clear(err);
+	return error_set(err, rc, "shard", "shard \"%s\", which has \"%.64s\": %s", name, route, why.message);
+}
+
+static int open_context(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)
+{
+	if (cli->conninfo || cli->shard || !config_by_shards(cli->config))
+		return open_shard(cli, cli->shard, d, err);
+	return route ? open_for(cli, route, d, err) : open_any(cli, d, err);
+}
+
+static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts, const char *route)
 {
 	struct deferred_error err = { 0 };
-	const struct deferred_open_opts limits = { .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms };
 	struct deferred *d = NULL;
 	int64_t id;
 	int rc;
@@ -118,7 +165,12 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	/* The library reads the settings itself. */
 	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
 		return EX_OSERR;
-	rc = deferred_open_with(&d, cli->conninfo, &limits, &err);
+	if (!cli->conninfo && (rc = cli_config(cli)) != 0)
+		return rc;
+	for (size_t i = 0; i < opts->after_len && !cli->conninfo; i++)
+		if ((rc = cli_shard_of(cli, opts->after[i].job)) != 0)
+			return rc;
+	rc = open_context(cli, route ? route : opts->concurrency_key ? opts->concurrency_key : opts->key, &d, &err);
 	if (rc == 0)
 		rc = deferred_defer(d, fn, params, opts, &id, &err);
 	if (rc == 0 && id > 0)
@@ -138,7 +190,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct deferred_opts opts = { .tags = tags, .after = after };
 	size_t tags_len = 0;
 	bool from_stdin = false, any = false;
-	const char *params;
+	const char *params, *route = NULL;
 	char *given;
 	int c, rc;
 
@@ -147,6 +199,8 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		if (c == 's')
 			from_stdin = true;
+		else if (c == 'R')
+			route = optarg;
 		else if (c >= OPT_AFTER && c <= OPT_AFTER_ENDED) {
 			if (!read_after(cli, (enum deferred_after_on)(c - OPT_AFTER), optarg, after, &opts.after_len))
 				return EX_USAGE;
@@ -164,7 +218,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "a function is wanted, and at most one JSON text");
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
-		rc = add_one(cli, argv[optind], params, &opts);
+		rc = add_one(cli, argv[optind], params, &opts, route);
 	free(given);
 	return rc;
 }
@@ -174,7 +228,7 @@ const struct cmd cmd_add = {
 	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N] [--tag T]... [--traceparent T]\n"
-	"                    [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
+	"                    [--route TEXT] [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
 	"       deferred add --stdin",
-	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values,
+	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values, SHARDS_ONE,
 };

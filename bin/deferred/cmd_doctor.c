@@ -255,5 +255,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_doctor = {
-	"doctor", "", "check the whole installation: what is wrong, why, and what mends it", run, "deferred_worker",
+	"doctor", "", "check the whole installation: what is wrong, why, and what mends it", run, "deferred_worker", NULL, NULL, SHARDS_ONE,
 };

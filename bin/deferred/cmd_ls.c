@@ -155,5 +155,5 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_ls = {
 	"ls", "[--state STATE | --running] " FILTER_USAGE " [--limit N] [--after ID]",
-	"list jobs: those still to be run, or those of one state", run, "deferred_viewer", NULL, values,
+	"list jobs: those still to be run, or those of one state", run, "deferred_viewer", NULL, values, SHARDS_ALL,
 };

@@ -87,5 +87,5 @@ static int run(struct cli *cli, int argc, char **argv)
 static const struct cli_value values[] = { { "textfile", cli_file }, { 0 } };
 
 const struct cmd cmd_metrics = {
-	"metrics", "[--textfile PATH] [--openmetrics]", "print figures as Prometheus reads them", run, "deferred_viewer", NULL, values,
+	"metrics", "[--textfile PATH] [--openmetrics]", "print figures as Prometheus reads them", run, "deferred_viewer", NULL, values, SHARDS_ONE,
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "store/migrate.h"
 #include "store/admin.h"
+#include "store/migrate.h"
+#include "store/shard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +74,18 @@ static void hint_rights(struct pg *pg, struct deferred_error *err)
 	pg_result_free(res);
 }
 
+/* Of several databases each has its number, for good. */
+static int number_shard(struct cli *cli, struct deferred_error *err)
+{
+	const struct config_shard *shard = cli->conninfo ? NULL : config_shard(cli->config);
+	bool set = false;
+	int rc = shard ? store_shard_set(cli->pg, shard->number, &set, err) : 0;
+
+	if (set && !cli->json)
+		printf("shard %s: number %d\n", shard->name, shard->number);
+	return rc;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = { { "dry-run", no_argument, NULL, 'n' }, { 0 } };
@@ -100,6 +113,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		puts("], \"version\": null}");
 	else if (known && (rc == 0 || cli->json))
 		print_end(&progress, version);
+	if (!err.code && !progress.dry_run)
+		number_shard(cli, &err);
 	if (err.code) {
 		hint_rights(cli->pg, &err);
 		return cli_fail(cli, &err);

@@ -164,7 +164,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "one job id is wanted");
 	if (!cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
-	rc = cli_connect(cli, true);
+	rc = cli_shard_of(cli, id);
+	if (rc == 0)
+		rc = cli_connect(cli, true);
 	return rc != 0 ? rc : show(cli, id);
 }
 

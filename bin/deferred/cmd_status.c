@@ -183,5 +183,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers, dead jobs and how the attempts of the last hour ended", run, "deferred_viewer",
+	"status", "", "show queues, workers, dead jobs and how the attempts of the last hour ended", run, "deferred_viewer", NULL, NULL, SHARDS_ALL,
 };

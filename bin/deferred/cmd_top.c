@@ -297,5 +297,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_top = {
-	"top", "[--queue NAME] [--interval SPAN] [--once]", "show queues, functions and running jobs, again and again", run, "deferred_viewer",
+	"top", "[--queue NAME] [--interval SPAN] [--once]", "show queues, functions and running jobs, again and again", run, "deferred_viewer", NULL, NULL, SHARDS_ONE,
 };

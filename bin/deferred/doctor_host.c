@@ -60,14 +60,10 @@ void doctor_user(struct doctor *d)
 /* The rules are those of pidfile_take(), which would say so when cron starts it. */
 void doctor_pidfile(struct doctor *d)
 {
-	const char *set = config_text(d->cli->config, "pidfile"), *slash;
-	char path[PATH_MAX], dir[PATH_MAX];
+	char dir[PATH_MAX], buf[PATH_MAX];
+	const char *path = config_pidfile(d->cli->config, buf, sizeof(buf)), *slash;
 	struct stat st;
 
-	if (set && *set)
-		snprintf(path, sizeof(path), "%s", set);
-	else
-		snprintf(path, sizeof(path), "/run/defer_%s", config_text(d->cli->config, "application"));
 	slash = strrchr(path, '/');
 	snprintf(dir, sizeof(dir), "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
 	if (stat(dir, &st) < 0)

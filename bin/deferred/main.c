@@ -12,13 +12,14 @@
 static const struct cmd *const commands[] = {
 	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_purge, &cmd_status, &cmd_top, &cmd_why,
 	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold, &cmd_metrics, &cmd_schedule, &cmd_alert, &cmd_flow,
-	&cmd_simulate, &cmd_advise,
+	&cmd_simulate, &cmd_advise, &cmd_shard,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static const struct option options[] = {
 	{ "db", required_argument, NULL, CLI_OPT_DB },         { "config", required_argument, NULL, CLI_OPT_CONFIG },
 	{ "answer-timeout", required_argument, NULL, CLI_OPT_ANSWER_TIMEOUT }, { "lock-timeout", required_argument, NULL, CLI_OPT_LOCK_TIMEOUT },
+	{ "shard", required_argument, NULL, CLI_OPT_SHARD },   { "all-shards", no_argument, NULL, CLI_OPT_ALL_SHARDS },
 	{ "json", no_argument, NULL, CLI_OPT_JSON },           { "help", no_argument, NULL, CLI_OPT_HELP },
 	{ "version", no_argument, NULL, CLI_OPT_VERSION },     { 0 }
 };
@@ -26,7 +27,7 @@ static const struct option options[] = {
 static void print_usage(FILE *fp)
 {
 	fputs("usage: deferred [--db CONNINFO] [--config FILE] [--json] [--answer-timeout SPAN] [--lock-timeout SPAN]\n"
-	      "                COMMAND [ARGUMENT...]\n"
+	      "                [--shard NAME | --all-shards] COMMAND [ARGUMENT...]\n"
 	      "       deferred help [COMMAND]\n"
 	      "       deferred --version\n\n", fp);
 	for (size_t i = 0; i < COMMANDS; i++)
@@ -88,6 +89,12 @@ int main(int argc, char **argv)
 		case CLI_OPT_LOCK_TIMEOUT:
 			if (!cli_take_limit(&cli, c, optarg))
 				return EX_USAGE;
+			break;
+		case CLI_OPT_SHARD:
+			cli.shard = optarg;
+			break;
+		case CLI_OPT_ALL_SHARDS:
+			cli.all_shards = true;
 			break;
 		case CLI_OPT_JSON:
 			cli.json = true;

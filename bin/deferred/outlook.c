@@ -400,7 +400,7 @@ void outlook_json(const struct outlook *o, const struct advice *advice, struct p
 	params_number(t, "days", outlook_days(o));
 	params_string(t, "since", moment(buf, o->past[0].from_us));
 	if (o->past[0].full)
-		params_true(t, "log_reaches_further");
+		params_flag(t, "log_reaches_further", true);
 	params_number(t, "run_s", (double)o->past[0].run_us / (double)SECOND);
 	params_number(t, "waiting", (double)o->waiting);
 	params_number(t, "cut_off", (double)o->past[0].cut);

@@ -8,6 +8,8 @@
 #include "port/config.h"
 #include "port/config_reader.h"
 
+#include "base/route.h"
+
 #include <assert.h>
 #include <confuse.h>
 #include <ctype.h>
@@ -130,6 +132,36 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+/* 1 to 3 digits; 0: it is none. */
+static int shard_number(cfg_t *sec)
+{
+	const char *text = cfg_size(sec, "number") > 0 ? cfg_getstr(sec, "number") : "";
+
+	return strlen(text) <= 3 && text[strspn(text, "0123456789")] == '\0' ? atoi(text) : 0;
+}
+
+/* The name becomes part of the name of a file. */
+static int on_shard(cfg_t *cfg, cfg_opt_t *opt)
+{
+	unsigned int last = cfg_opt_size(opt) - 1;
+	cfg_t *sec = cfg_opt_getnsec(opt, last);
+	const char *name = cfg_title(sec), *accepting = cfg_size(sec, "accepting") > 0 ? cfg_getstr(sec, "accepting") : "1";
+	int number = shard_number(sec);
+
+	if (!name[0] || name[0] == '.' || name[0] == '-' || strlen(name) > 32 ||
+	    name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")])
+		return fail(cfg, "", "shard \"%.64s\": a name has 1 to 32 letters, digits, \"_\", \".\" and \"-\"", name);
+	if (number < 1 || number > SHARD_MAX)
+		return fail(cfg, "the ids of its jobs begin with it; deferred migrate --shard NAME gives it to the database, for good",
+			    "shard \"%s\" has no number from 1 to %d", name, SHARD_MAX);
+	if (strcmp(accepting, "0") != 0 && strcmp(accepting, "1") != 0)
+		return fail(cfg, "", "shard \"%s\": value \"%.64s\" of accepting is none of 0 and 1", name, accepting);
+	for (unsigned int i = 0; i < last; i++)
+		if (shard_number(cfg_opt_getnsec(opt, i)) == number)
+			return fail(cfg, "", "shards \"%s\" and \"%s\" have one number, %d", cfg_title(cfg_opt_getnsec(opt, i)), name, number);
+	return 0;
+}
+
 static const char *const schedule_members[] = {
 	"rule", "function", "params", "timezone", "queue", "missed", "late", "overlap", "jitter", "label", "priority", "expires", "max_attempts", "timeout",
 	"backoff_floor", "backoff_ceiling", "backoff_exponent", "concurrency_key", "concurrency",
@@ -145,13 +177,17 @@ static cfg_t *new_grammar(void)
 		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
 	};
 	cfg_opt_t free_form[] = { CFG_END() };
+	cfg_opt_t shard[] = {
+		CFG_STR("number", NULL, CFGF_NODEFAULT), CFG_STR("conninfo", NULL, CFGF_NODEFAULT), CFG_STR("accepting", NULL, CFGF_NODEFAULT), CFG_END()
+	};
 	cfg_opt_t schedule[SCHEDULE_MEMBERS + 1];
 	cfg_opt_t titled[] = {
 		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
 		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL),
-		CFG_SEC("schedule", schedule, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END()
+		CFG_SEC("schedule", schedule, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+		CFG_SEC("shard", shard, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END()
 	};
-	cfg_opt_t top[SETTINGS_MAX + 4], members[SETTINGS_MAX * 2];
+	cfg_opt_t top[SETTINGS_MAX + 5], members[SETTINGS_MAX * 2];
 	size_t tops = 0, n = 0, sections = 0;
 	char names[SECTIONS_MAX][32];
 	cfg_t *cfg;
@@ -161,6 +197,7 @@ static cfg_t *new_grammar(void)
 	schedule[SCHEDULE_MEMBERS] = end;
 	function[1].validcb = function[2].validcb = on_value;
 	titled[0].validcb = on_function;
+	titled[3].validcb = on_shard;
 	for (const struct config_setting *s = config_settings; s->name; s++) {
 		const char *dot = strchr(s->name, '.');
 		size_t len = dot ? (size_t)(dot - s->name) : 0;
@@ -232,6 +269,18 @@ static void put_schedules(cfg_t *cfg)
 	}
 }
 
+static void put_shards(cfg_t *cfg)
+{
+	for (unsigned int i = 0; i < cfg_size(cfg, "shard"); i++) {
+		cfg_t *sec = cfg_getnsec(cfg, "shard", i);
+		char number[16];
+
+		snprintf(number, sizeof(number), "%d", shard_number(sec));
+		put_record("H", cfg_title(sec), number, cfg_size(sec, "conninfo") > 0 ? cfg_getstr(sec, "conninfo") : "");
+		put_record("h", cfg_size(sec, "accepting") > 0 ? cfg_getstr(sec, "accepting") : "1", NULL, NULL);
+	}
+}
+
 int main(void)
 {
 	static char text[FILE_MAX_BYTES + 1];
@@ -250,6 +299,7 @@ int main(void)
 		put_functions(cfg);
 		put_pairs(cfg);
 		put_schedules(cfg);
+		put_shards(cfg);
 		put(".");
 	}
 	return fflush(stdout) == 0 ? 0 : EX_IOERR;

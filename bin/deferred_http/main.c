@@ -44,6 +44,7 @@ static const struct program_option options[] = {
 	{ "db-connections", "http.db_connections", "N", "connections that run messages' statements (2)" },
 	{ "threads", "http.threads", "N", "threads that serve connections (1)" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
 };
 

@@ -41,6 +41,7 @@ static const struct program_option options[] = {
 	{ "read-only", "web.read_only", NULL, "no buttons" },
 	{ "access-log", "web.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
+	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
 };
 

@@ -10,6 +10,7 @@
 
 #include "port/config.h"
 #include "base/job.h"
+#include "base/route.h"
 #include "store/migrate.h"
 #include "port/params.h"
 #include "port/pg.h"
@@ -24,6 +25,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -397,6 +399,15 @@ static int limit_of(int64_t option, const struct config *config, const char *set
 	return ms < 0 ? 0 : ms > LIMIT_MAX_MS ? LIMIT_MAX_MS : (int)ms;
 }
 
+static int use_shard(struct config *config, const char *conninfo, const char *shard, struct deferred_error *err)
+{
+	if (conninfo)
+		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard \"%.64s\" name two databases", shard);
+	if (config_override(config, "database.shard", shard, "shard", err) < 0)
+		return err ? err->code : DEFERRED_ECONFIG;
+	return config_use_shard(config, err);
+}
+
 static int context_new(struct deferred **out, const char *conninfo, const struct deferred_open_opts *opts, struct deferred_error *err)
 {
 	static const struct deferred_open_opts none = { 0 };
@@ -413,6 +424,14 @@ static int context_new(struct deferred **out, const char *conninfo, const struct
 		rc = config_load(&config, NULL, err);
 	if (rc < 0)
 		goto out;
+	if (opts->shard)
+		rc = use_shard(config, conninfo, opts->shard, err);
+	if (rc == 0 && !conninfo && config_by_shards(config)) {
+		rc = error_set(err, DEFERRED_ECONFIG, "open", "the config file has several databases, and no shard is named");
+		error_hint(err, "deferred_shard_for() finds one for a route, or any; DEFERRED_SHARD or database.shard names one for all");
+	}
+	if (rc < 0)
+		goto out;
 	if (!conninfo)
 		conninfo = config_text(config, "database.conninfo");
 	d->conninfo = strdup(conninfo ? conninfo : "");
@@ -427,6 +446,50 @@ out:
 		deferred_close(d);
 	else
 		*out = d;
+	return rc;
+}
+
+/* Any of them; where the kernel has no random number, which it has, the first. */
+static size_t any_of(size_t n)
+{
+	uint64_t number = 0;
+
+	return getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number) ? (size_t)(number % n) : 0;
+}
+
+static int choose_shard(const struct config *config, const char *route, char *name, size_t size, struct deferred_error *err)
+{
+	size_t len, n = 0, best;
+	const struct config_shard *shards = config_shards(config, &len);
+	const char **names = calloc(len + 1, sizeof(*names));
+
+	if (!names)
+		return error_set(err, DEFERRED_ENOMEM, "shard", "out of memory");
+	for (size_t i = 0; i < len; i++)
+		if (shards[i].accepting)
+			names[n++] = shards[i].name;
+	best = n == 0 ? 0 : route ? shard_for(names, n, route) : any_of(n);
+	if (n > 0 && strlen(names[best]) < size)
+		strcpy(name, names[best]);
+	free(names);
+	if (n == 0)
+		return error_set(err, DEFERRED_ENOTFOUND, "shard", len > 0 ? "no shard accepts jobs" : "the config file has no shards");
+	return name[0] ? 0 : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard needs more than %zu bytes", size);
+}
+
+int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err)
+{
+	struct config *config = NULL;
+	int rc;
+
+	error_clear(err);
+	if (!name || size == 0)
+		return error_set(err, DEFERRED_EINVAL, "shard", "no place for the name is given");
+	name[0] = '\0';
+	rc = config_load(&config, NULL, err);
+	if (rc == 0)
+		rc = choose_shard(config, route, name, size, err);
+	config_free(config);
 	return rc;
 }
 

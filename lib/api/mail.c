@@ -113,7 +113,7 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 	if (a->cid)
 		params_string(t, "cid", a->cid);
 	if (a->delete_after_send && !a->content)
-		params_true(t, "delete_after_send");
+		params_flag(t, "delete_after_send", true);
 	params_close(t, '}');
 	return 0;
 }

@@ -151,7 +151,8 @@ DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct
 struct deferred_open_opts {
 	int64_t answer_ms;    /* for one answer of the server; 0: `database { answer_timeout }` of the config file, 30 s; negative: for ever */
 	int64_t lock_ms;      /* of that for a lock; 0: `database { lock_timeout }`, which is no limit of its own; negative: that */
-	uint64_t reserved[6]; /* zero; room for options to come */
+	const char *shard;    /* of several databases in the config file the one of this name, conninfo being NULL; NULL: as conninfo and settings say */
+	uint64_t reserved[5]; /* zero; room for options to come */
 };
 
 /*
@@ -171,6 +172,19 @@ struct deferred_open_opts {
  */
 DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts,
 				    struct deferred_error *err);
+
+/*
+ * deferred_shard_for - of several databases in the config file (sections shard), the one that has a route.
+ *
+ * route  any text: what is deferred with it stays together. NULL: any of those that accept jobs, by chance
+ * name   receives the name of the shard, for deferred_open_opts; size bytes, 33 are enough
+ *
+ * The same route has the same shard as long as the same ones accept jobs. Of one that is added, or taken away, it is a share
+ * of the routes that moves. What the name is computed from is told in deferred(3), so that programs in other languages can do the same.
+ * Returns 0, DEFERRED_ENOTFOUND (no shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
+ * Source: lib/api/client.c.
+ */
+DEFERRED_API int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err);
 
 /* deferred_close - close the connection and free the context. NULL is accepted. */
 DEFERRED_API void deferred_close(struct deferred *d);

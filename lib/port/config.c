@@ -40,6 +40,8 @@ struct config {
 	size_t commands_len;
 	struct config_schedule *schedules;
 	size_t schedules_len;
+	struct config_shard *shards;
+	size_t shards_len;
 };
 
 /* ---- values: text to number, whatever the locale of the application */
@@ -445,6 +447,18 @@ static int add_member(struct config *config, const char *name, const char *value
 	return members[s->len - 1].name && members[s->len - 1].value ? 0 : out_of_memory(err);
 }
 
+static int add_shard(struct config *config, const char *name, const char *number, const char *conninfo, struct deferred_error *err)
+{
+	struct config_shard *shards = realloc(config->shards, (config->shards_len + 1) * sizeof(*shards)), *shard;
+
+	if (!shards)
+		return out_of_memory(err);
+	config->shards = shards;
+	shard = &shards[config->shards_len++];
+	*shard = (struct config_shard){ strdup(name), strdup(conninfo), atoi(number), true };
+	return shard->name && shard->conninfo ? 0 : out_of_memory(err);
+}
+
 /* Of a setting, or of a member of a function, which shares type and range with the setting of that name. */
 static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text, struct deferred_error *err)
 {
@@ -492,6 +506,13 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 		return add_schedule(config, t[0], err);
 	case 'o':
 		return add_member(config, t[0], t[1], err);
+	case 'H':
+		return add_shard(config, t[0], t[1], t[2], err);
+	case 'h':
+		if (config->shards_len == 0)
+			return out_of_memory(err);
+		config->shards[config->shards_len - 1].accepting = t[0][0] == '1';
+		return 0;
 	case 'e':
 		error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%s: %s", config->path, t[0], t[1]);
 		if (*t[2])
@@ -508,7 +529,7 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 /* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
 static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
 {
-	static const char kinds[] = "svfpectmSo", texts[] = "3313311112";
+	static const char kinds[] = "svfpectmSoHh", texts[] = "331331111231";
 	size_t at = 0;
 	int rc = 0;
 
@@ -650,9 +671,12 @@ static int check_writers(const struct config *config, FILE *fp, struct deferred_
 static int check_readers(const struct config *config, FILE *fp, struct deferred_error *err)
 {
 	const char *conninfo = config_text(config, "database.conninfo");
+	bool secret = config_text(config, "mail.password") || (conninfo && secret_in_conninfo(conninfo));
 	struct stat st;
 
-	if (!config_text(config, "mail.password") && !(conninfo && secret_in_conninfo(conninfo)))
+	for (size_t i = 0; i < config->shards_len; i++)
+		secret |= secret_in_conninfo(config->shards[i].conninfo);
+	if (!secret)
 		return 0;
 	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
 		return 0;
@@ -789,6 +813,8 @@ int config_load(struct config **result, const char *path, struct deferred_error 
 		rc = read_file(config, err);
 	if (rc == 0)
 		rc = read_environment(config, err);
+	if (rc == 0)
+		rc = config_use_shard(config, err);
 	if (rc == 0 && config_text(config, "alert.command"))
 		rc = add_hook(config, err);
 	if (rc < 0) {
@@ -818,6 +844,11 @@ void config_free(struct config *config)
 		free(config->schedules[i].name);
 	}
 	free(config->schedules);
+	for (size_t i = 0; i < config->shards_len; i++) {
+		free(config->shards[i].name);
+		free(config->shards[i].conninfo);
+	}
+	free(config->shards);
 	for (size_t i = 0; i < config->commands_len; i++) {
 		struct config_command *command = &config->commands[i];
 
@@ -912,6 +943,54 @@ const struct config_schedule *config_schedules(const struct config *config, size
 {
 	*len = config->schedules_len;
 	return config->schedules;
+}
+
+const struct config_shard *config_shards(const struct config *config, size_t *len)
+{
+	*len = config->shards_len;
+	return config->shards;
+}
+
+const struct config_shard *config_shard(const struct config *config)
+{
+	const char *name = config_text(config, "database.shard");
+
+	for (size_t i = 0; name && i < config->shards_len; i++)
+		if (strcmp(config->shards[i].name, name) == 0)
+			return &config->shards[i];
+	return NULL;
+}
+
+bool config_by_shards(const struct config *config)
+{
+	return config->shards_len > 0 && !config_given(config, "database.conninfo");
+}
+
+int config_use_shard(struct config *config, struct deferred_error *err)
+{
+	const struct config_shard *shard = config_shard(config);
+
+	if (shard)
+		return set_value(config, find_setting("database.conninfo"), shard->conninfo, "shard", err);
+	if (!config_text(config, "database.shard"))
+		return 0;
+	error_set(err, DEFERRED_ECONFIG, WHERE, "there is no shard \"%.64s\"%s%.200s", config_text(config, "database.shard"), config->path ? " in " : "",
+		  config->path ? config->path : "");
+	if (config->shards_len > 0)
+		error_hint(err, "deferred shard ls: shows which there are");
+	else
+		error_hint(err, "a section of the config file makes one: shard \"NAME\" { number = 1 conninfo = \"...\" }");
+	return DEFERRED_ECONFIG;
+}
+
+const char *config_pidfile(const struct config *config, char *buf, size_t size)
+{
+	const char *set = config_text(config, "pidfile"), *shard = config_text(config, "database.shard");
+
+	if (set && *set)
+		return set;
+	snprintf(buf, size, "/run/defer_%s%s%s", config_text(config, "application"), shard ? "_" : "", shard ? shard : "");
+	return buf;
 }
 
 const struct config_command *config_commands(const struct config *config, size_t *len)

@@ -97,6 +97,29 @@ struct config_schedule {
 };
 const struct config_schedule *config_schedules(const struct config *config, size_t *len);
 
+/*
+ * One of several databases: section `shard "NAME" { number = 3 conninfo = "..." accepting = 1 }`. conninfo and accepting may be missing there: none, and 1.
+ * Which of them to use says the setting database.shard; then database.conninfo is what the section has.
+ */
+struct config_shard {
+	char *name, *conninfo;
+	int number;
+	bool accepting; /* jobs that may go to any shard, or have a route, go here too */
+};
+const struct config_shard *config_shards(const struct config *config, size_t *len);
+
+/* The one to use; NULL: none was named. */
+const struct config_shard *config_shard(const struct config *config);
+
+/* Shards count where no other connection is given, by database.conninfo. */
+bool config_by_shards(const struct config *config);
+
+/* After an override of database.shard. Returns 0 or DEFERRED_ECONFIG: there is no such section. */
+int config_use_shard(struct config *config, struct deferred_error *err);
+
+/* Setting pidfile, else the default; borrowed, buf or the setting. */
+const char *config_pidfile(const struct config *config, char *buf, size_t size);
+
 /* Setting plugin_dir, else the folder of the stock plugins. */
 const char *config_plugin_dir(const struct config *config);
 

@@ -20,6 +20,7 @@
  *     v LINE NAME VALUE        a value of a function, to check t TEXT, m TEXT    its timeout, its max_attempts
  *     f NAME                   a function                      p PLUGIN NAME VALUE    a free-form setting
  *     S NAME               a schedule                      o NAME VALUE      a member of the last schedule
+ *     H NAME NUMBER CONNINFO   a shard                     h FLAG            1: it accepts jobs; of the last shard
  *     e LINE TEXT HINT         wrong: the last record          .                 the last record
  */
 

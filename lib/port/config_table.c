@@ -19,11 +19,12 @@
 const struct config_setting config_settings[] = {
 	TEXT("application", "deferred", "name of the application; names the default pidfile"),
 	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
+	{ "database.shard", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_SHARD", "of several databases (sections shard) the one to use; none: conninfo" },
 	NUMBER("database.answer_timeout", MS, "30s", 0, DAY, "how long the library and the command deferred wait for one answer of the server; 0: for ever"),
 	NUMBER("database.lock_timeout", MS, "0", 0, DAY, "and of that for a lock; 0: no limit of its own"),
 
 	NUMBER("cnt", INT, "1", 0, 1e9, "attempts a run makes at most; 0: until nothing is ready; with loop 0, for ever, unless set"),
-	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION"),
+	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; none: /run/defer_APPLICATION, with a shard /run/defer_APPLICATION_SHARD"),
 	CHOICE("if_running", "replace", "replace|skip", "what a start does while the previous copy runs"),
 	TEXT("queue", NULL, "queues to serve, separated by commas; none: all of them"),
 	NUMBER("runners", RANGE, "1", 1, 256, "child processes that run functions; a range such as 1..16 follows the queue"),

@@ -184,10 +184,10 @@ void params_string(struct params_text *t, const char *key, const char *value)
 	put_quoted(t, value);
 }
 
-void params_true(struct params_text *t, const char *key)
+void params_flag(struct params_text *t, const char *key, bool value)
 {
 	put_key(t, key);
-	put(t, "true", 4);
+	put(t, value ? "true" : "false", value ? 4 : 5);
 }
 
 void params_number(struct params_text *t, const char *key, double value)

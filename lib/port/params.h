@@ -38,7 +38,7 @@ struct params_text {
 void params_open(struct params_text *t, const char *key, char bracket);
 void params_close(struct params_text *t, char bracket);
 void params_string(struct params_text *t, const char *key, const char *value);
-void params_true(struct params_text *t, const char *key);
+void params_flag(struct params_text *t, const char *key, bool value);
 void params_number(struct params_text *t, const char *key, double value); /* whole ones up to 10^15 exactly; none that is not finite: null */
 
 /* End it: *text is given, free() it; NULL on failure. Returns 0, DEFERRED_ENOMEM or DEFERRED_EINVAL. */

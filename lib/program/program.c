@@ -124,6 +124,14 @@ void program_free_line(struct program_line *line)
 	*line = (struct program_line){ 0 };
 }
 
+static bool given(const struct program_line *line, const char *setting)
+{
+	for (size_t i = 0; i < line->program->options_len; i++)
+		if (line->given[i] && strcmp(line->program->options[i].setting, setting) == 0)
+			return true;
+	return false;
+}
+
 int program_load_config(const struct program_line *line, struct config **config, struct deferred_error *err)
 {
 	int rc;
@@ -141,7 +149,13 @@ int program_load_config(const struct program_line *line, struct config **config,
 		if (line->given[i] && config_override(*config, o->setting, line->given[i], option, err) < 0)
 			return EX_USAGE;
 	}
-	return 0;
+	if (!given(line, "database.shard"))
+		return 0;
+	if (given(line, "database.conninfo")) {
+		error_set(err, DEFERRED_ECONFIG, "config", "options --db and --shard name two databases");
+		return EX_USAGE;
+	}
+	return config_use_shard(*config, err) < 0 ? EX_CONFIG : 0;
 }
 
 int program_complain(const struct deferred_error *err, int exit_code)

@@ -30,7 +30,7 @@ int store_alert_settings(const struct config *config, char **json, struct deferr
 		return 0;
 	params_open(&t, NULL, '{');
 	if (hook)
-		params_true(&t, "hook");
+		params_flag(&t, "hook", true);
 	if (mail_to)
 		params_string(&t, "mail_to", mail_to);
 	params_string(&t, "queue", config_text(config, "alert.queue") ? config_text(config, "alert.queue") : "alert");

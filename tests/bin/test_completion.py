@@ -107,7 +107,7 @@ def test_zsh_offers_each_word_option_and_value_of_the_tables(tmp_path):
 def test_the_tables_have_what_help_tells():
     """Each command with its words and options, files and folders among them; and nothing that it does not tell."""
     told = tables("deferred")
-    common = {"--db", "--config", "--json", "--help", "--answer-timeout", "--lock-timeout"}
+    common = {"--db", "--config", "--json", "--help", "--answer-timeout", "--lock-timeout", "--shard", "--all-shards"}
     assert set(told["deferred"]["option"]) == common | {"--version"}
     for command in set(told["deferred"]["word"]) - {"help"}:
         text = subprocess.run([harness.program("deferred"), "help", command], capture_output=True, text=True, check=True).stdout

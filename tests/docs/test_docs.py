@@ -37,9 +37,9 @@ def test_each_option_of_check_deferred_is_in_its_man_page_and_help():
 
 
 def test_each_option_of_check_deferred_is_a_setting():
-    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))) | {"database.conninfo"}
+    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))) | {"database.conninfo", "database.shard"}
     for option in man_options():
-        name = {"db": "database.conninfo"}.get(option, option.replace("-", "_"))
+        name = {"db": "database.conninfo", "shard": "database.shard"}.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
 
 
@@ -48,7 +48,7 @@ def test_each_option_of_what_serves_http_is_in_its_man_page_and_help_and_a_setti
     offered = set(re.findall(r"--([a-z-]+)", run([program, "--help"]).stdout))
     assert offered == set(re.findall(r"^\.It Fl -([\w-]+)", read("bin", program, program + ".8"), re.M)) | {"version"}
     table = read("lib", "port", "config_table.c")
-    for option in offered - {"config", "help", "version", "db", "log-level"}:
+    for option in offered - {"config", "help", "version", "db", "shard", "log-level"}:
         assert f'("{section}.{option.replace("-", "_")}"' in table, option
 
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd.h"
+
+#include "base/route.h"
+#include "store/shard.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int use(struct cli *cli, const char *name)
+{
+	struct deferred_error err = { 0 };
+
+	if (config_override(cli->config, "database.shard", name, "--shard", &err) < 0 || config_use_shard(cli->config, &err) < 0)
+		return cli_fail(cli, &err);
+	return 0;
+}
+
+/* ---- all of them, one after the other ------------------------------------------------------------ */
+
+/* What the child wrote, as far as there is memory for it. Given: free(). */
+static char *answer_of(int fd, size_t *len)
+{
+	size_t size = 0;
+	char *text = NULL;
+	ssize_t n = 1;
+
+	for (*len = 0; n > 0 || (n < 0 && errno == EINTR); *len += n > 0 ? (size_t)n : 0) {
+		if (*len == size) {
+			char *more = realloc(text, size = size ? 2 * size : 65536);
+
+			if (!more)
+				break;
+			text = more;
+		}
+		n = read(fd, text + *len, size - *len);
+	}
+	return text;
+}
+
+static void tell(const struct cli *cli, const char *name, bool first, const char *text, size_t len)
+{
+	if (!cli->json) {
+		printf("%s# shard %s\n%.*s", first ? "" : "\n", name, (int)len, text ? text : "");
+		return;
+	}
+	while (len > 0 && text[len - 1] == '\n')
+		len--;
+	printf("%s\"%s\": %.*s", first ? "{" : ",\n ", name, (int)(len ? len : 4), len ? text : "null");
+}
+
+/* Returns in the children, with 0 or an exit code; and in the parent where there can be none. */
+static int in_each(struct cli *cli, const struct config_shard *shards, size_t len)
+{
+	int worst = EX_OK;
+
+	for (size_t i = 0; i < len; i++) {
+		int fds[2], status = 0;
+		pid_t pid;
+		char *text;
+		size_t n;
+
+		fflush(stdout);
+		if (pipe(fds) < 0 || (pid = fork()) < 0) {
+			fprintf(stderr, "deferred: cannot ask shard \"%s\": %s\n", shards[i].name, strerror(errno));
+			return EX_OSERR;
+		}
+		if (pid == 0) {
+			if (dup2(fds[1], STDOUT_FILENO) < 0)
+				return EX_OSERR;
+			close(fds[0]);
+			close(fds[1]);
+			return use(cli, shards[i].name);
+		}
+		close(fds[1]);
+		text = answer_of(fds[0], &n);
+		close(fds[0]);
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		tell(cli, shards[i].name, i == 0, text, n);
+		free(text);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != EX_OK) {
+			fprintf(stderr, "deferred: so much for shard \"%s\"\n", shards[i].name);
+			worst = worst == EX_OK ? WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR : worst;
+		}
+	}
+	if (cli->json)
+		puts("}");
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "deferred: cannot write the answer: %s\n", strerror(errno));
+		exit(EX_IOERR);
+	}
+	exit(worst);
+}
+
+/* ---- which one ---------------------------------------------------------------------------------- */
+
+int cli_choose_shard(struct cli *cli)
+{
+	size_t len;
+	const struct config_shard *shards = config_shards(cli->config, &len);
+
+	if (cli->conninfo && (cli->shard || cli->all_shards))
+		return cli_usage(cli, "--db names another database than %s", cli->shard ? "--shard" : "--all-shards");
+	if (cli->shard && cli->all_shards)
+		return cli_usage(cli, "--shard or --all-shards, not both");
+	if (cli->shard)
+		return use(cli, cli->shard);
+	if (cli->all_shards && len == 0)
+		return cli_usage(cli, "--all-shards, and the config file has none");
+	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)
+		return cli_usage(cli, "%s is for one shard: --shard NAME", cli->cmd->name);
+	if (cli->all_shards || (!cli->conninfo && config_by_shards(cli->config) && cli->cmd->shards == SHARDS_ALL))
+		return in_each(cli, shards, len);
+	if (!cli->conninfo && config_by_shards(cli->config))
+		return cli_usage(cli, "the config file has %zu shards: which is meant? --shard NAME%s", len, cli->cmd->shards == SHARDS_ONE ? "" : ", or --all-shards");
+	return 0;
+}
+
+int cli_shard_of(struct cli *cli, int64_t id)
+{
+	int number = shard_of(id), rc = cli_config(cli);
+	const struct config_shard *shards;
+	size_t len;
+
+	if (rc != 0 || cli->conninfo || cli->all_shards || !config_by_shards(cli->config))
+		return rc;
+	shards = config_shards(cli->config, &len);
+	for (size_t i = 0; i < len; i++) {
+		if (shards[i].number != number)
+			continue;
+		if (cli->shard && strcmp(cli->shard, shards[i].name) != 0)
+			return cli_usage(cli, "job %" PRId64 " is in shard \"%s\", not in \"%.64s\": one command is for one shard", id, shards[i].name, cli->shard);
+		cli->shard = shards[i].name;
+		return 0;
+	}
+	return cli_usage(cli, "job %" PRId64 " is in none of the %zu shards of the config file", id, len);
+}
+
+int cli_check_shard(struct cli *cli)
+{
+	const struct config_shard *meant = cli->conninfo ? NULL : config_shard(cli->config);
+	struct deferred_error err = { 0 };
+	struct store_shard found;
+
+	if (!meant)
+		return 0;
+	if (store_shard_look(cli->pg, &found, &err) < 0)
+		return cli_fail(cli, &err);
+	if (found.number == meant->number)
+		return 0;
+	if (found.number)
+		error_set(&err, DEFERRED_ECONFIG, "shard", "shard \"%s\" is number %d in the config file, and its database is number %d", meant->name, meant->number,
+			  found.number);
+	else
+		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard \"%s\" has no number yet", meant->name);
+	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s", meant->name);
+	return cli_fail(cli, &err);
+}
