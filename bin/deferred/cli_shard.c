@@ -85,7 +85,7 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 		tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != EX_OK) {
-			fprintf(stderr, "deferred: so much for shard \"%s\"\n", shards[i].name);
+			fprintf(stderr, "deferred: shard \"%s\" gave no good answer\n", shards[i].name);
 			worst = worst == EX_OK ? WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR : worst;
 		}
 	}

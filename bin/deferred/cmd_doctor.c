@@ -167,6 +167,13 @@ void doctor_connection(struct doctor *d)
 {
 	const char *file = config_path(d->cli->config);
 
+	if (cli_choose_shard(d->cli) != 0) {
+		error_set(&d->lost, DEFERRED_ECONFIG, "connection", "no database is named");
+		doctor_fail(d, "%s", d->lost.message);
+		doctor_why(d, "of the shards of the config file one is checked at a time");
+		doctor_do(d, "deferred doctor --shard NAME");
+		return;
+	}
 	if (pg_open(&d->cli->pg, cli_conninfo(d->cli), "deferred", &d->lost) == 0) {
 		pg_set_unnamed(d->cli->pg);
 		cli_set_limits(d->cli, false);

@@ -112,7 +112,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "either a job id or --queue is wanted");
 	if (optind < argc && !cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
-	rc = cli_connect(cli, true);
+	rc = id > 0 ? cli_shard_of(cli, id) : 0;
+	if (rc == 0)
+		rc = cli_connect(cli, true);
 	return rc != 0 ? rc : tell(cli, id, queue, all);
 }
 

@@ -149,13 +149,17 @@ int program_load_config(const struct program_line *line, struct config **config,
 		if (line->given[i] && config_override(*config, o->setting, line->given[i], option, err) < 0)
 			return EX_USAGE;
 	}
-	if (!given(line, "database.shard"))
-		return 0;
-	if (given(line, "database.conninfo")) {
+	if (given(line, "database.shard") && given(line, "database.conninfo")) {
 		error_set(err, DEFERRED_ECONFIG, "config", "options --db and --shard name two databases");
 		return EX_USAGE;
 	}
-	return config_use_shard(*config, err) < 0 ? EX_CONFIG : 0;
+	if (given(line, "database.shard"))
+		return config_use_shard(*config, err) < 0 ? EX_CONFIG : 0;
+	if (!config_by_shards(*config))
+		return 0;
+	error_set(err, DEFERRED_ECONFIG, "config", "the config file has several databases, and no shard is named");
+	error_hint(err, "--shard NAME, or DEFERRED_SHARD: a process is for one of them");
+	return EX_CONFIG;
 }
 
 int program_complain(const struct deferred_error *err, int exit_code)
