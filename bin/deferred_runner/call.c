@@ -214,11 +214,10 @@ static void send_text(enum frame_type type, unsigned int slot, const struct text
 /* Run the function and send its texts. */
 static int run_function(const struct plugin_function *fn, const struct command *command, const struct deferred_call *call)
 {
-	pid_t self = getpid();
 	int result = command ? command_run(command, call, state.slot) : fn->fn.run(call);
 
-	if (getpid() != self)
-		_exit(0); /* a copy the function forked and let return: only the original speaks for the job */
+	if (is_a_copy())
+		_exit(0); /* which the function forked and let return: only the original speaks for the job */
 
 	if (!socket_is_ours())
 		return BOARD_ANSWER_LOST;
@@ -380,15 +379,16 @@ static void leave_runner(const struct relay *relay, const int pair[2])
 }
 
 static void __attribute__((noreturn)) run_in_child(const struct relay *relay, const struct plugin_function *fn, const struct command *command,
-						  const struct deferred_call *call, pid_t parent, const int pair[2], const sigset_t *mask)
+						  const struct deferred_call *call, const int pair[2], const sigset_t *mask)
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
 	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
 	int64_t files = tighter(fn ? fn->fn.files : 0, state.start.files);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (getppid() != state.pid)
 		_exit(EX_OSERR); /* it died before that */
+	begin_process();
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	leave_runner(relay, pair);
 	state.cpu_ms = cpu_ms;
@@ -449,13 +449,13 @@ static pid_t fork_call(struct relay *relay, int *pidfd, const struct plugin_func
 		       const struct deferred_call *call, const sigset_t *mask)
 {
 	int pair[2];
-	pid_t self = getpid(), pid;
+	pid_t pid;
 
 	if (!relay->page || relay->bell < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	pid = fork();
 	if (pid == 0)
-		run_in_child(relay, fn, command, call, self, pair, mask);
+		run_in_child(relay, fn, command, call, pair, mask);
 	close(pair[1]);
 	relay->fd = pair[0];
 	*pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
@@ -581,6 +581,6 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	slot->finished_ns = clock_ns();
 	slot->bytes_sent = state.bytes_sent;
 	atomic_store_explicit(&slot->state, BOARD_DONE, memory_order_release);
-	if (!socket_is_ours())
+	if (slot->result == BOARD_ANSWER_LOST && !socket_is_ours())
 		_exit(EX_OSERR); /* nobody hears us any more */
 }

@@ -51,6 +51,25 @@ void leave_board(void)
 	state.board = NULL;
 }
 
+static char *own_page; /* 1 in this process, 0 in those it forks; NULL: the kernel has no such pages */
+
+void begin_process(void)
+{
+	state.pid = getpid();
+	if (!own_page) {
+		void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		own_page = page == MAP_FAILED || madvise(page, 1, MADV_WIPEONFORK) < 0 ? NULL : page;
+	}
+	if (own_page)
+		*(volatile char *)own_page = 1;
+}
+
+bool is_a_copy(void)
+{
+	return own_page ? !*(volatile char *)own_page : getpid() != state.pid;
+}
+
 static ino_t own_socket;
 
 static ino_t inode_of(int fd)
@@ -226,6 +245,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "deferred_runner is of another build (%s) than check_deferred (%s): install both together\n", build, argv[2]);
 		return EX_CONFIG;
 	}
+	begin_process();
 	protect();
 	state.board = mmap(NULL, sizeof(*state.board), PROT_READ | PROT_WRITE, MAP_SHARED, FRAME_BOARD_FD, 0);
 	if (state.board == MAP_FAILED)

@@ -29,6 +29,7 @@ struct command {
 
 /* The state of the process. */
 struct runner_state {
+	pid_t pid;                 /* of this process */
 	struct board *board;       /* NULL in the process of a call */
 	/* what the function being run reaches: of the board, or of the page of its process */
 	struct board_slot *slot;
@@ -47,6 +48,12 @@ struct runner_state {
 	int64_t cpu_ms;            /* limit of processor time of the call this process is for; 0: none */
 };
 extern struct runner_state state;
+
+/* From here on this process is the one that works; what it forks is a copy. */
+void begin_process(void);
+
+/* Asked once a job, in place of a system call. */
+bool is_a_copy(void);
 
 /* The board is not for a process in which code of others runs and that need not have it. */
 void leave_board(void);

@@ -413,6 +413,15 @@ def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
+def test_a_copy_that_a_function_forks_and_lets_return_does_not_speak_for_the_job(db, isolate):
+    db.plugins("unruly")
+    jobs = [db.defer("fork_and_return", max_attempts=1) for _ in range(20)]
+    check(db, "--cnt", "0", f"--isolate={isolate}")
+    assert set(db.sql("select job_id, attempt, outcome::text, result from deferred.__deferred_log")) == {(j, 1, "ok", "original") for j in jobs}
+    ledger(db)
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db, isolate):
     db.plugins("unruly")
     bad = [db.defer(fn, params, max_attempts=1) for fn, params in (("junk_on_fds", "{}"), ("junk_on_fds", '{"n": 3}'), ("close_all_fds", "{}"))]

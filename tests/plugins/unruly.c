@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -339,6 +340,21 @@ static int fork_bomb_light(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* Forks, and both return: the copy first. */
+static int fork_and_return(const struct deferred_call *call)
+{
+	pid_t copy = fork();
+
+	if (copy == 0) {
+		call->host->result(call, "copy", 4);
+		return DEFERRED_FAILED;
+	}
+	if (copy < 0 || waitpid(copy, NULL, 0) != copy)
+		return DEFERRED_FAILED;
+	call->host->result(call, "original", 8);
+	return DEFERRED_OK;
+}
+
 /* Every process of it forks for as long as it lives, with {"setsid"} into sessions of their own. */
 static int fork_bomb(const struct deferred_call *call)
 {
@@ -530,6 +546,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "chatter", .run = chatter },
 	{ .name = "big_result", .run = big_result },
 	{ .name = "fork_bomb_light", .run = fork_bomb_light },
+	{ .name = "fork_and_return", .run = fork_and_return },
 	{ .name = "fork_bomb", .run = fork_bomb },
 	{ .name = "survivor", .run = survivor },
 	{ .name = "kill_parent", .run = kill_parent },
