@@ -38,6 +38,7 @@ static const struct check {
 	{ "snapshots", doctor_snapshots, SERVER },
 	{ "slots", doctor_slots, SERVER },
 	{ "durability", doctor_durability, SERVER },
+	{ "builds", doctor_builds, SCHEMA },
 	{ "alerts", doctor_alerts, SCHEMA },
 	{ "schedules", doctor_schedules, SCHEMA },
 };
@@ -136,17 +137,23 @@ void doctor_do(struct doctor *d, const char *fmt, ...)
 	va_end(ap);
 }
 
+bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
+{
+	if (rc == 0)
+		return true;
+	doctor_warn(d, "cannot be looked at: %s", err->message);
+	doctor_why(d, "a check reads for %d ms at most, with the rights of the role that is connected", DOCTOR_LOOK_MS);
+	if (strcmp(err->sqlstate, "42501") == 0)
+		doctor_do(d, "grant deferred_worker to %s", pg_user(d->cli->pg));
+	return false;
+}
+
 bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res)
 {
 	struct deferred_error err = { 0 };
+	int rc = question(d->cli->pg, res, &err);
 
-	if (question(d->cli->pg, res, &err) == 0)
-		return true;
-	doctor_warn(d, "cannot be looked at: %s", err.message);
-	doctor_why(d, "a check reads for %d ms at most, with the rights of the role that is connected", DOCTOR_LOOK_MS);
-	if (strcmp(err.sqlstate, "42501") == 0)
-		doctor_do(d, "grant deferred_worker to %s", pg_user(d->cli->pg));
-	return false;
+	return doctor_answered(d, rc, &err);
 }
 
 /* ---- the first two checks ------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
  *     doctor_server.c    the database server
  *     doctor_host.c      this host: user, pidfile, certificates
  *     doctor_plugins.c   plugins here, functions that jobs wait for, and whether anybody runs them
+ *     doctor_builds.c    builds of plugins that run worse than those before them
  *     doctor_mail.c      the mail server
  *     doctor_told.c      what workers have found wrong, and schedules
  *     doctor_child.c     a child process for what may crash or hang
@@ -48,6 +49,7 @@ void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(pri
 /* Ask the database; *res is given. False: it did not answer, and that was said. */
 typedef int doctor_question(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res);
+bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err); /* the same of what was asked already */
 
 /*
  * Have f called in a child process, as the user of functions where this one is root. What it says with doctor_tell() is handed to take(), a letter and a
@@ -77,6 +79,7 @@ void doctor_listen(struct doctor *d);
 void doctor_snapshots(struct doctor *d);
 void doctor_slots(struct doctor *d);
 void doctor_durability(struct doctor *d);
+void doctor_builds(struct doctor *d);
 void doctor_alerts(struct doctor *d);
 void doctor_schedules(struct doctor *d);
 void doctor_indexes(struct doctor *d);

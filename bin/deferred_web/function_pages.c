@@ -3,28 +3,13 @@
 
 #include "base/job.h"
 #include "chart.h"
-#include "store/figures.h"
+#include "program/builds.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define BUILDS 40
 #define BUILDS_BACK_S (7 * 86400)
-#define SLOWER 1.15 /* times as long, by the end of the interval that is nearer to none: less is not worth a word */
-
-/* What is shown of a build: sums over queues and hours. */
-struct build {
-	const char *plugin;
-	int series; /* of two builds the one with the smaller number came first */
-	int64_t attempts, failed, crashed, timeout, dead, cpu_us, max_rss_kb, first_s, last_s;
-	struct histogram run;
-};
-
-struct builds {
-	struct build *list;
-	size_t n;
-	bool more; /* than there is room for */
-};
 
 void before_figures(struct visit *v)
 {
@@ -33,67 +18,11 @@ void before_figures(struct visit *v)
 	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
 }
 
-static struct build *build_of(struct builds *builds, const struct store_figure *f)
-{
-	for (size_t i = 0; i < builds->n; i++)
-		if (strcmp(builds->list[i].plugin, f->plugin) == 0)
-			return &builds->list[i];
-	builds->more |= builds->n == BUILDS;
-	if (builds->n == BUILDS)
-		return NULL;
-	builds->list[builds->n] = (struct build){ .plugin = f->plugin, .series = f->series, .first_s = f->at_s };
-	return &builds->list[builds->n++];
-}
-
-/* Rows come in the order of time. */
-static void gather(struct builds *builds, const struct store_figures *figures)
-{
-	for (size_t i = 0; i < figures->n; i++) {
-		const struct store_figure *f = &figures->row[i];
-		struct build *b = f->plugin && f->attempts > 0 ? build_of(builds, f) : NULL;
-
-		if (!b)
-			continue;
-		b->series = f->series < b->series ? f->series : b->series;
-		b->attempts += f->attempts;
-		b->failed += f->outcome[JOB_FAILED];
-		b->crashed += f->outcome[JOB_CRASHED];
-		b->timeout += f->outcome[JOB_TIMEOUT];
-		b->dead += f->dead;
-		b->cpu_us += f->cpu_us;
-		b->max_rss_kb = f->max_rss_kb > b->max_rss_kb ? f->max_rss_kb : b->max_rss_kb;
-		b->last_s = f->at_s;
-		histogram_add(&b->run, &f->run);
-	}
-}
-
-/* What a build is held against: the last one before it that was run often enough to be compared; NULL: there is none. */
-static const struct build *build_before(const struct builds *builds, const struct build *b)
-{
-	const struct build *before = NULL;
-
-	for (size_t i = 0; i < builds->n; i++) {
-		const struct build *other = &builds->list[i];
-
-		if (*other->plugin && *b->plugin && other->series < b->series && histogram_count(&other->run) >= HISTOGRAM_RATIO_LEAST &&
-		    (!before || other->series > before->series))
-			before = other;
-	}
-	return before;
-}
-
-static bool build_slowdown(const struct builds *builds, const struct build *b, struct histogram_ratio *ratio)
-{
-	const struct build *before = build_before(builds, b);
-
-	return before && histogram_ratio(&b->run, &before->run, ratio);
-}
-
 static void builds_json(struct visit *v, const struct builds *builds)
 {
 	struct buf *o = &v->reply.body;
-
 	struct histogram_ratio ratio;
+	struct proportion_difference crashes;
 
 	html_raw(o, ",\"builds\":[");
 	for (size_t i = 0; i < builds->n; i++) {
@@ -106,19 +35,39 @@ static void builds_json(struct visit *v, const struct builds *builds)
 			   ",\"run_p50_us\":%" PRId64 ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64 ",\"first\":%" PRId64 ",\"last\":%" PRId64,
 			   b->attempts, b->failed, b->crashed, b->timeout, b->dead, histogram_quantile_us(&b->run, 0.5), histogram_quantile_us(&b->run, 0.95), b->cpu_us,
 			   b->max_rss_kb, b->first_s, b->last_s);
-		if (build_slowdown(builds, b, &ratio))
+		if (builds_slowdown(builds, b, &ratio))
 			buf_printf(o, ",\"slowdown\":%.3f,\"slowdown_low\":%.3f,\"slowdown_high\":%.3f", ratio.times, ratio.low, ratio.high);
+		if (builds_crashes(builds, b, &crashes))
+			buf_printf(o, ",\"more_crashes\":%.4f,\"more_crashes_low\":%.4f,\"more_crashes_high\":%.4f", crashes.more, crashes.low, crashes.high);
 		html_raw(o, "}");
 	}
 	html_raw(o, "]");
 }
 
 /* A number, and which share of all it is. */
-static void share(struct buf *o, int64_t n, int64_t all)
+static void number_of(struct buf *o, int64_t n, int64_t all)
 {
-	buf_printf(o, "<td class=\"n\">%" PRId64, n);
+	buf_printf(o, "%" PRId64, n);
 	if (n > 0)
 		buf_printf(o, " <span class=\"quiet\">%.1f %%</span>", 100.0 * (double)n / (double)all);
+}
+
+static void share(struct buf *o, int64_t n, int64_t all)
+{
+	html_raw(o, "<td class=\"n\">");
+	number_of(o, n, all);
+	html_raw(o, "</td>");
+}
+
+/* How often it crashed: with a word where that is more, or less, than before, and no chance. */
+static void crashes(struct buf *o, const struct builds *builds, const struct build *b)
+{
+	struct proportion_difference than_before;
+
+	html_raw(o, "<td class=\"n\">");
+	if (builds_crashes(builds, b, &than_before) && (than_before.low > 0 || than_before.high < 0))
+		buf_printf(o, "<strong>%s</strong> ", than_before.low > 0 ? "more" : "less");
+	number_of(o, b->crashed, b->attempts);
 	html_raw(o, "</td>");
 }
 
@@ -136,9 +85,9 @@ static void slowdown(struct buf *o, const struct builds *builds, const struct bu
 	struct histogram_ratio ratio;
 
 	html_raw(o, "<td class=\"n\">");
-	if (build_slowdown(builds, b, &ratio)) {
-		if (ratio.low > SLOWER || ratio.high < 1 / SLOWER)
-			buf_printf(o, "<strong>%s</strong> ", ratio.low > SLOWER ? "slower" : "faster");
+	if (builds_slowdown(builds, b, &ratio)) {
+		if (ratio.low > BUILDS_SLOWER || ratio.high < 1 / BUILDS_SLOWER)
+			buf_printf(o, "<strong>%s</strong> ", ratio.low > BUILDS_SLOWER ? "slower" : "faster");
 		buf_printf(o, "%.2f <span class=\"quiet\">%.2f to %.2f</span>", ratio.times, ratio.low, ratio.high);
 	}
 	html_raw(o, "</td>");
@@ -165,7 +114,7 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 		html_text(o, *b->plugin ? b->plugin : "not known");
 		buf_printf(o, "</bdi></td><td class=\"n\">%" PRId64 "</td>", b->attempts);
 		share(o, b->failed, b->attempts);
-		share(o, b->crashed, b->attempts);
+		crashes(o, builds, b);
 		share(o, b->timeout, b->attempts);
 		buf_printf(o, "<td class=\"n\">%" PRId64 "</td>", b->dead);
 		span(o, histogram_quantile_us(&b->run, 0.5));
@@ -216,7 +165,7 @@ int page_function(struct visit *v, struct deferred_error *err)
 	static const struct part part = PART("offers", "Who has it", "No worker has told that it has this function.", columns);
 	struct store_figures_query query = { .span = STORE_HOURS, .by = STORE_BY_BUILD, .fn = v->name, .back_s = BUILDS_BACK_S };
 	struct store_figures figures = { 0 };
-	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)) };
+	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)), .max = BUILDS };
 	struct pg_result *offers = NULL, *limits = NULL;
 	struct buf *b = &v->reply.body;
 	int rc = store_admin_functions(v->pg, v->name, &offers, err);
@@ -227,7 +176,7 @@ int page_function(struct visit *v, struct deferred_error *err)
 		rc = store_figures(v->pg, &query, &figures, err);
 	if (rc < 0)
 		goto done;
-	gather(&builds, &figures);
+	builds_gather(&builds, &figures);
 	if (pg_rows(offers) == 0 && pg_rows(limits) == 0 && builds.n == 0) {
 		visit_refuse(v, 404, "No worker has such a function, it has no limits, and was not run in the last 7 days.");
 		goto done;

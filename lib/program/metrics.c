@@ -3,6 +3,7 @@
 
 #include "base/job.h"
 #include "deferred.h"
+#include "program/builds.h"
 #include "store/admin.h"
 #include "store/figures.h"
 
@@ -177,7 +178,8 @@ static bool has_name(const struct store_figures *f, const char *queue, const cha
 /* ---- metrics ------------------------------------------------------------------------------------ */
 
 struct all {
-	struct store_figures queues, functions, pairs;
+	struct store_figures queues, functions, pairs, built;
+	struct builds builds;
 	struct store_depths depths;
 	struct store_state state;
 	struct pg_result *limits;
@@ -220,6 +222,23 @@ static void work(struct out *out, const struct all *all)
 	for (size_t i = 0; i < all->functions.n; i++) {
 		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
 		whole(out, all->functions.row[i].max_rss_kb * 1024);
+	}
+}
+
+/* Of the newest build of a function, against the one before it: the figure, or the end of its interval that is nearer to no difference. */
+static void builds(struct out *out, const struct all *all, const char *name, const char *help, bool crashes, bool least)
+{
+	metric(out, name, "gauge", help);
+	for (size_t i = 0; i < all->builds.n; i++) {
+		const struct build *b = &all->builds.list[i];
+		struct proportion_difference more;
+		struct histogram_ratio ratio;
+
+		if (!has_name(&all->functions, NULL, b->fn) || strcmp(b->fn, OTHER) == 0 || !builds_newest(&all->builds, b) ||
+		    !(crashes ? builds_crashes(&all->builds, b, &more) : builds_slowdown(&all->builds, b, &ratio)))
+			continue;
+		sample(out, "", NULL, b->fn, "build", b->plugin);
+		fprintf(out->fp, "%.4f\n", crashes ? (least ? more.low : more.more) : least ? ratio.low : ratio.times);
 	}
 }
 
@@ -274,6 +293,10 @@ static void rest(struct out *out, const struct all *all)
 {
 	const struct store_state *state = &all->state;
 
+	builds(out, all, "deferred_function_slowdown_ratio", "How many times as long half of the attempts take as with the build before.", false, false);
+	builds(out, all, "deferred_function_slowdown_least_ratio", "So many times at least, but for chance.", false, true);
+	builds(out, all, "deferred_function_more_crashes_ratio", "How much larger the share of attempts that crash is than with the build before.", true, false);
+	builds(out, all, "deferred_function_more_crashes_least_ratio", "So much larger at least, but for chance.", true, true);
 	metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
 		const char *name = pg_text(all->limits, i, 1, NULL);
@@ -319,6 +342,20 @@ static void name_pairs(struct all *all)
 	merge(&all->pairs);
 }
 
+static int read_builds(struct pg *pg, struct all *all, struct deferred_error *err)
+{
+	int rc = store_figures_builds(pg, &all->built, err);
+
+	if (rc < 0)
+		return rc;
+	all->builds.max = all->built.n < METRICS_BUILDS ? all->built.n : METRICS_BUILDS;
+	all->builds.list = calloc(all->builds.max + 1, sizeof(*all->builds.list));
+	if (!all->builds.list)
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	builds_gather(&all->builds, &all->built);
+	return 0;
+}
+
 static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 {
 	int rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_QUEUE }, &all->queues, err);
@@ -327,6 +364,8 @@ static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_FUNCTION }, &all->functions, err);
 	if (rc == 0)
 		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_BUILD }, &all->pairs, err);
+	if (rc == 0)
+		rc = read_builds(pg, all, err);
 	if (rc == 0)
 		rc = store_depth(pg, NULL, 0, &all->depths, err);
 	if (rc == 0)
@@ -368,6 +407,8 @@ int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct defe
 	store_figures_clear(&all.queues);
 	store_figures_clear(&all.functions);
 	store_figures_clear(&all.pairs);
+	store_figures_clear(&all.built);
+	free(all.builds.list);
 	store_depths_clear(&all.depths);
 	pg_result_free(all.limits);
 	return rc;

@@ -3,9 +3,9 @@
  * metrics - figures as Prometheus reads them: text format 0.0.4, or OpenMetrics 1.0.0.
  *
  * Each counter is a sum since ever, so it outlives restarts, and what it costs to ask does not grow with what lies in the log. Labels are queue, fn,
- * outcome, state and version, never what a producer writes freely. Of queues the first METRICS_QUEUES that ever had something are told one by one, of
+ * outcome, state, build and version, never what a producer writes freely. Of queues the first METRICS_QUEUES that ever had something are told one by one, of
  * functions METRICS_FUNCTIONS, of pairs of them METRICS_PAIRS; the others are summed as "other". The first, for the busiest would change places, and
- * a counter that does is taken for one that began anew.
+ * a counter that does is taken for one that began anew. Builds are told of functions that ran in more than one within two days, METRICS_BUILDS in all.
  */
 #ifndef METRICS_H
 #define METRICS_H
@@ -19,6 +19,7 @@
 #define METRICS_QUEUES 100
 #define METRICS_FUNCTIONS 200
 #define METRICS_PAIRS 500
+#define METRICS_BUILDS 400
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_TYPE_OPEN "application/openmetrics-text; version=1.0.0; charset=utf-8"

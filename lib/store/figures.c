@@ -149,16 +149,14 @@ static void arg_query(struct pg_args *args, const struct store_figures_query *q)
 	pg_arg_int8(args, q->for_s > 0 ? q->for_s : q->back_s + 1);
 }
 
-int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err)
+/* Takes the arguments. */
+static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct store_figures *figures, struct deferred_error *err)
 {
 	struct store_figures f = { 0 };
-	struct pg_args args;
-	int rc;
+	int rc = pg_exec(pg, stmt, args, PG_TEXT, &f.res, err);
 
 	memset(figures, 0, sizeof(*figures));
-	arg_query(&args, query);
-	rc = pg_exec(pg, &sql_figures, &args, PG_TEXT, &f.res, err);
-	pg_args_clear(&args);
+	pg_args_clear(args);
 	if (rc == 0 && !(f.row = calloc(pg_rows(f.res) + 1, sizeof(*f.row))))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	for (size_t i = 0; rc == 0 && i < pg_rows(f.res); i++) {
@@ -175,6 +173,22 @@ int store_figures(struct pg *pg, const struct store_figures_query *query, struct
 	else
 		store_figures_clear(&f);
 	return rc;
+}
+
+int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	arg_query(&args, query);
+	return ask(pg, &sql_figures, &args, figures, err);
+}
+
+int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	return ask(pg, &sql_figures_builds, &args, figures, err);
 }
 
 void store_figures_clear(struct store_figures *figures)

@@ -84,6 +84,10 @@ struct store_figures {
 int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err);
 void store_figures_clear(struct store_figures *figures);
 
+/* Hours of the last two days, by queue, function and build, of those functions that ran in more than one build in that time: what is wanted to hold a build
+ * against the one before it. Without waits. Given, in a transaction, as above. Source: figures_builds.sql. */
+int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err);
+
 /* How much lay in the queues: a sample a minute, counted to STORE_DEPTH_MAX. */
 #define STORE_DEPTH_MAX 1000
 struct store_depth {

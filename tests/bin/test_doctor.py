@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pwd
+import re
 import struct
 import subprocess
 
@@ -13,6 +14,7 @@ import harness
 import pg
 from mailserver import Smtpd
 from test_deferred import login
+from test_figures import checked, deferred, metrics
 
 OK, WARN, FAIL = 0, 1, 2
 
@@ -54,7 +56,7 @@ def test_all_is_well(db, doctor):
     done = db.run(["deferred", "doctor"], env=doctor.env)
     assert done.returncode == OK and done.stderr == ""
     checks = [line.split() for line in done.stdout.splitlines()]
-    assert {c[0] for c in checks} == {"ok"} and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (none:"} and len(checks) == 22, done.stdout
+    assert {c[0] for c in checks} == {"ok"} and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (none:"} and len(checks) == 23, done.stdout
 
 
 def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
@@ -403,3 +405,31 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
     assert (told[0]["cause"], told[0]["do"], len(told)) == ("breaker", "deferred function resume f", 22)
     db.sql("update deferred.__deferred_alert set ended_at = now()")
     assert doctor(OK) == {}
+
+
+def test_a_build_that_runs_worse_than_the_one_before_it_is_told_by_doctor_and_metrics(db, doctor):
+    def told(code=WARN):
+        assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+        text = deferred(db, "metrics").stdout
+        assert checked(text) == ""
+        return [what for _, what, *_ in doctor(code).get("builds", [])], {k: v for k, v in metrics(text).items() if k.startswith("deferred_function_")}
+
+    harness.ran_in_build(db, "mail", "p 1 aa", 400, 100, 30)
+    harness.ran_in_build(db, "mail", "p 2 bb", 150, 400, 20)
+    harness.ran_in_build(db, "resize", "p 1 aa", 300, 100, 20)
+    assert told(OK) == ([], {}), "of 150 attempts nothing can be said"
+    harness.ran_in_build(db, "mail", "p 3 cc", 300, 200, 10)
+    harness.ran_in_build(db, "resize", "p 3 cc", 300, 100, 10, crashed=30)
+    found, figures = told()
+    assert [re.sub(r"[0-9.]+ (times|%)", "N \\1", f) for f in found] == [
+        "function mail takes N times as long with p 3 cc as with p 1 aa, N times at least but for chance",
+        "function resize crashes more often with p 3 cc than with p 1 aa: N % of attempts more, N % at least but for chance"]
+    of = {"mail": '{fn="mail",build="p 3 cc"}', "resize": '{fn="resize",build="p 3 cc"}'}
+    assert set(figures) == {"deferred_function_" + name + labels for name in ("slowdown_ratio", "slowdown_least_ratio", "more_crashes_ratio", "more_crashes_least_ratio")
+                            for labels in of.values()}
+    assert 1.15 < figures["deferred_function_slowdown_least_ratio" + of["mail"]] < 1.9 < figures["deferred_function_slowdown_ratio" + of["mail"]] < 2.1
+    assert 0 < figures["deferred_function_more_crashes_least_ratio" + of["resize"]] < figures["deferred_function_more_crashes_ratio" + of["resize"]] == 0.1
+    assert figures["deferred_function_more_crashes_least_ratio" + of["mail"]] < 0 and figures["deferred_function_slowdown_least_ratio" + of["resize"]] < 1
+    harness.ran_in_build(db, "mail", "p 1 aa", 20, 100, 1)
+    found, figures = told()
+    assert [f for f in found if "mail" in f] == [] and not any("mail" in f for f in figures), "the build before is back"

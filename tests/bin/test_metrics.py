@@ -55,13 +55,14 @@ def test_alerts_and_dashboard_use_metrics_that_are_there(db):
     """Each of them by name; a command that an alert names is one of ours; and the alerts fire when they should."""
     db.sql("insert into deferred.__deferred_series (queue, fn, plugin) values ('q', '*', '*'), ('*', 'f', '*'), ('q', 'f', 'p')")
     db.sql("insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{}', '{}' from deferred.__deferred_series")
-    given = set(re.findall(r"(?m)^(\w+)", re.sub(r"(?m)^#.*", "", deferred(db, "metrics").stdout))) | {"deferred_limit_used_ratio"}
+    given = set(re.findall(r"(?m)^(\w+)", re.sub(r"(?m)^#.*", "", deferred(db, "metrics").stdout)))
+    given |= {"deferred_limit_used_ratio", "deferred_function_slowdown_least_ratio", "deferred_function_more_crashes_least_ratio"}
     with open(os.path.join(CRON, "deferred.rules.yml")) as f:
         rules = f.read()
     used = set(re.findall(r"\bdeferred_\w+", rules + " ".join(expressions())))
     assert len(used) > 12 and used <= given, used - given
     runbooks = re.findall(r'runbook: "(.*)"', rules)
-    assert len(runbooks) == rules.count("- alert:") == 6
+    assert len(runbooks) == rules.count("- alert:") == 8
     commands = set(re.findall(r"(?m)^  (\w+) ", deferred(db, "help").stdout))
     assert {line.split()[1] for book in runbooks for line in book.split("; ")} <= commands
     with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1")) as f:

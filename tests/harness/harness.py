@@ -289,6 +289,16 @@ def ledger(db):
     wait_for(lambda: not db.orphans(), 10, "the runners of this test are gone")
 
 
+def ran_in_build(db, fn, plugin, n, ms, hours_ago, crashed=0):
+    """Adds n attempts to the log, of half to one and a half times so many milliseconds, some of which crashed."""
+    db.sql("""
+        with job as (insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', %s, '{}' from generate_series(1, %s) returning id),
+        one as (select id, row_number() over () as i from job)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, plugin, started_at, finished_at, wait_us, run_us)
+        select id, 1, case when i <= %s then 'crashed' else 'ok' end, true, %s, at, at, 0, 1000 * %s * (0.5 + i * 1.0 / %s)
+        from one, (select now() - %s * interval '1 hour' as at) t""", fn, n, crashed, plugin, ms, n, hours_ago)
+
+
 def read_times(path):
     """Lines `start|end ID ATTEMPT PID MILLISECONDS` that the test plugin appended: the ledger outside the database. The time is that of
     time.monotonic()."""

@@ -77,16 +77,12 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
 
 
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
-    def ran(build, n, ms, hours_ago):
-        db.sql("""
-            with job as (insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', 'build', '{}' from generate_series(1, %s) returning id)
-            insert into deferred.__deferred_log (job_id, attempt, outcome, final, plugin, started_at, finished_at, wait_us, run_us)
-            select id, 1, 'ok', true, %s, at, at, 0, 1000 * %s * (0.5 + (row_number() over ()) * 1.0 / %s) from job, (select now() - %s * interval '1 hour' as at) t""",
-               n, build, ms, n, hours_ago)
+    def ran(*args, **crashed):
+        harness.ran_in_build(db, "build", *args, **crashed)
     ran("p 1 aa", 400, 100, 30)
     ran("p 2 bb", 150, 400, 20)  # too few
     ran("p 3 cc", 300, 200, 10)
-    ran("p 4 dd", 300, 205, 3)
+    ran("p 4 dd", 300, 205, 3, crashed=40)
     assert db.run(["deferred", "fold", "--anew"]).returncode == 0
     told = {b["plugin"]: b for b in web.json("/functions/build.json", "vic")["builds"]}
     assert {b: "slowdown" in told[b] for b in told} == {"p 1 aa": False, "p 2 bb": False, "p 3 cc": True, "p 4 dd": True}
@@ -94,6 +90,8 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     assert told["p 4 dd"]["slowdown_low"] < 1 < told["p 4 dd"]["slowdown_high"]
     shown = web.page("/functions/build", "vic")
     assert shown.count("<strong>slower</strong>") == 1 and "faster" not in shown
+    assert told["p 4 dd"]["more_crashes"] == 0.1333 and told["p 3 cc"]["more_crashes_low"] < 0 < told["p 3 cc"]["more_crashes_high"]
+    assert shown.count("<strong>more</strong> 40") == 1 and "<strong>less</strong>" not in shown
 
 
 def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
