@@ -10,7 +10,7 @@ begin
         raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
     end if;
     v_jobs := array(select m.job from deferred.__deferred_member m
-                    where m.flow = flow and m.job < coalesce(before, 9223372036854775807) order by m.job desc limit 1000);
+                    where m.flow between flow and flow and m.job < coalesce(before, 9223372036854775807) order by m.flow desc, m.job desc limit 1000);
     select count(*) into cancelled from unnest(v_jobs) with ordinality j(id, n)
     where exists (select from deferred.__deferred_hot h where h.id = j.id) and deferred.cancel(j.id);
     next := v_jobs[1000];
