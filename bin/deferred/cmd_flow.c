@@ -167,14 +167,29 @@ static void print_dot(const struct pg_result *jobs, const struct pg_result *edge
 	puts("}");
 }
 
+/* What became of the flow as a whole. */
+static void print_state(const struct pg_result *res)
+{
+	for (int col = 10; col <= 11; col++)
+		if (!pg_null(res, 0, col)) {
+			char *line = table_clean(pg_text(res, 0, col, NULL), 0, TABLE_ONE_LINE);
+
+			puts(line);
+			free(line);
+		}
+}
+
 static void print_jobs(const struct pg_result *res, bool more)
 {
 	static const char *const headers[] = { ">ID", "NAME", "FUNCTION", "STATE", "WAITS FOR" };
 	char *label = table_clean(pg_text(res, 0, 7, NULL), LABEL_MAX, TABLE_ONE_LINE);
 	struct table t;
 
-	if (!pg_null(res, 0, 8))
-		printf("flow of %" PRId64 " job%s%s%s\n\n", pg_int(res, 0, 8), cli_s(pg_int(res, 0, 8)), label[0] ? ": " : "", label);
+	if (!pg_null(res, 0, 8)) {
+		printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 8), cli_s(pg_int(res, 0, 8)), label[0] ? ": " : "", label);
+		print_state(res);
+		putchar('\n');
+	}
 	free(label);
 	table_begin(&t, headers, 5);
 	for (size_t i = 0; i < pg_rows(res); i++) {
@@ -260,6 +275,31 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
+/* ---- retry ------------------------------------------------------------------------------------ */
+
+static int flow_retry(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	bool noted;
+	int64_t id;
+	int c, rc;
+
+	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!one_id(cli, argc, argv, &id))
+		return EX_USAGE;
+	rc = cli_connect(cli, true);
+	if (rc != 0)
+		return rc;
+	if (store_flow_retry(cli->pg, id, &noted, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		printf("{\"id\": %" PRId64 ", \"noted\": %s}\n", id, noted ? "true" : "false");
+	else
+		printf(noted ? "%" PRId64 ": the next worker begins it again\n" : "%" PRId64 ": it is being begun again already\n", id);
+	return EX_OK;
+}
+
 /* ---- release ---------------------------------------------------------------------------------- */
 
 static int flow_release(struct cli *cli, int argc, char **argv)
@@ -286,7 +326,9 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct cli_word words[] = { { "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "release", flow_release }, { 0 } };
+	static const struct cli_word words[] = {
+		{ "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "retry", flow_retry }, { "release", flow_release }, { 0 },
+	};
 
 	return cli_run_word(cli, words, argc, argv);
 }
@@ -297,6 +339,7 @@ const struct cmd cmd_flow = {
 	"       deferred flow ls [--limit N]\n"
 	"       deferred flow show ID [--dot] [--limit N]\n"
 	"       deferred flow cancel ID\n"
+	"       deferred flow retry ID\n"
 	"       deferred flow release ID",
-	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show, cancel and release",
+	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show, cancel, retry and release",
 };

@@ -92,6 +92,20 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 	return rc;
 }
 
+int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, flow);
+	rc = exec(pg, &sql_flow_retry, &args, &res, err);
+	*noted = rc == 0 && pg_bool(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 {
 	struct pg_result *res;

@@ -21,6 +21,9 @@ int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **r
 /* All that is left of it, some jobs a transaction; *cancelled counts also what was done before it failed. */
 int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct deferred_error *err);
 
+/* Have workers begin it again where something failed. *noted false: they have not come to the end of it since that was wanted last. */
+int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err);
+
 /* DEFERRED_ENOTFOUND: no such job. */
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err);
 

@@ -40,7 +40,10 @@ begin
         where f.id = any (array(select x.id from deferred.__deferred_flow x
                                 where x.id >= from_id and x.id <= coalesce((select max(s.id) from seen s), 9223372036854775807)
                                   and x.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = x.id)
-                                order by x.id limit batch)))
+                                order by x.id limit batch))
+        returning f.id),
+    retry as (
+        delete from deferred.__deferred_flow_retry r using flow f where r.flow = f.id)
     select (select count(*) from gone),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -19,6 +19,9 @@
 -- A flow may want that the first of its jobs that fails has the rest cancelled (__deferred_flow.on_failure): all its jobs are watched, and a note (c) of the flow
 -- itself, left by whoever is the first to tell of a failure under the lock of the flow's row, is gone through as one that many wait for.
 --
+-- A flow that is retried has its edges and counts set anew, and what was noted of ends before is void: while deferred.flow_retry() does that, a step at a time,
+-- nobody is told anything. Its lock of a table is one that no application can take by itself, and is not waited for here.
+--
 -- A job deferred to wait for jobs that were there already locks none of them, or an open transaction would hold up the worker that
 -- ends one: it leaves a note (l), and is linked here. What has ended by then is found in the log.
 create or replace function deferred.__settle(most integer) returns integer
@@ -52,6 +55,11 @@ declare
     v_put      integer := 0;
     v_queues   text[];
 begin
+    begin
+        lock table deferred.__deferred_told in row share mode nowait;
+    exception when lock_not_available then
+        return 0;  -- a flow is being retried
+    end;
     foreach v_late in array array[false, true] loop
         select t.* into v_place from deferred.__deferred_told t where t.late = v_late order by t.late desc, t.seq desc limit 1;
         v_by := v_by || pg_current_snapshot();
@@ -144,12 +152,7 @@ begin
             select e.child, e.parent, h.id is not null as hot, o.what
             from unnest(v_edges.child, v_edges.parent) e(child, parent)
             left join deferred.__deferred_hot h on h.id = e.parent
-            cross join lateral (select case
-                when h.id is null then coalesce((
-                    select case when l.outcome = 'ok' then 'o' when l.attempt = 0 and l.error like 'skipped: not needed%' then 'n'
-                                when l.attempt = 0 and l.error like 'skipped: %' then 's' else 'f' end
-                    from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1), 's')
-                end as what) o
+            cross join lateral (select case when h.id is null then coalesce(deferred.__ended_as(e.parent)::text, 's') end as what) o
             where e.parent <> all (v_free)
         loop
             if v.what is not null then

@@ -91,7 +91,7 @@ as $$
     select 'I10: a flow knows of a failure for which the rest is to be cancelled, or a note is there', m.job, format('of flow %s', m.flow)
     from deferred.__deferred_flow f join deferred.__deferred_member m on m.flow = f.id and m.part is distinct from 't'
     where f.on_failure = 'cancel' and f.failed is null
-      and exists (select from deferred.__deferred_log l where l.job_id = m.job and l.final and l.outcome <> 'ok' and (l.attempt > 0 or l.error not like 'skipped: %'))
+      and exists (select from deferred.__deferred_log l where l.job_id = m.job and l.final and l.outcome <> 'ok' and (l.finished_at <= f.retried_at) is not true and (l.attempt > 0 or l.error not like 'skipped: %'))
       and not exists (select from deferred.__deferred_ended n where n.id = m.job and n.what = 'f')
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id, format('function %L, queue %L', d.fn, d.queue)

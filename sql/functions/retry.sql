@@ -5,7 +5,6 @@ declare
     h deferred.__deferred_hot;
     d deferred.__deferred;
     v_outcome text;
-    v_attempt integer;
 begin
     select * into d from deferred.__deferred x where x.id = $1;
     if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
@@ -41,24 +40,9 @@ begin
         raise exception using errcode = '55000', message = format('job %s ended so long ago that its attempts were purged', $1),
             hint = 'defer the call again';
     end if;
-    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = $1;
-    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
-        concurrency_key, concurrency)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
-        deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
-        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
-        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency)
-    on conflict on constraint __deferred_hot_pkey do nothing;
-    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
-    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
-    from deferred.__deferred_hot x
-    where x.id = $1 and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    perform deferred.__revive(d.id, null, null);
     perform deferred.__wake(d.queue);
     return true;
-exception when unique_violation then
-    raise exception using errcode = '23505', message = format('job %s has key %L, which %s has too', $1, d.key, coalesce('job ' || (
-            select x.id from deferred.__deferred_hot x where x.queue = d.queue and x.key = deferred.__own_key(d.created_by, d.key)), 'another job')),
-        hint = 'cancel the newer job, or defer the call again';
 end
 $$;
 comment on function deferred.retry(bigint) is 'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: no such job';

@@ -942,7 +942,7 @@ create table deferred.__deferred_wait (
     failure bigint,
     due_at timestamptz
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_wait is 'jobs that wait; locked by deferred.__settle() only, in the order of their ids';
+comment on table  deferred.__deferred_wait is 'jobs that wait; locked by deferred.__settle(), in the order of their ids, and by deferred.flow_retry() while none of those is under way';
 comment on column deferred.__deferred_wait.id is 'the job';
 comment on column deferred.__deferred_wait.waits is 'edges of it that are not met';
 comment on column deferred.__deferred_wait.unmet is 'a parent that did not end as it must have; NULL: none yet';
@@ -997,15 +997,17 @@ create table deferred.__deferred_flow (
     created_at timestamptz not null default clock_timestamp(),
     created_by name not null,
     on_failure text collate "C" not null default 'continue' check (on_failure in ('continue', 'cancel')),
-    failed     bigint
+    failed     bigint,
+    retried_at timestamptz
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow is 'jobs that were deferred together; written again once at most, whatever becomes of them';
+comment on table  deferred.__deferred_flow is 'jobs that were deferred together; written again when the first of them has failed, and when it is retried';
 comment on column deferred.__deferred_flow.id is 'of the sequence that numbers jobs, below those of its jobs';
 comment on column deferred.__deferred_flow.label is 'text for people';
 comment on column deferred.__deferred_flow.jobs is 'how many there are';
 comment on column deferred.__deferred_flow.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred_flow.created_by is 'role that deferred it';
 comment on column deferred.__deferred_flow.on_failure is 'cancel: the first job that fails has the rest cancelled; continue: it does not';
+comment on column deferred.__deferred_flow.retried_at is 'when it was last retried: who failed before has nobody cancelled; NULL: never';
 comment on column deferred.__deferred_flow.failed is 'the job that failed first, for which the rest is or was cancelled; NULL: none, or nothing is to be cancelled for it';
 
 create table deferred.__deferred_member (
@@ -1021,7 +1023,35 @@ comment on column deferred.__deferred_member.job is 'its job';
 comment on column deferred.__deferred_member.name is 'what the flow calls it; NULL: by its number';
 comment on column deferred.__deferred_member.part is 't: a callback; s: it waits for the failure or the end of another one of the flow, and is not cancelled for the failure of one; NULL: neither';
 create unique index __deferred_member_job on deferred.__deferred_member (job);
-grant select on deferred.__deferred_flow, deferred.__deferred_member to deferred_worker, deferred_viewer;
+
+create table deferred.__deferred_flow_retry (
+    n            bigint generated always as identity primary key,
+    flow         bigint not null,
+    requested_by name not null,
+    requested_at timestamptz not null default clock_timestamp(),
+    after        bigint not null default 0,
+    not_before   timestamptz not null default '-infinity',
+    ready        bigint not null default 0,
+    waiting      bigint not null default 0,
+    refused      bigint not null default 0,
+    why          text collate "C",
+    ended_at     timestamptz
+) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_flow_retry is 'flows that somebody wants retried; of each flow the last one, and one that has not come to its end, are kept';
+comment on column deferred.__deferred_flow_retry.n is 'in their order';
+comment on column deferred.__deferred_flow_retry.flow is 'the flow; no foreign key, for that would lock its row in the transaction of whoever asks';
+comment on column deferred.__deferred_flow_retry.requested_by is 'role that asked for it';
+comment on column deferred.__deferred_flow_retry.requested_at is 'when';
+comment on column deferred.__deferred_flow_retry.after is 'jobs up to this one have been gone through';
+comment on column deferred.__deferred_flow_retry.not_before is 'it was put off until then';
+comment on column deferred.__deferred_flow_retry.ready is 'jobs that are run again';
+comment on column deferred.__deferred_flow_retry.waiting is 'jobs that wait again';
+comment on column deferred.__deferred_flow_retry.refused is 'jobs that could not be either';
+comment on column deferred.__deferred_flow_retry.why is 'why the first of those could not';
+comment on column deferred.__deferred_flow_retry.ended_at is 'when all jobs of the flow had been gone through';
+create unique index __deferred_flow_retry_wanted on deferred.__deferred_flow_retry (flow) where ended_at is null;
+create index __deferred_flow_retry_flow on deferred.__deferred_flow_retry (flow);
+grant select on deferred.__deferred_flow, deferred.__deferred_member, deferred.__deferred_flow_retry to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
 

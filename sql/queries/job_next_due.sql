@@ -4,16 +4,17 @@
 -- returns one row: milliseconds, rounded up, 0: it is due already, or none is delayed (int8); when the first one is,
 --   or was, due (timestamptz, NULL: none); now (timestamptz); microseconds that finding it took (int8);
 --   milliseconds, rounded up, until the next tick of a schedule is due, or somebody is to be told of the end of a job whose row was
---   locked, 0: a tick is due, or somebody waits to be told at once (int8; NULL: neither); milliseconds until the next lease of another
+--   locked, or a flow is to be retried, 0: a tick is due, or somebody waits to be told at once (int8; NULL: neither); milliseconds until the next lease of another
 --   worker ends, unless it is renewed (int8; NULL: none has one)
--- locks: none. Index: __deferred_hot_delayed, __deferred_lease_expires, primary key of __deferred_told, __deferred_ended_order
+-- locks: none. Index: __deferred_hot_delayed, __deferred_lease_expires, primary key of __deferred_told, __deferred_ended_order, __deferred_flow_retry_wanted
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8, n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8,
        (select case when u.at = timestamptz '-infinity' then 0
                     else least(case when s.next_tick < timestamptz 'infinity' then greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) end,
                                case when u.at > timestamptz '-infinity' then greatest(100, ceil(extract(epoch from u.at - clock_timestamp()) * 1000)) end) end::int8
         from deferred.__deferred_state s
-        cross join (select case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__unsettled() end as at offset 0) u),
+        cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__unsettled() end,
+                                 (select min(r.not_before) from deferred.__deferred_flow_retry r where r.ended_at is null)) as at offset 0) u),
        (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1
         from deferred.__deferred_lease l where l.expires_at > clock_timestamp() and l.worker <> $2::int8 order by l.expires_at limit 1)
 from (select (select h.due_at from deferred.__deferred_hot h

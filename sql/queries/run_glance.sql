@@ -2,8 +2,8 @@
 -- run_probe.sql, which take the server three times as long to plan, need not be asked. Where a long snapshot keeps dead rows from being
 -- removed, they are not walked over: 100,000 take some 50 ms.
 -- returns one row: schema version (int4), there is a job (bool; NULL: not looked, for too many rows are dead), a tick is due, or somebody
--- waits to be told of the end of a job (bool)
--- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed
+-- waits to be told of the end of a job, or for a flow to be retried (bool)
+-- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed, __deferred_flow_retry_wanted
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
            exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited and h.fn is not null)
@@ -15,4 +15,5 @@ select s.version,
        or (case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) > 100000 then true
                 else exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) end
            and coalesce(deferred.__unsettled() <= now(), false))
+       or exists (select from deferred.__deferred_flow_retry r where r.ended_at is null and r.not_before <= now())
 from deferred.__deferred_state s

@@ -1,6 +1,7 @@
 """Jobs that wait for jobs, run by real workers and shown by the commands."""
 
 import json
+import re
 
 def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     """With cron alone: one start, and however long the chain."""
@@ -67,6 +68,19 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert [row["id"] for row in json.loads(db.run(["deferred", "--json", "flow", "ls"]).stdout)] == [second, added["id"]]
     assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "4 cancelled\n"
     assert db.run(["deferred", "flow", "cancel", str(second)]).stdout == "0 cancelled\n"
+    again = db.run(["deferred", "flow", "retry", str(second)])
+    assert (again.returncode, again.stdout, again.stderr) == (0, f"{second}: the next worker begins it again\n", "")
+    assert json.loads(db.run(["deferred", "--json", "flow", "retry", str(second)]).stdout) == {"id": second, "noted": False}
+    assert "being begun again since" in db.run(["deferred", "flow", "show", str(second)]).stdout
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert sorted(row[0] for row in db.sql("select state from deferred.flow_jobs(%s)", second)) == ["cancelled", "done", "done", "done"]
+    keyed = int(db.run(["deferred", "flow", "add", "-"], input=json.dumps({"jobs": [{"fn": "noop", "key": "k"}]})).stdout)
+    db.run(["deferred", "flow", "cancel", str(keyed)])
+    db.defer("noop", key="k")
+    assert db.run(["deferred", "flow", "retry", str(keyed)]).returncode == 0
+    assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
+    shown = db.run(["deferred", "flow", "show", str(keyed)]).stdout
+    assert re.search(r"(?m)^flow of 1 job\nbegun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ has key 'k', which job \d+ has too$", shown), shown
     above = db.defer("noop", delay="1h")
     lone = db.defer("noop", after=above)
     refused = db.run(["deferred", "retry", str(lone)])
@@ -78,7 +92,7 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     lone = db.defer("noop", after=db.defer("noop"))
     assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(lone)]).stdout)) == 2
     for words, says in ((["add", "-"], "invalid JSON"), (["add", str(tmp_path)], "cannot read"), (["add", "/nowhere"], "cannot open /nowhere"), (["show", "99999"], "no such flow or job"),
-                        (["cancel", "99999"], "no such flow"), (["release", "99999"], "99999: no such job"), (["release", str(a)], f"job {a} waits for no other"), (["show"], "one id is wanted"), (["show", "x"], 'id "x"')):
+                        (["cancel", "99999"], "no such flow"), (["retry", "99999"], "no such flow"), (["retry"], "one id is wanted"), (["release", "99999"], "99999: no such job"), (["release", str(a)], f"job {a} waits for no other"), (["show"], "one id is wanted"), (["show", "x"], 'id "x"')):
         done = db.run(["deferred", "flow", *words], input="{")
         assert done.returncode != 0 and says in done.stderr, done.stderr
     assert db.sql("select * from deferred.check_ledger()") == []

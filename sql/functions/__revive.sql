@@ -1,0 +1,32 @@
+-- A job that has ended is hot again, with all its attempts, and what it had before: who calls this has locked its row in __deferred, or two who retry it
+-- at once would both find it ended. False: it is hot already.
+create or replace function deferred.__revive(p_id bigint, p_due timestamptz, p_watched boolean) returns boolean
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    d         deferred.__deferred;
+    v_attempt integer;
+    v_new     boolean;
+begin
+    select * into d from deferred.__deferred x where x.id = p_id;
+    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = p_id;
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
+        concurrency_key, concurrency, due_at, watched)
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
+        deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
+        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due, p_watched)
+    on conflict on constraint __deferred_hot_pkey do nothing;
+    v_new := found;
+    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
+    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
+    from deferred.__deferred_hot x
+    where x.id = p_id and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    return v_new;
+exception when unique_violation then
+    raise exception using errcode = '23505', message = format('job %s has key %L, which %s has too', p_id, d.key, coalesce('job ' || (
+            select x.id from deferred.__deferred_hot x where x.queue = d.queue and x.key = deferred.__own_key(d.created_by, d.key)), 'another job')),
+        hint = 'cancel the newer job, or defer the call again';
+end
+$$;
+comment on function deferred.__revive is 'part of deferred.retry() and deferred.flow_retry(): stores the hot row of a job that has ended';

@@ -1,0 +1,20 @@
+-- Noted only: workers begin the flow again, step by step (deferred.__flow_retry_some()). So nobody's open transaction is in the way of others.
+create or replace function deferred.flow_retry(flow bigint) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_new boolean;
+begin
+    if not exists (select from deferred.__deferred_flow x where x.id = flow and deferred.__may_touch(x.created_by)) then
+        raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
+    end if;
+    insert into deferred.__deferred_flow_retry as r (flow, requested_by) values (flow, deferred.__actor()) on conflict do nothing;
+    v_new := found;
+    perform deferred.__wake(d.queue) from deferred.__deferred d
+    where d.id = (select m.job from deferred.__deferred_member m where m.flow between $1 and $1 order by m.flow, m.job limit 1);
+    return v_new;
+end
+$$;
+comment on function deferred.flow_retry(bigint) is 'has workers run again what ended badly of a flow, and wait what was skipped for it; false: they have not come to its end since the last time';
+grant execute on function deferred.flow_retry(bigint) to deferred_producer;
