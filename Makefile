@@ -301,6 +301,8 @@ $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 # Of a program's own files, the one that is tested.
 $(B)/tests/lib/pidfile_test: $(B)/obj/bin/check_deferred/pidfile.o
 $(B)/tests/lib/pidfile_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/pidfile.o $(B)/obj/internal.a
+$(B)/tests/lib/lineage_test: $(B)/obj/bin/check_deferred/lineage.o
+$(B)/tests/lib/lineage_test: TEST_ARCHIVE := -Ibin/check_deferred $(B)/obj/bin/check_deferred/lineage.o $(B)/obj/internal.a
 
 # Those of the HTTP front are linked with all of it but main.c.
 $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a $(B)/flags

@@ -13,6 +13,7 @@
 #include "run/cgroup.h"
 #include "run/orphan.h"
 #include "port/pg.h"
+#include "lineage.h"
 #include "pidfile.h"
 #include "port/plugin.h"
 #include "program/program.h"
@@ -387,6 +388,12 @@ static int before_work(void *data, struct deferred_error *err)
 	return 0;
 }
 
+static int check_lineage(void *data, const char *system, int64_t timeline, struct deferred_error *err)
+{
+	(void)data;
+	return lineage_check(run.pidfile.path, system, timeline, err);
+}
+
 /* The kernel's name for the time since it was booted. Where it cannot be read, a number nobody else has: then leases are waited for. */
 static void name_boot(char boot[static 37])
 {
@@ -491,7 +498,7 @@ static int run_with_pidfile(void)
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
 		.predecessor_killed = run.pidfile.replaced,
-		.before_work = before_work, .reload = reload, .event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
+		.before_work = before_work, .lineage = check_lineage, .reload = reload, .event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	cgroup_leave();

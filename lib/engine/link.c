@@ -87,6 +87,22 @@ static void limit_answers(const struct worker *w, uint64_t now)
 	store_set_answer_ms(ms < 1 ? 1 : ms > 10000 ? 10000 : (int)ms);
 }
 
+int worker_lineage(struct worker *w, struct deferred_error *err)
+{
+	struct store_lineage l;
+	int rc;
+
+	if (!w->setup->lineage)
+		return 0;
+	rc = store_lineage(w->pg, &l, err);
+	if (rc < 0 && strcmp(err->sqlstate, "42501") == 0) {
+		error_clear(err); /* an administrator has taken it from us: then nothing can be told */
+		return 0;
+	}
+	/* One in recovery takes no writes, and says so itself. */
+	return rc == 0 && l.timeline > 0 ? w->setup->lineage(w->setup->data, l.system, l.timeline, err) : rc;
+}
+
 int worker_register(struct worker *w, struct deferred_error *err)
 {
 	worker_offer_set_up(w);
@@ -199,7 +215,9 @@ static void try_again(struct worker *w, uint64_t now)
 	}
 	if (rc == 0 && done) {
 		limit_answers(w, now);
-		rc = settle(w, &err);
+		rc = worker_lineage(w, &err);
+		if (rc == 0)
+			rc = settle(w, &err);
 	}
 	if (rc < 0) {
 		worker_lose_connection(w, &err, now);

@@ -289,6 +289,7 @@ bool worker_held_receipts(const struct worker *w, struct store_ids *receipts); /
 void worker_take_back(struct worker *w, enum ledger_state recording); /* what the cycle was about, which is over */
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now);
 void worker_connect_again(struct worker *w, uint64_t now);
+int worker_lineage(struct worker *w, struct deferred_error *err); /* may we work for the server that we are connected to? */
 int worker_register(struct worker *w, struct deferred_error *err);       /* at the start */
 int worker_register_again(struct worker *w, struct deferred_error *err);
 

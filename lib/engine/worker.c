@@ -605,6 +605,10 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		worker_tell_missing_queues(&w);
 	if (rc < 0 || (!probe.work && !probe.tick && !probe.unclean && !w.loop))
 		goto done;
+	/* Only where there is work: a start that finds none touches nothing, and is not to cost more. */
+	rc = worker_lineage(&w, err);
+	if (rc < 0)
+		goto done;
 	worker_tick_set_up(&w, probe.tick);
 
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);

@@ -37,6 +37,8 @@ struct worker_setup {
 	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
 	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
 	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
+	/* Called before anything is changed at a server: may we work for it? NULL: for any. */
+	int (*lineage)(void *data, const char *system, int64_t timeline, struct deferred_error *err);
 	/* With loop, after SIGHUP: put new settings in place of config, runners, queues and who; the old ones are not used
 	 * after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
 	int (*reload)(void *data, struct deferred_error *err);

@@ -46,6 +46,25 @@ int store_probe(struct pg *pg, const struct store_scope *scope, struct store_pro
 	return store_run(pg, &sql_run_probe, &args, TAG_PROBE, on_probe, probe, err);
 }
 
+static void on_lineage(void *data, int tag, const struct pg_result *res)
+{
+	struct store_lineage *l = data;
+
+	if (tag != TAG_PROBE || pg_rows(res) != 1)
+		return;
+	snprintf(l->system, sizeof(l->system), "%s", pg_text(res, 0, 0, NULL));
+	l->timeline = pg_null(res, 0, 1) ? 0 : pg_int(res, 0, 1);
+}
+
+int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	memset(lineage, 0, sizeof(*lineage));
+	pg_args_init(&args);
+	return store_run(pg, &sql_run_lineage, &args, TAG_PROBE, on_lineage, lineage, err);
+}
+
 static void on_register(void *data, int tag, const struct pg_result *res)
 {
 	int64_t **answer = data;

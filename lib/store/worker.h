@@ -36,6 +36,13 @@ struct store_probe {
 };
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
 
+/* Which server this is. timeline is 0 in recovery. */
+struct store_lineage {
+	char system[24];
+	int64_t timeline;
+};
+int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_error *err);
+
 /* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing. */
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
 		   struct deferred_error *err);

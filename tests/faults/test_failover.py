@@ -210,6 +210,35 @@ def test_d9_of_two_primaries_each_is_consistent_and_runs_its_jobs(pair, recorded
 
 
 @pytest.mark.slow
+def test_d9_a_new_start_refuses_an_old_primary_once_it_has_worked_for_the_new_one(pair, recorded_on):
+    """What an old primary cannot know the worker's host does: the highest timeline it has worked for."""
+    db = pair.db
+    recorded = recorded_on(db)
+    jobs = recorded.defer(1)
+    pidfile = f"{db.dir}/lineage"
+    args = ["check_deferred", "--cnt", "0", "--pidfile", pidfile]
+    system = db.one("select system_identifier::text from pg_control_system()")
+    assert db.run(args, env={"DEFERRED_DB": pair.both}).returncode == 0  # timeline 1 is remembered
+    late = recorded.defer(1)
+    pair.caught_up("replay")
+    db.kill()
+    pair.second.promote()
+    pair.use(pair.second)
+    assert db.run(args, env={"DEFERRED_DB": pair.both}).returncode == 0, "a promotion is taken as it comes"
+    recorded.assert_all_ok([*jobs, *late])
+    pair.first.start()  # takes writes, and has the second job as one that is ready
+    refused = db.run(args, env={"DEFERRED_DB": pair.first.conninfo(db.name)})
+    assert refused.returncode == 69, refused.stderr
+    assert f"the server is on timeline 1 of system {system}, and '{pidfile}.server' knows of timeline 2" in refused.stderr
+    assert "make it a standby of the new primary" in refused.stderr
+    assert len(recorded.starts()) == 2, "nothing ran there again"
+    assert pair.at(pair.first, "select count(*) from deferred.__deferred_log where job_id = %s", late[0]) == [(0,)]
+    assert db.run(args, env={"DEFERRED_DB": pair.second.conninfo(db.name)}).returncode == 0
+    os.unlink(pidfile + ".server")
+    assert db.run(args, env={"DEFERRED_DB": pair.first.conninfo(db.name)}).returncode == 0, "the remedy is one"
+
+
+@pytest.mark.slow
 def test_d9_a_service_leaves_a_primary_that_is_fenced_under_it(pair, recorded_on):
     db = pair.db
     recorded = recorded_on(db)
