@@ -15,6 +15,8 @@
 #                some of it. All of it is written to tests/faults/LEDGER.md
 #   growth       four weeks of starts, jobs, messages and purges, partitions coming and going, in a few minutes: does anything grow? GROWTH_STARTS=50000 for
 #                the long one
+#   check-ha     two and three servers that pg_auto_failover keeps (installed through apt), the primary switched and killed under load: what is
+#                lost, and how long it takes. Minutes, so no part of check
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
@@ -362,6 +364,11 @@ ledger: deps-check
 growth: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
+.PHONY: check-ha
+check-ha: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-15-auto-failover pgbouncer openssl
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
+	@DEFERRED_HA=1 PYTHONPATH=tests/ha:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/ha $(TESTS)
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
