@@ -82,13 +82,15 @@ static int flow_add(struct cli *cli, int argc, char **argv)
 
 static void print_flows(const struct pg_result *res)
 {
-	static const char *const headers[] = { ">ID", ">JOBS", "DEFERRED", "BY", "LABEL" };
+	static const char *const headers[] = { ">ID", ">JOBS", "STATES", "ON FAILURE", "DEFERRED", "BY", "LABEL" };
 	struct table t;
 
-	table_begin(&t, headers, 5);
+	table_begin(&t, headers, 7);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
 		table_cell(&t, "%" PRId64, pg_int(res, i, 2));
+		table_cell(&t, "%s", pg_text(res, i, 7, NULL));
+		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
@@ -122,7 +124,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 5);
+		cli_print_json_array(res, 8);
 		putchar('\n');
 	} else {
 		print_flows(res);
@@ -167,30 +169,29 @@ static void print_dot(const struct pg_result *jobs, const struct pg_result *edge
 	puts("}");
 }
 
-/* What became of the flow as a whole. */
-static void print_state(const struct pg_result *res)
+static void print_head(const struct pg_result *res)
 {
-	for (int col = 10; col <= 11; col++)
-		if (!pg_null(res, 0, col)) {
-			char *line = table_clean(pg_text(res, 0, col, NULL), 0, TABLE_ONE_LINE);
+	char *label = table_clean(pg_text(res, 0, 1, NULL), LABEL_MAX, TABLE_ONE_LINE);
 
-			puts(line);
-			free(line);
-		}
+	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), cli_s(pg_int(res, 0, 2)), label[0] ? ": " : "", label);
+	free(label);
+	printf("states      %s\non failure  %s", pg_text(res, 0, 5, NULL), pg_text(res, 0, 3, NULL));
+	if (!pg_null(res, 0, 4))
+		printf(", job %" PRId64 " failed first", pg_int(res, 0, 4));
+	if (!pg_null(res, 0, 6)) {
+		char *retried = table_clean(pg_text(res, 0, 6, NULL), 0, TABLE_ONE_LINE);
+
+		printf("\nretry       %s", retried);
+		free(retried);
+	}
+	puts("\n");
 }
 
 static void print_jobs(const struct pg_result *res, bool more)
 {
 	static const char *const headers[] = { ">ID", "NAME", "FUNCTION", "STATE", "WAITS FOR" };
-	char *label = table_clean(pg_text(res, 0, 7, NULL), LABEL_MAX, TABLE_ONE_LINE);
 	struct table t;
 
-	if (!pg_null(res, 0, 8)) {
-		printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 8), cli_s(pg_int(res, 0, 8)), label[0] ? ": " : "", label);
-		print_state(res);
-		putchar('\n');
-	}
-	free(label);
 	table_begin(&t, headers, 5);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
@@ -205,7 +206,7 @@ static void print_jobs(const struct pg_result *res, bool more)
 
 static int show(struct cli *cli, int64_t id, int limit, bool dot)
 {
-	struct pg_result *jobs = NULL, *edges = NULL;
+	struct pg_result *head = NULL, *jobs = NULL, *edges = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -215,16 +216,21 @@ static int show(struct cli *cli, int64_t id, int limit, bool dot)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
 	if (rc == 0 && dot)
 		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
+	if (rc == 0 && !dot && !cli->json)
+		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (dot) {
 		print_dot(jobs, edges);
 	} else if (cli->json) {
-		cli_print_json_array(jobs, 9);
+		cli_print_json_array(jobs, 7);
 		putchar('\n');
 	} else {
+		if (pg_rows(head) > 0)
+			print_head(head);
 		print_jobs(jobs, pg_rows(jobs) == (size_t)limit);
 	}
+	pg_result_free(head);
 	pg_result_free(jobs);
 	pg_result_free(edges);
 	return rc;

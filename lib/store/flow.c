@@ -56,6 +56,11 @@ static int look(struct pg *pg, const struct sql_statement *stmt, int64_t what, i
 	return exec(pg, stmt, &args, res, err);
 }
 
+int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err)
+{
+	return look(pg, &sql_flow_head, what, most, res, err);
+}
+
 int store_flow_show(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err)
 {
 	return look(pg, &sql_flow_show, what, most, res, err);

@@ -15,6 +15,7 @@ int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct 
 int store_flow_ls(struct pg *pg, int most, struct pg_result **res, struct deferred_error *err);
 
 /* what: a flow or a job. */
+int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
 int store_flow_show(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
 int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
 

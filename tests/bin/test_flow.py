@@ -3,6 +3,8 @@
 import json
 import re
 
+import harness
+
 def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     """With cron alone: one start, and however long the chain."""
     first = job = db.defer("noop")
@@ -57,7 +59,8 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert [job["name"] for job in added["jobs"]] == ['a"];\n\\x', "b", None, None]
     shown = db.run(["deferred", "flow", "show", str(added["id"])]).stdout.splitlines()
     assert shown[0] == "flow of 4 jobs: one\\ntwo"
-    assert [line.split()[-1] for line in shown[3:]] == ["ready", str(a), "(failed)", "(ended)"]
+    assert shown[1:4] == ["states      1 ready, 3 waiting", "on failure  continue", ""]
+    assert [line.split()[-1] for line in shown[5:]] == ["ready", str(a), "(failed)", "(ended)"]
     dot = db.run(["deferred", "flow", "show", "--dot", str(c)]).stdout.splitlines()
     assert dot[3] == f'    {a} [label = "a\\"];\\\\n\\\\x\\nnoop: ready"];', "a name ends no text of the graph"
     assert f"    {a} -> {b};" in dot and f'    {b} -> {c} [label = "failed", style = dashed];' in dot and len(dot) == 3 + 4 + 2 + 3 + 1
@@ -71,16 +74,17 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     again = db.run(["deferred", "flow", "retry", str(second)])
     assert (again.returncode, again.stdout, again.stderr) == (0, f"{second}: the next worker begins it again\n", "")
     assert json.loads(db.run(["deferred", "--json", "flow", "retry", str(second)]).stdout) == {"id": second, "noted": False}
-    assert "being begun again since" in db.run(["deferred", "flow", "show", str(second)]).stdout
-    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
-    assert sorted(row[0] for row in db.sql("select state from deferred.flow_jobs(%s)", second)) == ["cancelled", "done", "done", "done"]
+    assert "retry       being begun again since" in db.run(["deferred", "flow", "show", str(second)]).stdout
+    # The last one is told of an end by the next start, where this one has none left to wait for.
+    harness.wait_for(lambda: db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and
+                     sorted(row[0] for row in db.sql("select state from deferred.flow_jobs(%s)", second)) == ["cancelled", "done", "done", "done"], 30, "the flow has ended")
     keyed = int(db.run(["deferred", "flow", "add", "-"], input=json.dumps({"jobs": [{"fn": "noop", "key": "k"}]})).stdout)
     db.run(["deferred", "flow", "cancel", str(keyed)])
     db.defer("noop", key="k")
     assert db.run(["deferred", "flow", "retry", str(keyed)]).returncode == 0
     assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
     shown = db.run(["deferred", "flow", "show", str(keyed)]).stdout
-    assert re.search(r"(?m)^flow of 1 job\nbegun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ has key 'k', which job \d+ has too$", shown), shown
+    assert re.search(r"(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ has key 'k', which job \d+ has too$", shown), shown
     above = db.defer("noop", delay="1h")
     lone = db.defer("noop", after=above)
     refused = db.run(["deferred", "retry", str(lone)])
@@ -96,3 +100,29 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
         done = db.run(["deferred", "flow", *words], input="{")
         assert done.returncode != 0 and says in done.stderr, done.stderr
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_flows_show_what_became_of_their_jobs_and_which_failed_first(db):
+    jobs = [{"fn": "noop"}] * 249 + [{"fn": "noop", "delay": "1h"}]
+    flow = db.one("select deferred.defer_flow(%s)", json.dumps({"label": "many", "on_failure": "cancel", "jobs": jobs}))
+    other = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": jobs[:2]}))
+    first = db.one("select min(job) from deferred.__deferred_member where flow = %s", flow)
+    head = db.run(["deferred", "flow", "show", str(first)]).stdout.splitlines()[:3]
+    assert head == ["flow of 250 jobs: many", "states      1 delayed, 249 ready", "on failure  cancel"], "by a job of it, too"
+    db.sql("select deferred.cancel(%s)", first + 1)
+    db.sql("select deferred.__settle(1000)")
+    while db.one("select deferred.__settle(1000)"):
+        pass
+    head = db.run(["deferred", "flow", "show", str(flow), "--limit", "1"]).stdout.splitlines()[:3]
+    assert head[1:] == ["states      250 cancelled", f"on failure  cancel, job {first + 1} failed first"], "whatever the limit"
+    lines = db.run(["deferred", "flow", "ls"]).stdout.splitlines()
+    assert lines[0].split()[:5] == ["ID", "JOBS", "STATES", "ON", "FAILURE"]
+    assert "2 ready " in lines[1] and "200 cancelled, ..." in lines[2] and " cancel " in lines[2]
+    rows = {row["id"]: row for row in json.loads(db.run(["deferred", "--json", "flow", "ls"]).stdout)}
+    assert (rows[flow]["looked"], rows[flow]["states"], rows[flow]["on_failure"], rows[flow]["failed"]) == (200, {"cancelled": 200}, "cancel", first + 1)
+    assert (rows[other]["looked"], rows[other]["states"], rows[other]["on_failure"], rows[other]["failed"]) == (2, {"ready": 2}, "continue", None)
+    # However many are wanted, some 20,000 jobs are looked at.
+    row = json.loads(db.run(["deferred", "--json", "flow", "ls", "--limit", "10000"]).stdout)[1]
+    assert (row["looked"], row["states"]) == (2, {"cancelled": 2})
+    alone = db.defer("noop", after=db.defer("noop"))
+    assert db.run(["deferred", "flow", "show", str(alone)]).stdout.split()[0] == "ID", "in no flow"

@@ -1,0 +1,17 @@
+-- flow_head: a flow, or that of a job.
+-- $1 flow or job (int8), $2 of how many of its first jobs states are counted (int4)
+-- returns one row, or none for what is in no flow: id (int8), label (text), jobs (int4), what becomes of the rest when one fails (text), the job that failed
+--   first and has the rest cancelled (int8 or NULL), how many of the first jobs are in which state (text), what came of the last retry (text; NULL: there was
+--   none)
+-- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and __deferred_hot, __deferred_member_job, __deferred_log_job,
+--   __deferred_flow_retry_flow
+select f.id, coalesce(f.label, ''), f.jobs, f.on_failure, f.failed, concat(s.says, case when f.jobs > $2::int4 then ', ...' end), r.says
+from deferred.__deferred_flow f
+cross join lateral deferred.__flow_states(f.id, $2::int4) s
+left join lateral (
+    select case when x.ended_at is null then format('being begun again since %s, by %s: up to job %s', to_char(x.requested_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), x.requested_by, x.after)
+                else format('begun again at %s, by %s', to_char(x.ended_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), x.requested_by) end
+           || format(': %s ready, %s waiting', x.ready, x.waiting)
+           || case when x.refused > 0 then format(', %s refused, the first: %s', x.refused, x.why) else '' end as says
+    from deferred.__deferred_flow_retry x where x.flow = f.id order by x.n desc limit 1) r on true
+where f.id = coalesce((select m.flow from deferred.__deferred_member m where m.job = $1::int8), $1::int8)
