@@ -4,13 +4,10 @@ as $$
 declare
     v_made  integer := 0;
     v_week  date;
-    v_last  bigint;
-    v_lo    bigint;
-    v_width constant bigint := 10000000;
     v_utc   constant text := 'UTC';
 begin
     perform deferred.__forget_keys(1000);
-    update deferred.__deferred_upkeep u set repaired_at = now()
+    update deferred.__deferred_upkeep u set repaired_at = now(), room_until = 0  -- looked at anew: one may have gone
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
     if found then
         perform deferred.__repair();
@@ -23,12 +20,9 @@ begin
         perform deferred.__schedule_check(200);
     end if;
     perform deferred.__unrestrict();
-    -- The common case costs two catalog look-ups and takes no lock.
+    -- The common case costs a catalog look-up and takes no lock.
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
-        select last_value into v_last from deferred.__deferred_id_seq;
-        if to_regclass(format('deferred.%I', '__deferred_' || ((v_last + v_width / 2) / v_width))) is not null then
-            return 0;
-        end if;
+        return deferred.__id_room(0);
     end if;
     if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
 
@@ -41,16 +35,7 @@ begin
         end if;
     end loop;
 
-    select last_value into v_last from deferred.__deferred_id_seq;
-    for i in v_last / v_width .. (v_last + v_width / 2) / v_width loop
-        if to_regclass(format('deferred.%I', '__deferred_' || i)) is null then
-            v_lo := i * v_width;
-            perform deferred.__add_partition('__deferred', '__deferred_' || i, 'id', v_lo::text, (v_lo + v_width)::text,
-                v_last >= v_lo - v_width / 100);
-            v_made := v_made + 1;
-        end if;
-    end loop;
-    return v_made;
+    return v_made + deferred.__id_room(0);
 exception when lock_not_available then
     return 0;  -- somebody reads for long: the next call does it, weeks before it matters
 end

@@ -446,7 +446,8 @@ create table deferred.__deferred_upkeep (
     purged_at    timestamptz,
     purged_older interval,
     schedules_at timestamptz not null default '-infinity',
-    log_from     timestamptz not null default '-infinity'
+    log_from     timestamptz not null default '-infinity',
+    room_until   bigint not null default 0
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
@@ -454,6 +455,7 @@ comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge"
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';
 comment on column deferred.__deferred_upkeep.log_from is 'purges may have taken attempts that ended before it, and none that ended later';
+comment on column deferred.__deferred_upkeep.room_until is 'once ids have come this far partitions are to be added: deferred.__id_room()';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;

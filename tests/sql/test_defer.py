@@ -781,8 +781,72 @@ def test_maintain_adds_partitions_once_and_empties_the_net(db):
     assert db.one("select count(*) from deferred.__deferred_default") == 1
     assert db.one("select deferred.maintain()") > 0
     assert db.one("select count(*) from deferred.__deferred_default") == 0
-    assert db.one("select relname::text from deferred.__deferred d join pg_class c on c.oid = d.tableoid where id = %s", job) == "__deferred_2"
+    assert db.one("select relname::text from deferred.__deferred d join pg_class c on c.oid = d.tableoid where id = %s", job) == "__deferred_20000000"
     assert db.one("select deferred.maintain()") == 0
+    clean(db)
+
+
+def partitions(db):
+    return db.sql("select first::bigint / 1000000, past::bigint / 1000000 from deferred.__partitions('deferred.__deferred') order by first::bigint")
+
+
+def ids_from(db, n, age=None):
+    """The next job gets this id; it was deferred so long ago."""
+    db.sql("select setval('deferred.__deferred_id_seq', %s, false)", n)
+    job = defer(db)
+    if age:
+        db.sql("update deferred.__deferred set created_at = now() - %s::interval where id = %s", age, job)
+    return job
+
+
+def test_a_partition_is_as_wide_as_a_day_of_jobs(db):
+    """Each begins where the one before ends; what there is stays as it is."""
+    assert partitions(db) == [(0, 10)]
+    ids_from(db, 1, "2 days")
+    ids_from(db, 5000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[1:] == [(10, 20)]  # 2.5 million a day
+    ids_from(db, 16000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[2:] == [(20, 30)]  # 8 million a day
+    ids_from(db, 26000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[3:] == [(30, 50)]  # 13 million a day
+    ids_from(db, 39000000, "30 hours")
+    assert db.one("select deferred.maintain()") == 0
+    ids_from(db, 46000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[4:] == [(50, 60)]  # 5.6 million: the last partition is more than a day old, it alone counts
+    ids_from(db, 59000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[5:] == [(60, 80)]  # 16 million
+    ids_from(db, 79000000)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db)[6:] == [(80, 130)]  # 32 million
+    assert db.one("select count(*) from deferred.__deferred_default") == 0
+    assert db.one("select deferred.__id_width(%s, 0)", 10 ** 15) == 1000000000
+    assert db.one("select deferred.__id_room(1e9)") == 10 and partitions(db)[-1] == (1030, 1130), "a billion at once: a hundred million each"
+    assert db.one("select deferred.__id_room('nan')") == 0 and db.one("select deferred.__id_room('-infinity')") == 0
+    clean(db)
+
+
+def test_those_that_fell_into_the_net_find_a_place_between_others(db):
+    """Ids ran ahead, fell back as after a standby took over, and ran on: nothing is left in the net, and nothing is made for ids nobody had."""
+    low = ids_from(db, 60000001)
+    assert db.one("select deferred.maintain()") == 1 and partitions(db) == [(0, 10), (60, 70)]
+    between = [ids_from(db, n) for n in (12345678, 29999999, 31000000)]
+    assert db.one("select count(*) from deferred.__deferred_default") == 3
+    db.sql("select setval('deferred.__deferred_id_seq', 64000000); update deferred.__deferred_upkeep set repaired_at = '-infinity'")
+    assert db.one("select deferred.maintain()") == 3
+    assert partitions(db)[1:4] == [(10, 20), (20, 30), (30, 40)]
+    assert db.one("select count(*) from deferred.__deferred_default") == 0
+    assert db.one("select count(*) from deferred.__deferred where id = any (%s)", [low, *between]) == 4
+    clean(db)
+
+
+def test_a_partition_that_went_is_made_anew(db):
+    """By hand, say. What was remembered of how far they reach does not hide that for longer than five minutes."""
+    assert db.one("select deferred.maintain()") == 0
+    db.sql("drop table deferred.__deferred_0")
+    assert db.one("select deferred.maintain()") == 0
+    job = defer(db)
+    db.sql("update deferred.__deferred_upkeep set repaired_at = now() - interval '6 minutes'")
+    assert db.one("select deferred.maintain()") == 1
+    assert db.one("select tableoid::regclass::text from deferred.__deferred where id = %s", job) == "__deferred_0"
     clean(db)
 
 
@@ -807,13 +871,13 @@ def test_maintain_empties_a_net_that_is_in_use(db):
         t.start()
     try:
         for _ in range(20):
-            if db.one("select deferred.maintain()") and db.one("select to_regclass('deferred.__deferred_2') is not null"):
+            if db.one("select deferred.maintain()") and db.one("select to_regclass('deferred.__deferred_20000000') is not null"):
                 break
     finally:
         stop.set()
         for t in threads:
             t.join(60)
-    assert failed == [] and db.one("select to_regclass('deferred.__deferred_2') is not null")
+    assert failed == [] and db.one("select to_regclass('deferred.__deferred_20000000') is not null")
     assert db.one("select count(*) from deferred.__deferred_default") == 0
     clean(db)
 
