@@ -2,7 +2,9 @@
 /*
  * Retention: whole partitions are dropped, the rest is deleted in short transactions, so that workers are never
  * kept waiting. Attempts go before their jobs: a job is purged only when nothing of it is left in the log.
+ * With --archive whole partitions go, each after a command has read it, and rows alone do not.
  */
+#include "archive.h"
 #include "cmd.h"
 
 #include "store/admin.h"
@@ -15,9 +17,22 @@
 
 struct purge {
 	struct cli *cli;
+	const char *command; /* of --archive; NULL: none */
 	int64_t older_ms, batch;
 	int64_t partitions, attempts, jobs, workers;
 };
+
+static void tell(struct purge *p, const char *partition, int64_t rows)
+{
+	if (p->cli->json)
+		printf("%s\"%s\"", p->partitions ? ", " : "", partition);
+	else if (p->command)
+		printf("archived %s, %" PRId64 " row%s\n", partition, rows, cli_s(rows));
+	else
+		printf("dropped %s\n", partition);
+	fflush(stdout);
+	p->partitions++;
+}
 
 static int drop_partitions(struct purge *p, struct deferred_error *err)
 {
@@ -30,16 +45,34 @@ static int drop_partitions(struct purge *p, struct deferred_error *err)
 		if (rc < 0)
 			return rc;
 		more = !pg_null(res, 0, 0);
-		if (more) {
-			if (p->cli->json)
-				printf("%s\"%s\"", p->partitions ? ", " : "", pg_text(res, 0, 0, NULL));
-			else
-				printf("dropped %s\n", pg_text(res, 0, 0, NULL));
-			p->partitions++;
-		}
+		if (more)
+			tell(p, pg_text(res, 0, 0, NULL), 0);
 		pg_result_free(res);
 	}
 	return 0;
+}
+
+static int archive_partitions(struct purge *p, struct deferred_error *err)
+{
+	struct pg_result *res;
+	bool more = true;
+	int rc = 0;
+
+	while (rc == 0 && more) {
+		char name[ARCHIVE_NAME_MAX];
+		int64_t rows = 0;
+
+		rc = store_admin_purge_aside(p->cli->pg, p->older_ms, &res, err);
+		if (rc < 0)
+			return rc;
+		more = !pg_null(res, 0, 0);
+		if (more && (rc = archive_table(p->cli->pg, pg_text(res, 0, 0, NULL), p->command, name, &rows, err)) == 0)
+			tell(p, name, rows);
+		else if (more)
+			error_hint(err, "deferred.%s stays until a purge with --archive has archived it", pg_text(res, 0, 0, NULL));
+		pg_result_free(res);
+	}
+	return rc;
 }
 
 static int delete_attempts(struct purge *p, struct deferred_error *err)
@@ -73,19 +106,37 @@ static int delete_jobs(struct purge *p, struct deferred_error *err)
 	return rc;
 }
 
+static int delete_orphans(struct purge *p, struct deferred_error *err)
+{
+	int64_t id = 1, n = 0;
+	int rc;
+
+	do
+		rc = store_admin_purge_orphans(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, &n, err);
+	while (rc == 0 && (id > 0 || n > 0));
+	return rc;
+}
+
+static int delete_rows(struct purge *p, struct deferred_error *err)
+{
+	int rc = delete_attempts(p, err);
+
+	if (rc == 0 && p->attempts > 0)
+		rc = drop_partitions(p, err); /* of jobs that have no attempt left */
+	return rc == 0 ? delete_jobs(p, err) : rc;
+}
+
 static int purge(struct purge *p, struct deferred_error *err)
 {
 	int64_t added;
 	int rc = store_admin_maintain(p->cli->pg, &added, err);
 
 	if (rc == 0)
-		rc = drop_partitions(p, err);
+		rc = p->command ? archive_partitions(p, err) : drop_partitions(p, err);
+	if (rc == 0 && !p->command)
+		rc = delete_rows(p, err);
 	if (rc == 0)
-		rc = delete_attempts(p, err);
-	if (rc == 0 && p->attempts > 0)
-		rc = drop_partitions(p, err); /* of jobs that have no attempt left */
-	if (rc == 0)
-		rc = delete_jobs(p, err);
+		rc = delete_orphans(p, err);
 	if (rc == 0)
 		rc = store_admin_purge_workers(p->cli->pg, p->older_ms, &p->workers, err);
 	return rc;
@@ -94,7 +145,7 @@ static int purge(struct purge *p, struct deferred_error *err)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "older-than", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'b' }, { 0 }
+		{ "older-than", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'b' }, { "archive", required_argument, NULL, 'a' }, { 0 }
 	};
 	struct purge p = { .cli = cli, .older_ms = -1, .batch = 5000 };
 	struct deferred_error err = { 0 };
@@ -109,6 +160,11 @@ static int run(struct cli *cli, int argc, char **argv)
 		case 'b':
 			if (!cli_int(cli, "--batch", optarg, 1, 1000000, &p.batch))
 				return EX_USAGE;
+			break;
+		case 'a':
+			if (!*optarg)
+				return cli_usage(cli, "--archive: the command is empty");
+			p.command = optarg;
 			break;
 		default:
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
@@ -134,5 +190,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [--batch N]", "drop and delete what ended longer ago than that", run, "deferred_purger",
+	"purge", "--older-than SPAN [--batch N] [--archive COMMAND]", "drop and delete what ended longer ago than that", run, "deferred_purger",
 };

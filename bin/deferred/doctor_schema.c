@@ -119,6 +119,11 @@ void doctor_partitions(struct doctor *d)
 		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and so do claims");
 		doctor_do(d, "deferred purge --older-than, with less to keep");
 	}
+	if (!pg_null(res, 0, 6)) {
+		doctor_warn(d, "deferred.%s has left the history and is not archived", pg_text(res, 0, 6, NULL));
+		doctor_why(d, "deferred purge --archive has not come to its end: its command failed, or it is at work just now");
+		doctor_do(d, "deferred purge --older-than SPAN --archive COMMAND, once more, and read what it says");
+	}
 	pg_result_free(res);
 }
 

@@ -40,6 +40,24 @@ bool answer_flush(PGconn *conn, int limit_ms)
 	return limit_ms == 0 || wait_until(conn, true, end_of(limit_ms));
 }
 
+int answer_row(PGconn *conn, int limit_ms, char **row)
+{
+	uint64_t end_ns = end_of(limit_ms);
+	int len = PQgetCopyData(conn, row, limit_ms > 0);
+
+	while (len == 0) {
+		struct pollfd fd = { PQsocket(conn), POLLIN, 0 };
+		uint64_t now = clock_ns();
+
+		if (now >= end_ns)
+			return ANSWER_ROW_LATE;
+		if (poll(&fd, 1, (int)((end_ns - now) / NS_PER_MS) + 1) > 0 && !PQconsumeInput(conn))
+			return ANSWER_ROW_NONE;
+		len = PQgetCopyData(conn, row, true);
+	}
+	return len > 0 ? len : ANSWER_ROW_NONE;
+}
+
 /* ---- asking the server to give up -------------------------------------------------------------- */
 
 static void *ask(void *cancel)

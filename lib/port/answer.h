@@ -24,6 +24,10 @@ enum answer {
  */
 enum answer answer_take(struct pg_conn *conn, int limit_ms, struct pg_result **res);
 
+/* The next row of a COPY to here, as PQgetCopyData() gives it: its length; or ANSWER_ROW_NONE, the result tells why; or ANSWER_ROW_LATE. */
+enum { ANSWER_ROW_LATE = 0, ANSWER_ROW_NONE = -1 };
+int answer_row(struct pg_conn *conn, int limit_ms, char **row);
+
 /* Send what was queued and wait for nothing else. False: it cannot be sent in time. */
 bool answer_flush(struct pg_conn *conn, int limit_ms);
 

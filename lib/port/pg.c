@@ -650,7 +650,7 @@ static int take_answer(struct pg *pg, int sent, bool commits, const char *where,
 		rc = too_late(pg, false, where, err);
 	} else if (state && strcmp(state, "55P03") == 0 && pg->lock_ms) {
 		rc = error_set(err, DEFERRED_ETIMEOUT, where, "%s; nothing has been changed", PQresultErrorField((PGresult *)res, PG_DIAG_MESSAGE_PRIMARY));
-	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN) {
+	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT) {
 		rc = known_elsewhere(pg, where, err);
 	} else {
 		rc = result_failed(pg, (PGresult *)res, where, err);
@@ -811,6 +811,32 @@ int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error 
 	ended = take_answer(pg, 1, false, "copy", &res, rc < 0 || cancel_reason ? NULL : err);
 	PQclear(res);
 	return rc < 0 || cancel_reason ? rc : ended;
+}
+
+int pg_copy_out(struct pg *pg, const char *sql, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data, int64_t *rows,
+		struct deferred_error *err)
+{
+	PGresult *res;
+	char *line = NULL;
+	int rc = take_answer(pg, PQsendQuery(pg->conn, sql), false, "copy", &res, err), len = 0;
+
+	PQclear(res);
+	while (rc == 0 && (len = answer_row(pg->conn, pg->answer_ms, &line)) > 0) {
+		rc = row(data, line, (size_t)len, err);
+		PQfreemem(line);
+	}
+	if (rc == 0 && len == ANSWER_ROW_LATE) {
+		pg->answer = ANSWER_NONE;
+		return too_late(pg, false, "copy", err);
+	}
+	if (rc < 0) {
+		shutdown(PQsocket(pg->conn), SHUT_RDWR);
+		return rc;
+	}
+	if ((rc = take_answer(pg, 1, false, "copy", &res, err)) == 0)
+		*rows = strtoll(PQcmdTuples(res), NULL, 10);
+	PQclear(res);
+	return rc;
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */

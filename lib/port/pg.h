@@ -153,6 +153,13 @@ int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err);
 int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_error *err);
 int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err); /* reason NULL: complete */
 
+/*
+ * COPY ... TO STDOUT: each row as the server writes it, lines of names too, is handed to `row`, borrowed for the call. *rows: how many the server says there
+ * were. Between two of them no more than the limit of an answer passes. What `row` returns other than 0 ends it; after a failure the connection is broken.
+ */
+int pg_copy_out(struct pg *pg, const char *sql, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data, int64_t *rows,
+		struct deferred_error *err);
+
 /* Results. Text columns are NUL-terminated in both formats. */
 size_t pg_rows(const struct pg_result *res);
 bool pg_null(const struct pg_result *res, size_t row, int col);

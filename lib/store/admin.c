@@ -451,6 +451,52 @@ int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_resul
 	return exec(pg, &sql_admin_purge_partition, &args, res, err);
 }
 
+int store_admin_purge_aside(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, older_ms);
+	return exec(pg, &sql_admin_purge_aside, &args, res, err);
+}
+
+int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, aside);
+	rc = exec(pg, &sql_admin_purge_hold, &args, &res, err);
+	*mine = rc == 0 && pg_bool(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+			 int64_t *rows, struct deferred_error *err)
+{
+	char sql[160];
+
+	snprintf(sql, sizeof(sql), "copy deferred.%s to stdout (format csv, header)", aside);
+	return pg_copy_out(pg, sql, row, data, rows, err);
+}
+
+int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, aside);
+	pg_arg_int8(&args, rows);
+	rc = exec(pg, &sql_admin_purge_archived, &args, &res, err);
+	pg_result_free(res);
+	return rc;
+}
+
 int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
@@ -476,8 +522,9 @@ int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int
 	return exec_int(pg, &sql_admin_purge_log, &args, deleted, err);
 }
 
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
-			   struct deferred_error *err)
+/* One that goes through ids: how many it deleted, and where it goes on, 0 where nothing further is old enough. */
+static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+		      struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -487,13 +534,23 @@ int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t
 	pg_arg_int8(&args, older_ms);
 	pg_arg_int8(&args, *id);
 	pg_arg_int4(&args, batch);
-	rc = exec(pg, &sql_admin_purge_jobs, &args, &res, err);
+	rc = exec(pg, stmt, &args, &res, err);
 	if (rc == 0) {
 		*deleted = pg_int(res, 0, 0);
 		*id = pg_int(res, 0, 1);
 	}
 	pg_result_free(res);
 	return rc;
+}
+
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err)
+{
+	return purge_some(pg, &sql_admin_purge_jobs, older_ms, id, batch, deleted, err);
+}
+
+int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err)
+{
+	return purge_some(pg, &sql_admin_purge_orphans, older_ms, id, batch, deleted, err);
 }
 
 int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)

@@ -131,6 +131,18 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 /* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
 int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 
+/*
+ * To archive a partition instead: it becomes a table of its own, whose name *res holds, NULL when none is left; then, in one transaction, store_admin_purge_hold(), in
+ * *mine whether nobody else archives it, store_admin_copy_out(), with its rows as CSV, a line of names in front, and store_admin_purge_archived(), which
+ * drops it unless its rows are not so many. aside: letters, digits and _ alone. Source: admin_purge_aside.sql, admin_purge_hold.sql,
+ * admin_purge_archived.sql.
+ */
+int store_admin_purge_aside(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err);
+int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+			 int64_t *rows, struct deferred_error *err);
+int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err);
+
 /* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
 int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 
@@ -141,6 +153,9 @@ int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int
 /* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
 int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
 			   struct deferred_error *err);
+
+/* The same of what stands beside jobs that are gone, and of flows from *id on. Source: admin_purge_orphans.sql. */
+int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err);
 
 /* Source: admin_purge_workers.sql. */
 int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err);

@@ -21,29 +21,7 @@ begin
         delete from deferred.__deferred_wait w
         where w.id in (select x.id from deferred.__deferred_wait x join gone g on g.id = x.id for update of x skip locked)),
     member as (
-        delete from deferred.__deferred_member m using gone g where m.job = g.id),
-    -- Those whose jobs went with a whole partition, some a call.
-    old as (
-        delete from deferred.__deferred_edge e
-        where e.ctid = any (array(select x.ctid from deferred.__deferred_edge x
-                                  where x.child < (select min(d.id) from deferred.__deferred d) order by x.child limit batch))),
-    old_wait as (
-        delete from deferred.__deferred_wait w
-        where w.id in (select x.id from deferred.__deferred_wait x
-                       where x.id < (select min(d.id) from deferred.__deferred d) order by x.id limit batch for update skip locked)),
-    old_member as (
-        delete from deferred.__deferred_member m
-        where m.ctid = any (array(select x.ctid from deferred.__deferred_member x
-                                  where x.job < (select min(d.id) from deferred.__deferred d) order by x.job limit batch))),
-    flow as (
-        delete from deferred.__deferred_flow f
-        where f.id = any (array(select x.id from deferred.__deferred_flow x
-                                where x.id >= from_id and x.id <= coalesce((select max(s.id) from seen s), 9223372036854775807)
-                                  and x.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = x.id)
-                                order by x.id limit batch))
-        returning f.id),
-    retry as (
-        delete from deferred.__deferred_flow_retry r using flow f where r.flow = f.id)
+        delete from deferred.__deferred_member m using gone g where m.job = g.id)
     select (select count(*) from gone),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -1,5 +1,6 @@
 """The command `deferred` against a real server: every command, its text, its JSON, its exit codes."""
 
+import csv
 import json
 import os
 import pty
@@ -652,6 +653,92 @@ def test_purge_drops_partitions_nobody_needs(db):
     db.sql("alter table deferred.__deferred_log_20200106 owner to deferred_owner")
     assert "dropped __deferred_log_20200106\n" in ok(db.run(["deferred", "purge", "--older-than", "30d"]))
     assert db.one("select to_regclass('deferred.__deferred_log_20200106')") is None
+
+
+def outlived(db, weeks=("2020-01-06", "2020-01-13"), rows=3):
+    """Partitions of the log with attempts of jobs that are gone, hostile texts among them."""
+    for week in weeks:
+        name = "__deferred_log_" + week.replace("-", "")
+        db.sql(f"""create table deferred.{name} partition of deferred.__deferred_log for values from ('{week} 00:00:00+00') to ('{week[:-2]}{int(week[-2:]) + 7:02} 00:00:00+00');
+                   alter table deferred.{name} owner to deferred_owner""")
+        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, error) "
+               "select -n, 1, 'failed', true, %s::timestamptz + '1 day', E'two\nlines, \"quoted\"\n.\n\U0001F600' from generate_series(1, %s) n", week, rows)
+
+
+def archive(db, command, *more):
+    return db.run(["deferred", "purge", "--older-than", "30d", "--archive", command, *more])
+
+
+def tables(db):
+    return [t for t, in db.sql("select relname::text from pg_class where relkind = 'r' and relnamespace = 'deferred'::regnamespace "
+                               "and (relname ~ '^__deferred_log_2020' or relname ~ '^__purged') order by 1")]
+
+
+def test_purge_archives_whole_partitions(db, tmp_path):
+    outlived(db)
+    end(db, db.defer("noop"), age="40 days")
+    assert ok(archive(db, f'cat > {tmp_path}/"$NAME".csv')) == ("archived deferred_log_20200106, 3 rows\narchived deferred_log_20200113, 3 rows\n"
+                                                               "deleted 0 attempts, 0 jobs, 0 runs\n"), "rows alone stay"
+    assert tables(db) == [] and db.one("select count(*) from deferred.__deferred_log") == 1
+    assert sorted(os.listdir(tmp_path)) == ["deferred_log_20200106.csv", "deferred_log_20200113.csv"]
+    with open(tmp_path / "deferred_log_20200113.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    assert [r["job_id"] for r in rows] == ["-1", "-2", "-3"] and {r["error"] for r in rows} == {'two\nlines, "quoted"\n.\n\U0001F600'}
+    assert list(rows[0]) == [c for c, in db.sql("select attname::text from pg_attribute where attrelid = 'deferred.__deferred_log'::regclass and attnum > 0 order by attnum")]
+    outlived(db)
+    assert json.loads(ok(archive(db, "cat >/dev/null", "--json"))) == {"partitions": ["deferred_log_20200106", "deferred_log_20200113"], "attempts": 0, "jobs": 0, "runs": 0}
+
+
+@pytest.mark.parametrize("command, says", [
+    ("cat >/dev/null; exit 3", "the command ended with 3"), ("exit 3", "the command ended with 3"), ("head -c 1 >/dev/null", "the command ended before it had read all rows"),
+    ("cat >/dev/null; kill -9 $$", "the command was ended by signal 9"), ("/nonexistent/zstd 2>/dev/null", "the command ended with 127")])
+def test_what_was_not_archived_stays(db, tmp_path, command, says):
+    """And is taken first by the next one; a purge without --archive leaves it. More rows than a pipe and all buffers hold."""
+    outlived(db, rows=20000)
+    done = archive(db, command)
+    assert done.returncode == NOT_DONE and says in done.stderr and "deferred.__purged_deferred_log_20200106 stays until a purge with --archive has archived it" in done.stderr
+    assert tables(db) == ["__deferred_log_20200113", "__purged_deferred_log_20200106"] and db.one("select count(*) from deferred.__purged_deferred_log_20200106") == 20000
+    assert "dropped __deferred_log_20200113\n" in ok(db.run(["deferred", "purge", "--older-than", "30d"]))
+    assert tables(db) == ["__purged_deferred_log_20200106"]
+    assert "deferred.__purged_deferred_log_20200106 has left the history and is not archived" in db.run(["deferred", "doctor"]).stdout
+    assert ok(archive(db, f"cat > {tmp_path}/$NAME")).startswith("archived deferred_log_20200106, 20000 rows\n")
+    assert tables(db) == []
+
+
+def test_what_happens_while_it_is_being_archived(db, wait_for, tmp_path):
+    """Killed, beside another purge, with a table that was changed: nothing goes that was not archived. And nobody waits for it."""
+    outlived(db, weeks=("2020-01-06",))
+    going = db.spawn(["deferred", "purge", "--older-than", "30d", "--archive", f"touch {tmp_path}/begun; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; cat >/dev/null"])
+    wait_for((tmp_path / "begun").exists, 10, "the command was begun")
+    db.sql("set lock_timeout = '2s'")
+    db.defer("noop")
+    db.sql("delete from deferred.__deferred_log where job_id = 1; select deferred.maintain()")
+    done = archive(db, "cat >/dev/null")
+    assert done.returncode == NOT_DONE and "another purge is archiving deferred_log_20200106" in done.stderr
+    going.signal(signal.SIGKILL)
+    going.wait()
+    (tmp_path / "go").touch()
+    assert tables(db) == ["__purged_deferred_log_20200106"]
+    with pytest.raises(psycopg2.Error, match="has 3 rows, and 2 were archived"):
+        db.sql("select deferred.__purge_archived('__purged_deferred_log_20200106', 2)")
+    for name in "__deferred_hot", "__purged_x", "__purged_deferred_1; drop":
+        with pytest.raises(psycopg2.Error, match="was not set aside to be archived"):
+            db.sql("select deferred.__purge_archived(%s, 0)", name)
+    wait_for(lambda: archive(db, "cat >/dev/null").returncode == 0, 10, "the killed one has left its transaction")
+    assert tables(db) == []
+
+
+def test_jobs_are_archived_after_their_attempts(db, tmp_path):
+    job, hot = db.defer("noop", params='{"to": "a@example.org"}'), db.defer("noop")
+    db.sql("delete from deferred.__deferred_hot where id = %s", job)
+    db.sql("update deferred.__deferred set created_at = now() - interval '40 days'")
+    db.sql("select setval('deferred.__deferred_id_seq', 10000001); select deferred.maintain()")
+    assert ok(archive(db, "cat >/dev/null")) == "deleted 0 attempts, 0 jobs, 0 runs\n", "one of them is hot"
+    db.sql("delete from deferred.__deferred_hot where id = %s", hot)
+    _, env = login(db, "deferred_purger")
+    done = db.run(["deferred", "purge", "--older-than", "30d", "--archive", f"cat > {tmp_path}/$NAME"], env=env)
+    assert ok(done).startswith("archived deferred_0, 2 rows\n") and "a@example.org" in (tmp_path / "deferred_0").read_text()
+    assert db.one("select count(*) from deferred.__deferred") == 0
 
 
 # ---- status

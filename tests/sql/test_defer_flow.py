@@ -271,6 +271,6 @@ def test_a_batch_has_callbacks_and_is_cancelled_from_its_end(db):
     db.sql("select deferred.cancel(%s)", jobs[-2])
     settle(db)
     db.sql("truncate deferred.__deferred_log")
-    for _ in range(2):
-        db.sql("select deferred.__purge_jobs('0', 0, 10000)")
+    db.sql("select deferred.__purge_jobs('0', 0, 10000)")
+    db.sql("select deferred.__purge_orphans('0', 0, 10000)")
     assert [db.one(f"select count(*) from deferred.__deferred_{t}") for t in ("flow", "member", "edge", "wait")] == [0] * 4

@@ -1,0 +1,21 @@
+-- At its end: the table goes. It is refused where it does not hold as many rows as were archived, which nobody but its owner can have brought about.
+create or replace function deferred.__purge_archived(aside text, rows_written bigint) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_rows bigint;
+begin
+    if not exists (select from deferred.__asides() a where a.name = aside) then
+        raise exception using errcode = '22023', message = format('%s was not set aside to be archived', aside);
+    end if;
+    execute format('lock table deferred.%I in access exclusive mode', aside);
+    execute format('select count(*) from deferred.%I', aside) into v_rows;
+    if v_rows is distinct from rows_written then
+        raise exception using errcode = '55000', message = format('deferred.%s has %s rows, and %s were archived', aside, v_rows, rows_written),
+            hint = 'archive it again';
+    end if;
+    execute format('drop table deferred.%I', aside);
+end
+$$;
+comment on function deferred.__purge_archived is 'part of "deferred purge --archive": drops what was archived';
+grant execute on function deferred.__purge_archived(text, bigint) to deferred_purger;

@@ -1,0 +1,38 @@
+-- And what stands beside jobs that are gone, for they went with a whole partition; and flows of which no job is left: those from id on, in
+-- order of id. purged 0 and next_id NULL: that was all.
+create or replace function deferred.__purge_orphans(older_than interval, from_id bigint, batch integer, out purged bigint, out next_id bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_cutoff timestamptz := clock_timestamp() - older_than;
+begin
+    with edge as (
+        delete from deferred.__deferred_edge e
+        where e.ctid = any (array(select x.ctid from deferred.__deferred_edge x
+                                  where x.child < (select coalesce(min(d.id), 9223372036854775807) from deferred.__deferred d) order by x.child limit batch))
+        returning 1),
+    wait as (
+        delete from deferred.__deferred_wait w
+        where w.id in (select x.id from deferred.__deferred_wait x
+                       where x.id < (select coalesce(min(d.id), 9223372036854775807) from deferred.__deferred d) order by x.id limit batch for update skip locked)
+        returning 1),
+    member as (
+        delete from deferred.__deferred_member m
+        where m.ctid = any (array(select x.ctid from deferred.__deferred_member x
+                                  where x.job < (select coalesce(min(d.id), 9223372036854775807) from deferred.__deferred d) order by x.job limit batch))
+        returning 1),
+    seen as materialized (
+        select f.id, f.created_at from deferred.__deferred_flow f where f.id >= from_id order by f.id limit batch),
+    flow as (
+        delete from deferred.__deferred_flow f using seen s
+        where f.id = s.id and s.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = f.id)
+        returning f.id),
+    retry as (
+        delete from deferred.__deferred_flow_retry r using flow f where r.flow = f.id)
+    select (select count(*) from edge) + (select count(*) from wait) + (select count(*) from member) + (select count(*) from flow),
+           (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
+    into purged, next_id;
+end
+$$;
+comment on function deferred.__purge_orphans is 'part of "deferred purge": deletes edges, waits and flows whose jobs are gone';
+grant execute on function deferred.__purge_orphans(interval, bigint, integer) to deferred_purger;

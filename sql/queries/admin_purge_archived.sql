@@ -1,0 +1,5 @@
+-- admin_purge_archived: drop a table that was set aside and has been archived.
+-- $1 its name (text), $2 rows that were archived (int8)
+-- returns one row without meaning; an error where the table has more or fewer rows
+-- locks: the table, which nobody else uses
+select deferred.__purge_archived($1, $2)

@@ -1,0 +1,5 @@
+-- admin_purge_aside: set aside one partition that nobody needs, to be archived.
+-- $1 older than, milliseconds (int8)
+-- returns one row: name of the table it is now (text), NULL when none is left or one is in use
+-- locks: the partition and its parent, exclusively; gives up after 100 ms
+select deferred.__purge_aside($1::int8 * interval '1 millisecond')
