@@ -442,6 +442,11 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 	return exec_int(pg, &sql_maintain, &args, added, err);
 }
 
+int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_admin_history, NULL, PG_TEXT, res, err);
+}
+
 int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
