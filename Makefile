@@ -17,6 +17,7 @@
 #                the long one
 #   check-ha     two and three servers that pg_auto_failover keeps (installed through apt), the primary switched and killed under load: what is
 #                lost, and how long it takes. Minutes, so no part of check
+#   check-scale  jobs over several servers under kills, one added, one drained, PL/Proxy in front (installs it), and what a shard costs. Minutes
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
@@ -364,11 +365,16 @@ ledger: deps-check
 growth: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
-.PHONY: check-ha
+.PHONY: check-ha check-scale
 check-ha: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-15-auto-failover pgbouncer openssl
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@DEFERRED_HA=1 PYTHONPATH=tests/ha:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/ha $(TESTS)
+check-scale: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) postgresql-15-plproxy
+	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
+	@DEFERRED_SCALE=1 $(if $(SEED),SEED=$(SEED)) PYTHONPATH=tests/faults:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/scale $(TESTS)
+	+@$(MAKE) --no-print-directory bench-shards
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
