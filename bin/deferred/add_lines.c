@@ -25,8 +25,7 @@ struct adding {
 	size_t start[CHUNK_LINES + 1];     /* of each line in json, behind its comma */
 	int64_t number[CHUNK_LINES];       /* of each line in the file, from 1 */
 	size_t lines;
-	int64_t *ids;
-	size_t ids_len, ids_cap;
+	struct added *added;
 	off_t bytes, total;                /* read so far; size of the file, 0: unknown */
 	bool progress;
 };
@@ -45,28 +44,40 @@ static void show_progress(const struct adding *a)
 	if (a->total > 0) {
 		int percent = (int)(a->bytes >= a->total ? 100 : a->bytes * 100 / a->total);
 
-		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->ids_len, cli_s((int64_t)a->ids_len));
+		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len, cli_s((int64_t)a->added->len));
 	} else {
-		fprintf(stderr, "\r%zu job%s", a->ids_len, cli_s((int64_t)a->ids_len));
+		fprintf(stderr, "\r%zu job%s", a->added->len, cli_s((int64_t)a->added->len));
 	}
+}
+
+int added_append(struct added *added, int64_t id, int64_t line, struct deferred_error *err)
+{
+	if (added->len == added->cap) {
+		size_t cap = 2 * added->cap + CHUNK_LINES;
+		int64_t *ids = realloc(added->ids, cap * sizeof(*ids)), *lines;
+
+		if (!ids)
+			return no_memory(err);
+		added->ids = ids;
+		lines = realloc(added->lines, cap * sizeof(*lines));
+		if (!lines)
+			return no_memory(err);
+		added->lines = lines;
+		added->cap = cap;
+	}
+	added->ids[added->len] = id;
+	added->lines[added->len++] = line;
+	return 0;
 }
 
 static int keep_ids(struct adding *a, const struct pg_result *res, struct deferred_error *err)
 {
 	size_t n = pg_rows(res);
+	int rc = 0;
 
-	if (a->ids_len + n > a->ids_cap) {
-		size_t cap = 2 * a->ids_cap + CHUNK_LINES;
-		int64_t *ids = realloc(a->ids, cap * sizeof(*ids));
-
-		if (!ids)
-			return no_memory(err);
-		a->ids = ids;
-		a->ids_cap = cap;
-	}
-	for (size_t i = 0; i < n; i++)
-		a->ids[a->ids_len++] = pg_int(res, i, 0);
-	return 0;
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = added_append(a->added, pg_int(res, i, 0), a->number[i], err);
+	return rc;
 }
 
 /* The server refused the lines together: send them one by one to learn which. */
@@ -132,7 +143,7 @@ static int no_object(const char *json, size_t len, struct deferred_error *err)
 	return DEFERRED_EINVAL;
 }
 
-static int add_line(struct adding *a, const char *line, size_t len, int64_t number, struct deferred_error *err)
+int add_lines_check(const char *line, size_t len, int64_t number, struct deferred_error *err)
 {
 	size_t blank = strspn(line, " \t\r\n");
 	int rc;
@@ -147,10 +158,17 @@ static int add_line(struct adding *a, const char *line, size_t len, int64_t numb
 		rc = params_check(line, len, err);
 	if (rc == 0 && line[blank] != '{')
 		rc = no_object(line + blank, len - blank, err);
-	if (rc < 0) {
+	if (rc < 0)
 		error_prefix(err, "line %" PRId64, number);
+	return rc;
+}
+
+static int add_line(struct adding *a, const char *line, size_t len, int64_t number, struct deferred_error *err)
+{
+	int rc = add_lines_check(line, len, number, err);
+
+	if (rc < 0 || strspn(line, " \t\r\n") == len)
 		return rc;
-	}
 	if (a->len + len + 2 > a->cap) {
 		size_t cap = 2 * (a->len + len) + 2;
 		char *json = realloc(a->json, cap);
@@ -188,19 +206,25 @@ static int read_lines(struct adding *a, FILE *fp, struct deferred_error *err)
 	return rc;
 }
 
-static void note_stored(struct cli *cli, const struct adding *a)
+static void note_stored(struct cli *cli, const struct added *added)
 {
 	int64_t least = INT64_MAX, largest = 0;
 
-	for (size_t i = 0; i < a->ids_len; i++) {
-		least = a->ids[i] > 0 && a->ids[i] < least ? a->ids[i] : least;
-		largest = a->ids[i] > largest ? a->ids[i] : largest;
+	for (size_t i = 0; i < added->len; i++) {
+		least = added->ids[i] > 0 && added->ids[i] < least ? added->ids[i] : least;
+		largest = added->ids[i] > largest ? added->ids[i] : largest;
 	}
 	if (largest > 0)
 		snprintf(cli->stored, sizeof(cli->stored), "all jobs are stored, ids from %" PRId64 " to %" PRId64, least, largest);
 }
 
-int add_lines(struct cli *cli, FILE *fp)
+void added_free(struct added *added)
+{
+	free(added->ids);
+	free(added->lines);
+}
+
+int add_lines_store(struct cli *cli, FILE *fp, struct added *added)
 {
 	struct adding *a = calloc(1, sizeof(*a));
 	struct deferred_error err = { 0 };
@@ -212,6 +236,7 @@ int add_lines(struct cli *cli, FILE *fp)
 		return cli_fail(cli, &err);
 	}
 	a->pg = cli->pg;
+	a->added = added;
 	a->progress = isatty(STDERR_FILENO);
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 	rc = pg_begin(a->pg, &err);
@@ -223,16 +248,35 @@ int add_lines(struct cli *cli, FILE *fp)
 		error_prefix(&err, "not stored");
 	if (a->progress)
 		fputc('\n', stderr);
-	if (rc == 0)
-		note_stored(cli, a);
-	if (rc == 0 && cli->json)
-		putchar('[');
-	for (size_t i = 0; rc == 0 && i < a->ids_len; i++)
-		printf("%s%" PRId64 "%s", cli->json && i ? ",\n " : "", a->ids[i], cli->json ? "" : "\n");
-	if (rc == 0 && cli->json)
-		puts("]");
 	free(a->json);
-	free(a->ids);
 	free(a);
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
+}
+
+void added_print(struct cli *cli, const struct added *added)
+{
+	note_stored(cli, added);
+	if (cli->json)
+		putchar('[');
+	for (size_t i = 0; i < added->len; i++) {
+		const char *sep = cli->json && i ? ",\n " : "", *end = cli->json ? "" : "\n";
+
+		if (added->ids[i] == ADDED_NONE)
+			printf("%s%s%s", sep, cli->json ? "null" : "-", end);
+		else
+			printf("%s%" PRId64 "%s", sep, added->ids[i], end);
+	}
+	if (cli->json)
+		puts("]");
+}
+
+int add_lines(struct cli *cli, FILE *fp)
+{
+	struct added added = { 0 };
+	int exit_code = add_lines_store(cli, fp, &added);
+
+	if (exit_code == EX_OK)
+		added_print(cli, &added);
+	added_free(&added);
+	return exit_code;
 }

@@ -15,4 +15,18 @@
 /* Prints the ids, one a line, once all are stored. A wrong line is reported by its number. Returns the exit code. */
 int add_lines(struct cli *cli, FILE *fp);
 
+/* The two halves of it. added: receives the ids, and of which line each is; freed with added_free(). ADDED_NONE: it has none, printed as "-", in JSON as null. */
+#define ADDED_NONE INT64_MIN
+struct added {
+	int64_t *ids, *lines;
+	size_t len, cap;
+};
+int added_append(struct added *added, int64_t id, int64_t line, struct deferred_error *err);
+int add_lines_store(struct cli *cli, FILE *fp, struct added *added);
+void added_print(struct cli *cli, const struct added *added);
+void added_free(struct added *added);
+
+/* Where it is no JSON object, or too long: DEFERRED_EINVAL. An empty one is none, and well. */
+int add_lines_check(const char *line, size_t len, int64_t number, struct deferred_error *err);
+
 #endif

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int use(struct cli *cli, const char *name)
+int cli_use_shard(struct cli *cli, const char *name)
 {
 	struct deferred_error err = { 0 };
 
@@ -75,7 +75,7 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 				return EX_OSERR;
 			close(fds[0]);
 			close(fds[1]);
-			return use(cli, shards[i].name);
+			return cli_use_shard(cli, shards[i].name);
 		}
 		close(fds[1]);
 		text = answer_of(fds[0], &n);
@@ -110,7 +110,7 @@ int cli_choose_shard(struct cli *cli)
 	if (cli->shard && cli->all_shards)
 		return cli_usage(cli, "--shard or --all-shards, not both");
 	if (cli->shard)
-		return use(cli, cli->shard);
+		return cli_use_shard(cli, cli->shard);
 	if (cli->all_shards && len == 0)
 		return cli_usage(cli, "--all-shards, and the config file has none");
 	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)

@@ -111,10 +111,12 @@ int cli_connect(struct cli *cli, bool check_schema);
  *
  * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of them anyway, it
  * goes on in a child process for each, one after the other, whose answers become one; the parent ends there. Returns 0 or the exit code.
+ * cli_use_shard(): the one of this name, from here on. Returns as cli_config().
  * cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
  * cli_check_shard(): the database that was found is the one that the config file means.
  */
 int cli_choose_shard(struct cli *cli);
+int cli_use_shard(struct cli *cli, const char *name);
 int cli_shard_of(struct cli *cli, int64_t id);
 int cli_check_shard(struct cli *cli);
 

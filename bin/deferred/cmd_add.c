@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "add_lines.h"
+#include "add_spread.h"
 #include "deferred.h"
 
 #include <inttypes.h>
@@ -211,6 +212,10 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (from_stdin) {
 		if (optind < argc || any)
 			return cli_usage(cli, "with --stdin function, params and options are in the lines");
+		if (!cli->conninfo && (rc = cli_config(cli)) != 0)
+			return rc;
+		if (!cli->conninfo && !cli->shard && config_by_shards(cli->config))
+			return add_spread(cli, stdin);
 		rc = cli_connect(cli, true);
 		return rc != 0 ? rc : add_lines(cli, stdin);
 	}

@@ -87,26 +87,39 @@ static void tame_numbers(char *text, size_t len)
 	}
 }
 
+/* NULL: it is not valid, see why; or, *no_memory, nobody knows. */
+static json_t *load(const char *text, size_t len, json_error_t *why, bool *no_memory)
+{
+	json_t *json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+	char *tame;
+
+	*no_memory = false;
+	if (json || json_error_code(why) != json_error_numeric_overflow)
+		return json;
+	tame = malloc(len);
+	*no_memory = !tame;
+	if (!tame)
+		return NULL;
+	memcpy(tame, text, len);
+	tame_numbers(tame, len);
+	json = json_loadb(tame, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+	free(tame);
+	return json;
+}
+
 int params_check(const char *text, size_t len, struct deferred_error *err)
 {
 	json_error_t why;
+	bool no_memory;
 	json_t *json;
 
 	if (memchr(text, '\0', len))
 		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: NUL byte");
 	if (depth_of(text, len) > PARAMS_MAX_DEPTH)
 		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels", PARAMS_MAX_DEPTH);
-	json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-	if (!json && json_error_code(&why) == json_error_numeric_overflow) {
-		char *tame = malloc(len);
-
-		if (!tame)
-			return error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
-		memcpy(tame, text, len);
-		tame_numbers(tame, len);
-		json = json_loadb(tame, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-		free(tame);
-	}
+	json = load(text, len, &why, &no_memory);
+	if (no_memory)
+		return error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
 	if (!json) {
 		char read[64];
 
@@ -118,6 +131,35 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 	}
 	json_decref(json);
 	return 0;
+}
+
+struct params_object *params_read(const char *text, size_t len)
+{
+	json_error_t why;
+	bool no_memory;
+
+	return (struct params_object *)load(text, len, &why, &no_memory);
+}
+
+void params_free(struct params_object *object)
+{
+	json_decref((json_t *)object);
+}
+
+const char *params_text(const struct params_object *object, const char *key)
+{
+	return json_string_value(json_object_get((const json_t *)object, key));
+}
+
+int64_t params_job(const struct params_object *object, const char *key)
+{
+	const json_t *value = json_object_get((const json_t *)object, key);
+
+	if (json_is_array(value))
+		value = json_array_get(value, 0);
+	if (json_is_object(value))
+		value = json_object_get(value, "job");
+	return json_integer_value(value);
 }
 
 static void put(struct params_text *t, const char *p, size_t len)

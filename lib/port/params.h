@@ -12,12 +12,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PARAMS_MAX_DEPTH 512
 
 /* Check that text is one valid JSON value, UTF-8, no deeper than PARAMS_MAX_DEPTH. Numbers that only
  * overflow a double pass: the server stores them as they stand. Returns 0 or DEFERRED_EINVAL. */
 int params_check(const char *text, size_t len, struct deferred_error *err);
+
+/* One of which params_check() said that it is valid, to be looked at; NULL: no memory. Free it with params_free(). */
+struct params_object;
+struct params_object *params_read(const char *text, size_t len);
+void params_free(struct params_object *object);
+const char *params_text(const struct params_object *object, const char *key); /* borrowed; NULL: it has no such text */
+int64_t params_job(const struct params_object *object, const char *key);     /* first id: 17, [17, 18] or [{"job": 17}]; 0: none */
 
 /*
  * Writes a JSON text, member by member. key: NULL for an element of an array. What goes wrong on the

@@ -123,6 +123,46 @@ def test_one_that_is_down_holds_up_only_what_is_its_own_and_one_is_drained(shard
     assert "no shard accepts jobs" in shards("add", "noop", code=1).stderr
 
 
+def test_a_file_of_jobs_is_spread_by_line(shards, db, tmp_path):
+    """Each goes where it would go alone; one transaction a shard. Ids come in the order of the lines."""
+    shards("migrate", "--all-shards")
+
+    def add(lines, code=OK, *words):
+        path = tmp_path / "jobs"
+        path.write_text("".join(line if isinstance(line, str) else json.dumps({"fn": "noop", **line}) + "\n" for line in lines))
+        with open(path) as f:
+            done = db.run(["deferred", "add", "--stdin", *words], env={"DEFERRED_DB": ""}, stdin=f)
+        assert done.returncode == code, done
+        return done
+
+    parent = {"a": None, "b": None}
+    while not all(parent.values()):
+        job, = shards.ids("noop")
+        parent[where(job)] = job
+    lines = [{"key": "customer-17"}, "\n", {"key": "customer-18", "params": {"n": 12345678901234567890}}, {"concurrency_key": "customer-18", "key": "customer-17"},
+             {"after": parent["a"]}, {"after": [parent["b"]]}, {"after": [{"job": parent["a"], "on": "ended"}], "key": "customer-18"}, {}, {"label": "k\u00f6ln"}]
+    ids = [int(i) for i in add(lines).stdout.split()]
+    assert [where(i) for i in ids[:6]] == ["a", "b", "b", "a", "b", "a"] and where(ids[6]) == where(ids[7]) and len(ids) == 8
+    assert shards.sql("b", "select params::text from deferred.__deferred where id = %s", ids[1]) == [('{"n": 12345678901234567890}',)]
+    some = [int(i) for i in json.loads(add([{}] * 5000, OK, "--json").stdout)]
+    assert {where(i) for i in some} == {"a", "b"}
+    # What is wrong with a line is found before any is stored, where that can be; else its shard stores none.
+    before = [shards.sql(n, "select count(*) from deferred.__deferred")[0][0] for n in "ab"]
+    assert "line 3: no JSON object: [1]" in add([{}, {"key": "customer-18"}, "[1]\n"], code=65).stderr
+    assert "line 2: job 17 is in none of the 3 shards" in add([{}, {"after": 17}], code=65).stderr
+    told = add([{"key": "customer-18", "priority": "x"}, {"key": "customer-17"}, "\n", {"key": "customer-18"}], code=65)
+    assert "line 1: " in told.stderr and 'shard "b" gave no ids for 2 lines, the first of them is line 1' in told.stderr
+    assert told.stdout.split()[0] == told.stdout.split()[2] == "-" and int(told.stdout.split()[1]) == ids[0]
+    assert [shards.sql(n, "select count(*) from deferred.__deferred")[0][0] for n in "ab"] == before
+    # One that is down takes what is its own, and nothing else.
+    shards.other.stop("immediate")
+    told = add([{"key": "customer-18"}, {}, {"key": "fresh", "concurrency_key": "customer-17"}], code=UNAVAILABLE)
+    assert 'shard "b" gave no ids for 1 line, the first of them is line 1' in told.stderr
+    out = told.stdout.split()
+    assert out[0] == "-" and {where(int(i)) for i in out[1:]} == {"a"}
+    shards.other.start()
+
+
 def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     assert "has no number yet" in shards("shard", "ls", "--json", code=UNAVAILABLE).stdout or True
     refused = shards("queue", "ls", "--shard", "a", code=CONFIG).stderr

@@ -86,9 +86,17 @@ class Site(harness.Db):
         self.config(SETTINGS)
 
     def ask(self, query, *args):
-        with contextlib.closing(psycopg2.connect(self.conninfo_direct)) as connection, connection, connection.cursor() as cursor:
-            cursor.execute(query, args or None)
-            return cursor.fetchall() if cursor.description else []
+        """A server that is just being started again hangs up, and libpq then does not go on to the next one: what reads is asked again."""
+        end = time.monotonic() + 30
+        while True:
+            try:
+                with contextlib.closing(psycopg2.connect(self.conninfo_direct)) as connection, connection, connection.cursor() as cursor:
+                    cursor.execute(query, args or None)
+                    return cursor.fetchall() if cursor.description else []
+            except psycopg2.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
 
 
 class Worker(threading.Thread):

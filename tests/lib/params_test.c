@@ -87,6 +87,24 @@ static void what_was_read_is_quoted(void **state)
 	}
 }
 
+static void members_are_found(void **state)
+{
+	static const char text[] = "{\"key\": \"k\\u00f6ln\", \"n\": 1e999, \"one\": 30000000000017, \"list\": [17, 18], \"named\": [{\"as\": \"x\", \"job\": 19}], \"none\": []} ";
+	struct params_object *object = params_read(text, strlen(text));
+
+	(void)state;
+	assert_non_null(object);
+	assert_string_equal(params_text(object, "key"), "k\u00f6ln");
+	assert_null(params_text(object, "n"));
+	assert_null(params_text(object, "missing"));
+	assert_int_equal(params_job(object, "one"), 30000000000017);
+	assert_int_equal(params_job(object, "list"), 17);
+	assert_int_equal(params_job(object, "named"), 19);
+	assert_int_equal(params_job(object, "none"), 0);
+	assert_int_equal(params_job(object, "key"), 0);
+	params_free(object);
+}
+
 static void the_text_need_not_end_in_nul(void **state)
 {
 	(void)state;
@@ -126,7 +144,7 @@ int main(void)
 		cmocka_unit_test(valid_texts_are_taken),
 		cmocka_unit_test(invalid_texts_are_refused),
 		cmocka_unit_test(what_was_read_is_quoted),
-		cmocka_unit_test(the_text_need_not_end_in_nul),
+		cmocka_unit_test(members_are_found), cmocka_unit_test(the_text_need_not_end_in_nul),
 		cmocka_unit_test(nesting_is_limited_before_anything_recurses),
 	};
 
