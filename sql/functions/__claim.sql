@@ -76,6 +76,7 @@ declare
     v_again    integer;
     v_room     integer;
     v_used_up  boolean;        -- there are no others in `cur`
+    v_end      integer;        -- those behind it are left as if they had not been read
     v_free     bigint[];       -- touched, and not locked
     v_picks    integer[];      -- taken: their positions
     v_kept_xids xid8[];        -- left
@@ -214,6 +215,7 @@ begin
         v_kept_xids := '{}';
         v_kept_ids := '{}';
         v_aside := 0;
+        v_end := v_found;
         v_odd := v_odd or array_remove(v_whys, null) <> '{}';
         if v_all and v_found <= v_want and v_odd is not true then
             v_picks := array(select generate_series(1, v_found));
@@ -221,14 +223,22 @@ begin
             v_free := array(select h.id from deferred.__deferred_hot h
                             where v_odd and h.ctid = any (array(select u.tid from unnest(v_tids, v_touched) u(tid, touched) where u.touched))
                             for update skip locked);
+            select greatest(v_again, g.i) into v_end
+            from (select u.i from unnest(v_ids, v_touched, v_whys) with ordinality u(id, touched, why, i)
+                  where v_found > greatest(v_want, p_window) and u.why is null and (not u.touched or u.id = any (v_free))
+                  order by u.i offset greatest(v_want, p_window) - 1 limit 1) g;
+            v_end := coalesce(v_end, v_found);
+            v_used_up := v_used_up and v_end = v_found;
+            -- Where many were put aside the candidates are many more than the window: then it ends with as many good ones as it would have had, and
+            -- what lies behind is read by the next claim. Else it would have to be passed over by each of them.
             select array_agg(c.i order by c.n) filter (where c.n <= v_want),
-                   (array_agg(c.xid) filter (where not c.free))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want),
-                   (array_agg(c.id) filter (where not c.free))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want),
+                   (array_agg(c.xid) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want),
+                   (array_agg(c.id) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want),
                    array_agg(c.id) filter (where c.free and c.why = 'apart'), array_agg(c.id) filter (where c.free and c.why = 'expired'),
                    count(*) filter (where case when c.free then c.why is not null else c.i > v_again end)
             into v_picks, v_kept_xids, v_kept_ids, v_apart, v_expired, v_aside
-            from (select b.*, case when b.free and b.why is null then
-                                  row_number() over (partition by b.free and b.why is null
+            from (select b.*, case when b.free and b.why is null and b.i <= v_end then
+                                  row_number() over (partition by b.free and b.why is null and b.i <= v_end
                                                      order by case when v_all then b.i else hashint8extended(b.id, p_seed) end) end as n
                   from (select u.*, not u.touched or u.id = any (v_free) as free
                         from unnest(v_ids, v_xids, v_tids, v_touched, v_whys) with ordinality u(id, xid, tid, touched, why, i)) b) c;
@@ -270,8 +280,8 @@ begin
         moved as (
             insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
             select v.queue, v.priority, v.seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
-                   case when not v_used_up then case when v_found > v_again then v_xids[v_found] else v_xid end end,
-                   case when v_found > v_again then v_ids[v_found] else v_id end,
+                   case when not v_used_up then case when v_end > v_again then v_xids[v_end] else v_xid end end,
+                   case when v_end > v_again then v_ids[v_end] else v_id end,
                    v_kept_xids || array(select v_xids[b.i] from beyond b), v_kept_ids || array(select v_ids[b.i] from beyond b))
         select h.id, h.receipt, v_attempts[h.i] + 1, v_attempt_bases[h.i], coalesce(h.max_attempts, v_queue.max_attempts), h.timeout_ms,
                coalesce(h.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(h.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
@@ -289,7 +299,9 @@ begin
         delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq;
         v_left := v_left - v_got;
         v_more := v_more or v_got > 0;
-        exit when v_left <= 0 or (v_fresh and v_aside = 0);
+        -- What needs a lease of its own beyond what can begin, or more room for params, is left, and nothing more is read for it: it would be
+        -- left too, and all that is left is looked at by each claim.
+        exit when v_left <= 0 or v_got < coalesce(cardinality(v_picks), 0) or (v_fresh and v_aside = 0);
     end loop;
     perform set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
     perform set_config('deferred.claim_waiting', (current_setting('deferred.claim_waiting')::bigint + (

@@ -341,6 +341,45 @@ def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worke
     w.commit()
 
 
+def rest(db):
+    return db.one("select coalesce(max(cardinality(rest_id)), 0) from deferred.__deferred_place")
+
+
+@pytest.mark.parametrize("n, window", [(500, 100), (20, 100)])
+def test_what_needs_a_lease_of_its_own_does_not_pile_up(db, worker, n, window):
+    """Of these few can begin at a time. What is left of them is looked at by each claim, so it must not become more with each."""
+    w = worker()
+    db.sql("select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", \"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
+           " from generate_series(1, 4000) n))")
+    taken, seq = [], lambda: db.one("select max(seq) from deferred.__deferred_place")  # moves on with each look
+    for i in range(12):
+        before = seq() or 0
+        got = w.take(n, window=window, alone=2, seed=i)
+        taken += ids(got)
+        assert seq() - before <= 3, "it does not look again for what it would leave again"
+        assert sum(j.id % 2 == 0 for j in got) <= 2 and rest(db) <= max(n, window), "no more than one claim looks at"
+    assert len(taken) == len(set(taken)) > 24
+    while got := w.take(n, window=window, alone=1000):
+        taken += ids(got)
+    assert sorted(taken) == list(range(min(taken), min(taken) + 4000)), "each of them once"
+
+
+@pytest.mark.parametrize("n, window", [(500, 100), (3, 100)])
+def test_behind_many_that_are_put_aside_the_window_is_no_wider(db, worker, n, window):
+    """Those that nobody here can run are put apart by the thousand, so that a claim finds what is behind them; of that it takes a window, no more."""
+    w = worker()
+    many(db, 3000, "g")
+    all_ids = list(range(3001, 8001))
+    many(db, 5000)
+    got = w.take(n, window=window, known=["f"], seed=7)
+    assert len(got) == n and all(j.fn == "f" for j in got) and rest(db) <= max(n, window)
+    assert set(ids(got)) <= set(all_ids[:max(n, window)]), "the oldest of them"
+    taken = ids(got)
+    while got := w.take(500, window=window, known=["f"]):
+        taken += ids(got)
+    assert sorted(taken) == all_ids
+
+
 def test_a_message_is_nobodys_call(db, worker):
     message = db.one("""
         with d as (insert into deferred.__deferred (id, queue, params)
