@@ -354,12 +354,14 @@ static void tell_manager(void *data, enum worker_event event)
 }
 
 /* The names are those of the lock, see name_instance(). */
-static void use_cgroups(void)
+static void use_cgroups(const char *how)
 {
 	char name[48];
 
+	if (strcmp(how, "0") == 0)
+		return;
 	snprintf(name, sizeof(name), "%llx.%llx", (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode);
-	cgroup_init(name);
+	cgroup_init(name, strcmp(how, "1") == 0);
 }
 
 /* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
@@ -382,8 +384,7 @@ static int before_work(void *data, struct deferred_error *err)
 	runner_init_process();
 	if (run.pidfile.unclean || run.pidfile.replaced)
 		orphan_sweep_instance(run.instance);
-	if (config_flag(run.settings->config, "cgroup"))
-		use_cgroups();
+	use_cgroups(config_text(run.settings->config, "cgroup"));
 	run.began = true;
 	return 0;
 }

@@ -59,7 +59,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("memory_limit", BYTES, "0", 0, 0x1p50, "address space of a runner; 0: no limit"),
 	NUMBER("files_limit", INT, "1024", 16, 1e6, "open files of a runner"),
 	NUMBER("processes_limit", INT, "4096", 0, 1e6, "processes and threads of the user of runners, all together; 0: no limit"),
-	FLAG("cgroup", "0", "1: each runner lives in a control group of its own, below that of check_deferred, which has to be delegated to it"),
+	CHOICE("cgroup", "auto", "auto|1|0", "each runner lives in a control group of its own, below that of check_deferred: auto, where that can be had; 1, with limits too, where it is delegated"),
 	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
 	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),

@@ -26,6 +26,7 @@ static const char *const controllers[] = { "pids", "memory" };
 static char base[PATH_MAX - 256]; /* folder of BASE; "": no groups are made */
 static char prefix[100];    /* of the names of ours */
 static int last;            /* number of the one made last */
+static bool ours;           /* the group we were started in is */
 static bool moved;          /* we are in OWN */
 static bool enabled[CONTROLLERS]; /* by us */
 
@@ -244,8 +245,9 @@ static void remove_own(void)
 	rmdir(path);
 }
 
-void cgroup_init(const char *name)
+void cgroup_init(const char *name, bool delegated)
 {
+	ours = delegated;
 	snprintf(prefix, sizeof(prefix), "deferred-%.80s.", name);
 	if (!find_base()) {
 		log_line(LOG_L_DEBUG, "no control groups for runners: no mount of version 2 shows ours");
@@ -258,11 +260,12 @@ void cgroup_init(const char *name)
 		return;
 	}
 	end_all();
-	enable_all();
+	if (ours)
+		enable_all();
 	if (!moved)
 		remove_own();
 	log_line(LOG_L_DEBUG, "control groups for runners are made in '%s'; limits: processes %s, memory %s", base,
-		 has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no", has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
+		 ours && has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no", ours && has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
 }
 
 void cgroup_leave(void)
@@ -299,8 +302,12 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 	do
 		path_of(path, ++last, "");
 	while ((rc = mkdir(path, 0755)) < 0 && errno == EEXIST);
+	if (rc < 0 && !ours)
+		return 0;
 	if (rc < 0)
 		return error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot make control group '%s'", path);
+	if (!ours)
+		return last;
 	if (put_limit(last, "pids.max", processes) == 0 && put_limit(last, "memory.max", memory_bytes) == 0)
 		return last;
 	error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot set the limits of control group '%s'", path);
@@ -310,5 +317,5 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 
 int cgroup_enter(int group)
 {
-	return *base && group > OWN ? put(group, "cgroup.procs", "0") : 0;
+	return *base && group > OWN && put(group, "cgroup.procs", "0") < 0 && ours ? -1 : 0;
 }

@@ -11,18 +11,21 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
- * Look whether groups can be made here, and end those that an earlier process of this name left behind. Where limits need it, for a
- * group that hands on controllers has no processes of its own, this process moves into a group below: so call it only where the
- * group has been given to us.
+ * Look whether groups can be made here, and end those that an earlier process of this name left behind.
+ *
+ * delegated: the group we are in has been given to us, so it may be rearranged: where limits need it, for a group that hands on controllers has no
+ * processes of its own, this process moves into a group below. Else groups are there to end what is in them, have no limits, and where
+ * one cannot be had after all its runner goes without.
  *
  * name: tells those apart that share a group; at most 80 bytes, fit for a file name. While this process lives no other uses it. Copied.
  */
-void cgroup_init(const char *name);
+void cgroup_init(const char *name, bool delegated);
 
-/* Make a group. processes, memory_bytes: limits of all in it, where the controllers are there; 0: none. Returns its number, above 0;
+/* Make a group. processes, memory_bytes: limits of all in it, where it is delegated and the controllers are there; 0: none. Returns its number, above 0;
  * 0 where groups are not in use; or DEFERRED_ESYSTEM with err. */
 int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *err);
 

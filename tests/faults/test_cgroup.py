@@ -11,7 +11,7 @@ import pytest
 from harness import ledger, wait_for
 
 ROOT = os.geteuid() == 0
-ON = "cgroup = 1"
+AUTO, ON, OFF = "auto", "1", "0"
 
 # Starts a process that nothing tells from others but where it lives: a session of its own, no environment, another name.
 STRAY = """
@@ -89,7 +89,8 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         """For Popen: what is started is started in there."""
         return {"preexec_fn": lambda: write("0", group, "cgroup.procs")}
 
-    def settings(db, *lines):
+    def settings(db, cgroup, *lines):
+        db.env["DEFERRED_CGROUP"] = cgroup
         db.config("\n".join(["log_level = debug", 'interval_floor = "20ms"', 'interval_ceiling = "50ms"', *lines]) + "\n")
 
     def stray_function(db, twice=True, stay=0):
@@ -220,9 +221,43 @@ if ROOT:  # who else makes groups depends on what was delegated to them
                 other.kill()
         ledger(db)
 
+    def test_without_a_delegated_group_what_functions_leave_ends_too_and_nothing_is_rearranged(db, group):
+        """As from a line of cron, in whose group others are."""
+        function, pid = stray_function(db)
+        settings(db, AUTO, function)
+        db.defer("stray", max_attempts=1)
+        with subprocess.Popen(["sleep", "1000"]) as other:
+            try:
+                write(str(other.pid), group, "cgroup.procs")
+                done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
+                assert done.returncode == 0 and db.one("select outcome from deferred.__deferred_log") == "ok", done.stderr
+                assert not alive(pid()) and "limits: processes no, memory no" in done.stderr
+                assert alive(other.pid) and read(group, "cgroup.procs").split() == [str(other.pid)]
+                assert groups(group) == [] and read(group, "cgroup.subtree_control") == ""
+            finally:
+                other.kill()
+        ledger(db)
+
+    def test_from_a_line_of_cron_what_a_killed_run_left_ends_with_the_next_one(db, group):
+        function, pid = stray_function(db, twice=False, stay=1000)
+        settings(db, AUTO, function)
+        lost = db.defer("stray", max_attempts=1)
+        run = db.spawn(["check_deferred", "--cnt", "0"], **inside(group))
+        stray = pid()
+        home, = runner_groups(group)
+        assert str(stray) in read(home, "cgroup.procs").split() and str(run.pid) in read(group, "cgroup.procs").split()
+        run.signal(signal.SIGKILL)
+        run.process.wait(20)
+        assert alive(stray), "nobody is there to end it"
+        db.defer("noop")
+        done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
+        assert done.returncode == 0 and not alive(stray) and groups(group) == [], done.stderr
+        assert db.log(lost) == [(1, "lost")]
+        ledger(db)
+
     @pytest.mark.slow
-    def test_groups_are_made_only_where_that_is_asked_for(db, recorded, group):
-        settings(db)
+    def test_no_groups_are_made_where_that_is_forbidden(db, recorded, group):
+        settings(db, OFF)
         recorded.defer(1, ms=60000)
         run = db.spawn(["check_deferred", "--loop"], **inside(group))
         wait_for(recorded.starts)
@@ -233,8 +268,9 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         assert "control group" not in run.output()
         ledger(db)
 
-    def test_where_no_group_can_be_made_runners_go_without(db, group):
-        settings(db, ON)
+    @pytest.mark.parametrize("how", [AUTO, ON])
+    def test_where_no_group_can_be_made_runners_go_without(db, group, how):
+        settings(db, how)
         write("0", group, "cgroup.max.descendants")
         idle = db.run(["check_deferred", "--cnt", "0"], **inside(group))
         assert idle.returncode == 0 and "control group" not in idle.stderr, "with nothing due nobody looks"
