@@ -120,7 +120,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 	if (rc == 0)
-		rc = store_flow_ls(cli->pg, (int)limit, &res, &err);
+		rc = store_flow_ls(cli->pg, (int)limit, 0, &res, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
@@ -211,7 +211,7 @@ static int show(struct cli *cli, int64_t id, int limit, bool dot)
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
 	if (rc == 0)
-		rc = store_flow_show(cli->pg, id, limit, &jobs, &err);
+		rc = store_flow_show(cli->pg, id, limit, 0, &jobs, &err);
 	if (rc == 0 && pg_rows(jobs) == 0)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
 	if (rc == 0 && dot)

@@ -13,6 +13,14 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
+static void arg_id(struct pg_args *args, int64_t id)
+{
+	if (id > 0)
+		pg_arg_int8(args, id);
+	else
+		pg_arg_null(args);
+}
+
 int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -37,12 +45,13 @@ int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct 
 	return exec(pg, &sql_flow_jobs, &args, res, err);
 }
 
-int store_flow_ls(struct pg *pg, int most, struct pg_result **res, struct deferred_error *err)
+int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_int4(&args, most);
+	arg_id(&args, before);
 	return exec(pg, &sql_flow_ls, &args, res, err);
 }
 
@@ -61,9 +70,15 @@ int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **re
 	return look(pg, &sql_flow_head, what, most, res, err);
 }
 
-int store_flow_show(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err)
+int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res, struct deferred_error *err)
 {
-	return look(pg, &sql_flow_show, what, most, res, err);
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, what);
+	pg_arg_int4(&args, most);
+	pg_arg_int8(&args, after);
+	return exec(pg, &sql_flow_show, &args, res, err);
 }
 
 int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err)
@@ -83,10 +98,7 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 
 		pg_args_init(&args);
 		pg_arg_int8(&args, flow);
-		if (before > 0)
-			pg_arg_int8(&args, before);
-		else
-			pg_arg_null(&args);
+		arg_id(&args, before);
 		rc = exec(pg, &sql_flow_cancel, &args, &res, err);
 		if (rc == 0) {
 			*cancelled += pg_int(res, 0, 0);

@@ -1,6 +1,6 @@
 -- Of a flow its first jobs. Of a job those of its flow; of one that was deferred alone those it waits for, those that wait for it, and so on, the nearest
--- first. At most so many, and of no job more than that many edges are looked at.
-create or replace function deferred.__flow_nodes(what bigint, most integer) returns bigint[]
+-- first. At most so many, of those behind one of them where that is said, and of no job more than that many edges are looked at.
+create or replace function deferred.__flow_nodes(what bigint, most integer, after bigint default 0) returns bigint[]
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -10,7 +10,7 @@ declare
 begin
     select coalesce((select f.id from deferred.__deferred_flow f where f.id = what), (select m.flow from deferred.__deferred_member m where m.job = what)) into v_flow;
     if v_flow is not null then
-        return array(select m.job from deferred.__deferred_member m where m.flow = v_flow order by m.job limit most);
+        return array(select m.job from deferred.__deferred_member m where m.flow between v_flow and v_flow and m.job > after order by m.flow, m.job limit most);
     end if;
     if not exists (select from deferred.job d where d.id = what) then
         return '{}';
@@ -22,7 +22,7 @@ begin
                        where e.id <> all (v_all) order by e.id limit most - cardinality(v_all));
         v_all := v_all || v_new;
     end loop;
-    return array(select n from unnest(v_all) n order by n);
+    return array(select n from unnest(v_all) n where n > after order by n);
 end
 $$;
 comment on function deferred.__flow_nodes is 'jobs of a flow, or around a job, in order of id';

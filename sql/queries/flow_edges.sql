@@ -1,4 +1,4 @@
--- flow_edges: what waits for what among the jobs that flow_show answers.
+-- flow_edges: what waits for what among the first jobs that flow_show answers.
 -- $1 flow or job (int8), $2 how many jobs at most (int4)
 -- returns of each: the parent, who waits for it (int8), as what it has to end: ok, failed, ended (text); at most 10,000
 -- locks: none. Index: as flow_show.sql

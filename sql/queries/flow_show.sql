@@ -1,18 +1,19 @@
--- flow_show: the jobs of a flow, or around a job, and what waits for what among them.
--- $1 flow or job (int8), $2 how many at most (int4)
--- returns of each: id (int8), name in the flow (text), function, state, label (text), what it waits for among these, 20 at most (text),
---   the same as JSON: a list of objects with id and on (text), all of it as a JSON object (text)
+-- flow_show: the jobs of a flow, or around a job, and what they wait for.
+-- $1 flow or job (int8), $2 how many at most (int4), $3 go on after this one (int8; 0: from the first)
+-- returns of each: id (int8), name in the flow (text), function, state, label (text), what it waits for, 20 at most (text),
+--   the same as JSON: a list of objects with id and on, 1,000 at most (text), all of it as a JSON object (text), how its last attempt ended (text or NULL)
 -- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member, __deferred_edge, __deferred and __deferred_hot, __deferred_member_job,
 --   __deferred_edge_parent, __deferred_log_job
 select n.id, coalesce(m.name, ''), coalesce(j.fn, ''), coalesce(j.state, 'purged'), coalesce(j.label, ''), coalesce(e.says, ''), coalesce(e.list, '[]')::text,
-       json_build_object('id', n.id, 'name', m.name, 'fn', j.fn, 'state', j.state, 'label', j.label, 'after', coalesce(e.list, '[]'))::text
-from (select $1::int8 as what, u.id, all_of.ids from (select deferred.__flow_nodes($1::int8, $2::int4) as ids) all_of cross join lateral unnest(all_of.ids) u(id)) n
+       json_build_object('id', n.id, 'name', m.name, 'fn', j.fn, 'state', j.state, 'label', j.label, 'last_outcome', j.last_outcome, 'after', coalesce(e.list, '[]'))::text,
+       j.last_outcome
+from (select u.id from unnest(deferred.__flow_nodes($1::int8, $2::int4, $3::int8)) u(id)) n
 left join deferred.__deferred_member m on m.job = n.id
-left join lateral (select x.fn, x.state, x.label from deferred.job x where x.id = n.id offset 0) j on true
+left join lateral (select x.fn, x.state, x.label, x.last_outcome from deferred.job x where x.id = n.id offset 0) j on true
 left join lateral (
     select string_agg(p.parent || case deferred.__edge_on(p.kind) when 'ok' then '' else ' (' || deferred.__edge_on(p.kind) || ')' end, ', ' order by p.parent) filter (where p.i <= 20)
                || case when count(*) > 20 then ', ...' else '' end as says,
            json_agg(json_build_object('id', p.parent, 'on', deferred.__edge_on(p.kind)) order by p.parent) as list
     from (select x.*, row_number() over (order by x.parent) as i
-          from deferred.__deferred_edge x where x.child = n.id and x.parent = any (n.ids) order by x.parent limit 1000) p) e on true
+          from deferred.__deferred_edge x where x.child = n.id order by x.parent limit 1000) p) e on true
 order by n.id
