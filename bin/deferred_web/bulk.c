@@ -9,7 +9,6 @@
 #include "search.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define COUNT_MAX 10000
@@ -151,24 +150,9 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 	return rc;
 }
 
-static const char *field(struct visit *v, const char *name)
-{
-	const char *text = guard_field(&v->arena, v->request.body, v->request.body_len, name);
-
-	return text && *text ? text : NULL;
-}
-
-/* A count of earlier steps, which is shown and nothing else. */
-static int64_t count_field(struct visit *v, const char *name)
-{
-	const char *text = field(v, name);
-
-	return text && strlen(text) <= 15 && !text[strspn(text, "0123456789")] ? strtoll(text, NULL, 10) : 0;
-}
-
 static int step(struct visit *v, const char *verb, struct deferred_error *err)
 {
-	int64_t done = count_field(v, "done"), refused = count_field(v, "refused");
+	int64_t done = pages_field_number(v, "done"), refused = pages_field_number(v, "refused");
 	struct buf *b = &v->reply.body;
 	struct pg_result *res = NULL;
 	struct search s = { 0 };
@@ -176,7 +160,7 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 
 	if (!read_filter(v, &s, verb, &rc, err))
 		return rc;
-	rc = store_web_act_some(v->pg, verb, &s.filter, field(v, "at"), false, v->user[0] ? v->user : v->me.role, v->address[0] ? v->address : NULL, &res, err);
+	rc = store_web_act_some(v->pg, verb, &s.filter, pages_field(v, "at"), false, v->user[0] ? v->user : v->me.role, v->address[0] ? v->address : NULL, &res, err);
 	if (rc == 0) {
 		const char *at = pg_null(res, 0, 3) ? NULL : pg_text(res, 0, 3, NULL);
 

@@ -302,7 +302,9 @@ int page_job(struct visit *v, struct deferred_error *err)
 		buttons(v, res);
 		html_raw(&v->reply.body, "</div>");
 	}
-	rc = attempts(v, fn, err);
+	rc = neighbours_of(v, err);
+	if (rc == 0)
+		rc = attempts(v, fn, err);
 	if (rc == 0)
 		rc = params(v, fn, err);
 	if (rc == 0)

@@ -10,11 +10,11 @@
 /* ---- the frame -------------------------------------------------------------------------------- */
 
 static const struct {
-	const char *path, *name;
+	const char *path, *name, *one; /* one: where a page of one of them is, if not below */
 } places[] = {
-	{ "/", "Overview" }, { "/queues", "Queues" }, { "/jobs", "Jobs" }, { "/running", "Running" }, { "/dead", "Dead" }, { "/functions", "Functions" },
-	{ "/recurring", "Recurring" },
-	{ "/workers", "Workers" }, { "/rules", "Rules" }, { "/accounts", "Accounts" }, { "/audit", "Audit" },
+	{ "/", "Overview", NULL }, { "/queues", "Queues", NULL }, { "/jobs", "Jobs", NULL }, { "/flows", "Flows", "/flow/#" }, { "/running", "Running", NULL }, { "/dead", "Dead", NULL }, { "/functions", "Functions", NULL },
+	{ "/recurring", "Recurring", NULL },
+	{ "/workers", "Workers", NULL }, { "/rules", "Rules", NULL }, { "/accounts", "Accounts", NULL }, { "/audit", "Audit", NULL },
 };
 
 static void navigation(struct visit *v)
@@ -25,7 +25,8 @@ static void navigation(struct visit *v)
 	html_raw(b, "<nav aria-label=\"Pages\"><ul>");
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		size_t len = strlen(places[i].path);
-		bool here = strcmp(path, places[i].path) == 0 || (len > 1 && strncmp(path, places[i].path, len) == 0 && path[len] == '/');
+		bool here = strcmp(path, places[i].path) == 0 || (len > 1 && strncmp(path, places[i].path, len) == 0 && path[len] == '/') ||
+			    (places[i].one && strcmp(path, places[i].one) == 0);
 
 		html_raw(b, "<li><a href=\"");
 		html_text(b, places[i].path);
@@ -128,6 +129,8 @@ static void seconds(struct buf *b, int64_t s)
 
 static void link_to(struct buf *b, const char *place, const char *text)
 {
+	if (!*text)
+		return;
 	html_raw(b, "<a href=\"");
 	buf_text(b, place);
 	html_url(b, text);
@@ -191,6 +194,9 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 	case CELL_JOB:
 		link_to(b, "/jobs/", text);
 		break;
+	case CELL_FLOW:
+		link_to(b, "/flow/", text);
+		break;
 	case CELL_QUEUE:
 		link_to(b, "/queues/", text);
 		break;
@@ -230,7 +236,7 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 
 static bool is_number(enum cell cell)
 {
-	return cell == CELL_INT || cell == CELL_JOB || (cell >= CELL_AGO && cell <= CELL_KIB);
+	return cell == CELL_INT || cell == CELL_JOB || cell == CELL_FLOW || (cell >= CELL_AGO && cell <= CELL_KIB);
 }
 
 static void json_value(struct buf *b, enum cell cell, const struct pg_result *res, size_t row, int col)

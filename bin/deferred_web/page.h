@@ -12,7 +12,7 @@
 enum cell {
 	CELL_TEXT, CELL_CODE, CELL_INT, CELL_BOOL,
 	CELL_STATE,    /* of a job, or an outcome: a word with a colour */
-	CELL_JOB,      /* id, which leads there */
+	CELL_JOB, CELL_FLOW, /* id, which leads there */
 	CELL_QUEUE, CELL_FN, CELL_SCHEDULE,
 	CELL_AGO,      /* seconds since */
 	CELL_IN,       /* seconds until; negative: since */

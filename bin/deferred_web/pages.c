@@ -25,6 +25,20 @@ int64_t pages_number(struct visit *v, const char *name)
 	return value && strlen(value) <= 18 && !value[strspn(value, "0123456789")] ? strtoll(value, NULL, 10) : 0;
 }
 
+const char *pages_field(struct visit *v, const char *name)
+{
+	const char *text = guard_field(&v->arena, v->request.body, v->request.body_len, name);
+
+	return text && *text ? text : NULL;
+}
+
+int64_t pages_field_number(struct visit *v, const char *name)
+{
+	const char *text = pages_field(v, name);
+
+	return text && strlen(text) <= 18 && !text[strspn(text, "0123456789")] ? strtoll(text, NULL, 10) : 0;
+}
+
 /* ---- queues ----------------------------------------------------------------------------------- */
 
 static const struct column queue_columns[] = {
@@ -134,7 +148,7 @@ static void queue_tiles(struct visit *v, const struct pg_result *res)
 static const struct column action_columns[] = {
 	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
 	{ 5, CELL_TEXT, "address", "From" },
-	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
+	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 16, CELL_FLOW, "flow", "Flow" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
 	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Which jobs" },
 	{ 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
@@ -146,7 +160,7 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 	static const struct column columns[] = {
 		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
 		{ 5, CELL_TEXT, "address", "From" },
-		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 	};
 	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
 	struct pg_result *res = NULL;
@@ -461,6 +475,10 @@ const struct route routes[] = {
 	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL, NULL },
 	{ "/jobs/#/run", "run", NULL, action_run, true, NULL, NULL },
 	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true, NULL, NULL },
+	{ "/flows", "flows", "Flows", page_flows, false, NULL, NULL },
+	{ "/flow/#", "flow", "Flow", page_flow, false, NULL, NULL },
+	{ "/flow/#/retry", "retry", NULL, action_flow_retry, true, NULL, NULL },
+	{ "/flow/#/cancel", "cancel", NULL, action_flow_cancel, true, NULL, NULL },
 	{ "/running", "running", "Running", page_running, false, NULL, NULL },
 	{ "/dead", "dead", "Dead", page_dead, false, NULL, NULL },
 	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },

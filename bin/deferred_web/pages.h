@@ -11,6 +11,9 @@ extern const struct route routes[]; /* ends with path NULL */
 int64_t pages_number(struct visit *v, const char *name);
 /* A text of the query; NULL: none, or empty. */
 const char *pages_text(struct visit *v, const char *name);
+/* The same of the form that an action came with. */
+int64_t pages_field_number(struct visit *v, const char *name);
+const char *pages_field(struct visit *v, const char *name);
 
 /* Functions whose params, errors and results are not for who asks. */
 const char **hidden_functions(struct visit *v, size_t *len);
@@ -25,6 +28,16 @@ void why_told(struct visit *v);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);
+/* flow_pages.c */
+int page_flows(struct visit *v, struct deferred_error *err);
+int page_flow(struct visit *v, struct deferred_error *err);
+int action_flow_retry(struct visit *v, struct deferred_error *err);
+int action_flow_cancel(struct visit *v, struct deferred_error *err);
+/* Its flow, what it waits for and what waits for it, as parts of the page of a job. */
+int neighbours_of(struct visit *v, struct deferred_error *err);
+/* flow_graph.c: rows of flow_show.sql and flow_edges.sql, at most so many jobs, as a picture. */
+#define GRAPH_MAX 60
+void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_result *edges);
 /* recurring_pages.c */
 int page_recurring(struct visit *v, struct deferred_error *err);
 int page_schedule(struct visit *v, struct deferred_error *err);
@@ -52,6 +65,8 @@ int action_retry_all(struct visit *v, struct deferred_error *err);
 int action_cancel_all(struct visit *v, struct deferred_error *err);
 struct search;
 void bulk_links(struct visit *v, const struct search *s);
+/* An action was done, or refused: the answer leads back to where it was asked for. */
+void action_leads_back(struct visit *v, const char *verb, bool refused);
 /* What the page that an action led to says of it. */
 void action_said(struct visit *v);
 

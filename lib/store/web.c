@@ -148,6 +148,7 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 	pg_arg_text(&args, target->queue);
 	pg_arg_text(&args, target->fn);
 	pg_arg_text(&args, target->schedule);
+	arg_id(&args, target->flow);
 	return exec(pg, &sql_web_actions, &args, res, err);
 }
 
@@ -169,6 +170,20 @@ int store_web_act(struct pg *pg, const char *verb, const struct store_web_target
 	else
 		pg_arg_null(&args);
 	return exec(pg, &sql_web_act, &args, res, err);
+}
+
+int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t before, const char *who, const char *address, struct pg_result **res,
+		       struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, verb);
+	pg_arg_int8(&args, flow);
+	arg_id(&args, before);
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act_flow, &args, res, err);
 }
 
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,

@@ -69,7 +69,7 @@ int store_web_tagged(struct pg *pg, struct deferred_error *err);
 
 /* What an action is done to: one of these; all of them 0 and NULL: anything. */
 struct store_web_target {
-	int64_t job;
+	int64_t job, flow;
 	const char *queue, *fn, *schedule;
 };
 
@@ -79,6 +79,10 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 /* settings: a JSON object for the verb "set", else NULL. *res: why it was not done. Needs deferred_operator. Source: web_act.sql. */
 int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,
 		  struct pg_result **res, struct deferred_error *err);
+
+/* To a flow, of which the jobs before that one; 0: all. Needs deferred_operator. Source: web_act_flow.sql. */
+int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t before, const char *who, const char *address, struct pg_result **res,
+		       struct deferred_error *err);
 
 /* The next 1,000 jobs that fit; at: as the last call answered, NULL: from the beginning. verb: retry or cancel. dry: they are counted only. *res: as the statement
  * says. Needs deferred_operator. Source: web_act_some.sql. */

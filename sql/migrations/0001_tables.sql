@@ -775,7 +775,8 @@ create table deferred.__deferred_action (
     settings json,
     refused text,
     filter  json,
-    jobs    bigint
+    jobs    bigint,
+    flow    bigint
 );
 comment on table  deferred.__deferred_action is 'what operators did by deferred_web, what they were refused, and who released a job that waited; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
@@ -785,7 +786,7 @@ comment on column deferred.__deferred_action.role is 'role of the database that 
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
 comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume, set or release';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four is not NULL, or there is a filter';
+comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four or flow is not NULL, or there is a filter';
 comment on column deferred.__deferred_action.queue is 'queue it was done to';
 comment on column deferred.__deferred_action.fn is 'function it was done to';
 comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
@@ -793,10 +794,12 @@ comment on column deferred.__deferred_action.settings is 'what was set, as it wa
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
 comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
 comment on column deferred.__deferred_action.jobs is 'and to how many it was done';
+comment on column deferred.__deferred_action.flow is 'flow it was done to; what takes several steps has a row for each';
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
 create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
 create index __deferred_action_schedule on deferred.__deferred_action (schedule, id) where schedule is not null;
+create index __deferred_action_flow on deferred.__deferred_action (flow, id) where flow is not null;
 
 grant usage on schema deferred to deferred_reader, deferred_operator;
 -- A reader also sees what functions are given, what they answer, and why they failed.

@@ -31,7 +31,7 @@ import pg  # noqa: E402
 from bench import SETTINGS  # noqa: E402
 
 PAGES = ["/", "/?range=24h", "/?range=7d", "/queues", "/queues/q1", "/jobs", "/jobs?after={middle}", "/jobs?state=dead", "/jobs?state=ready", "/jobs?q=order+47",
-         "/jobs?q=tag:rare", "/jobs?q=params.customer:47", "/jobs/{middle}", "/running", "/dead", "/functions", "/functions/f1", "/recurring", "/workers", "/audit"]
+         "/jobs?q=tag:rare", "/jobs?q=params.customer:47", "/jobs/{middle}", "/running", "/dead", "/functions", "/functions/f1", "/recurring", "/flows", "/workers", "/audit"]
 AIM_MS = {"median": 50, "p99": 300}
 
 HISTORY = """

@@ -24,8 +24,10 @@ def test_people_can_read_and_use_each_page(web, db):
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))")
     later = db.defer("noop", delay="1h")
+    flow = db.one("select deferred.defer_flow(%s)", json.dumps({"label": HOSTILE[:900], "jobs": [
+        {"name": HOSTILE[:60], "fn": "noop", "delay": "1h"}, {"name": "b", "fn": "noop", "after": HOSTILE[:60]}, {"fn": "noop", "after": {"job": "b", "on": "failed"}}]}))
     shutil.copy(os.path.join(pg.TOP, "tests", "web", "browser", "look.mjs"), PLACE)
-    looking = db.spawn(["node", os.path.join(PLACE, "look.mjs"), f"http://127.0.0.1:{web.port}", str(job), str(dead), str(later), web.login("opal"), web.login("vic"),
+    looking = db.spawn(["node", os.path.join(PLACE, "look.mjs"), f"http://127.0.0.1:{web.port}", str(job), str(dead), str(later), str(flow), web.login("opal"), web.login("vic"),
                         web.PASSWORD])
     harness.wait_for(lambda: "ready\n" in looking.output() or not looking.alive(), LIMIT_S, "a browser that waits for a change")
     db.defer("noop")

@@ -14,7 +14,7 @@ import pytest
 import harness
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
-PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/workers", "/rules",
+PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/flows", "/workers", "/rules",
          "/accounts", "/audit"]
 
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look.mjs URL JOB DEAD LATER OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
+ * look.mjs URL JOB DEAD LATER FLOW OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
  * checked with axe; by keyboard; without JavaScript; each button. Prints one line of JSON: what was wrong. Run from where npm put the packages.
  */
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
-const [url, job, dead, later, operator, viewer, password] = process.argv.slice(2);
+const [url, job, dead, later, flow, operator, viewer, password] = process.argv.slice(2);
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
-	"/recurring/nightly", "/workers", "/rules",
+	"/recurring/nightly", "/flows", `/flow/${flow}`, `/jobs/${Number(flow) + 2}`, "/workers", "/rules",
 	"/accounts", "/audit", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk"];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -61,6 +61,8 @@ await press(`/jobs/${dead}`, "Cancel", "cancelled");
 await press(`/jobs/${later}`, "Run now", "ready now");
 await press("/queues/default", "Pause", "paused");
 await press("/queues/default", "Resume", "goes on");
+await press(`/flow/${flow}`, "Cancel", "cancelled");
+await press(`/flow/${flow}`, "Retry", "begins it again");
 await press("/recurring/nightly", "Pause", "paused");
 await press("/recurring/nightly", "Resume", "goes on");
 await press("/recurring/nightly", "Run now", "One job");
@@ -102,6 +104,8 @@ for (const path of pages.filter(p => !p.startsWith("/jobs/all"))) { /* which vie
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
+await plain.goto(`${url}/flow/${flow}`);
+check("a graph without JavaScript", await plain.getByRole("img", { name: /What waits for what/ }).isVisible() && (await plain.locator("main").innerText()).includes("Waits for"));
 
 /* Many jobs at once: by a script to the end, without one step by step. */
 await page.goto(`${url}/jobs?state=ready&queue=bulk`);

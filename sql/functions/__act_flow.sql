@@ -1,0 +1,30 @@
+-- As deferred.__act(), of a flow, a step at a time: its last 1,000 jobs before one, see deferred.flow_cancel(). What is done again by workers is noted only.
+create or replace function deferred.__act_flow(verb text, flow bigint, before bigint, who text, address text, out jobs bigint, out refused text, out next bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+begin
+    if verb not in ('retry', 'cancel') is not false or flow is null then
+        raise exception using errcode = '22023', message = format('no action %L on a flow', left(verb, 100));
+    end if;
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+    begin
+        if verb = 'cancel' then
+            select c.cancelled, c.next into jobs, next from deferred.flow_cancel(flow, before) c;
+        elsif not deferred.flow_retry(flow) then
+            refused := format('flow %s is being begun again already', flow);
+        end if;
+    exception when invalid_parameter_value or insufficient_privilege then
+        refused := sqlerrm;
+    end;
+    if before is null or jobs > 0 or refused is not null then
+        insert into deferred.__deferred_action (who, role, login, address, verb, flow, jobs, refused)
+        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), verb, flow, jobs, left(refused, 1000));
+    end if;
+end
+$$;
+comment on function deferred.__act_flow is 'does to a flow what an operator asked for on a page, and writes it down';
+grant execute on function deferred.__act_flow to deferred_operator;
