@@ -257,20 +257,29 @@ static int flow_show(struct cli *cli, int argc, char **argv)
 	return rc != 0 ? rc : show(cli, id, (int)limit, dot);
 }
 
+/* ---- what is done to one ---------------------------------------------------------------------- */
+
+/* The one id is read, and there is a connection. False: *rc is what to return. */
+static bool begin(struct cli *cli, int argc, char **argv, int64_t *id, int *rc)
+{
+	int c = cli_getopt(cli, argc, argv, NULL);
+
+	*rc = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (c != CLI_OPT_DONE || !one_id(cli, argc, argv, id))
+		return false;
+	*rc = cli_connect(cli, true);
+	return *rc == 0;
+}
+
 /* ---- cancel ----------------------------------------------------------------------------------- */
 
 static int flow_cancel(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	int64_t id, cancelled;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (!one_id(cli, argc, argv, &id))
-		return EX_USAGE;
-	rc = cli_connect(cli, true);
-	if (rc != 0)
+	if (!begin(cli, argc, argv, &id, &rc))
 		return rc;
 	rc = store_flow_cancel(cli->pg, id, &cancelled, &err);
 	if (rc < 0 && cancelled > 0)
@@ -288,14 +297,9 @@ static int flow_retry(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	bool noted;
 	int64_t id;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (!one_id(cli, argc, argv, &id))
-		return EX_USAGE;
-	rc = cli_connect(cli, true);
-	if (rc != 0)
+	if (!begin(cli, argc, argv, &id, &rc))
 		return rc;
 	if (store_flow_retry(cli->pg, id, &noted, &err) < 0)
 		return cli_fail(cli, &err);
@@ -312,15 +316,10 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	int64_t id;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (!one_id(cli, argc, argv, &id))
-		return EX_USAGE;
 	cli->role = "deferred_worker";
-	rc = cli_connect(cli, true);
-	if (rc != 0)
+	if (!begin(cli, argc, argv, &id, &rc))
 		return rc;
 	if (store_flow_release(cli->pg, id, &err) < 0)
 		return cli_fail(cli, &err);
