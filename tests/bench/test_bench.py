@@ -144,7 +144,7 @@ def test_jobs_are_filled_in_without_end(bench_db):
     bench_db.fill(2000)
     assert bench_db.ready() == bench_db.one("select count(*) from deferred.__deferred") == 4000
     assert bench_db.sql("select distinct c.relname from deferred.__deferred d join pg_class c on c.oid = d.tableoid order by 1") == [
-        (f"__deferred_{n}",) for n in range(3)]
+        ("__deferred_0",), ("__deferred_10000000",), ("__deferred_20000000",)]
 
 
 def test_the_median_counts_and_rounds_begin_with_different_ones():
