@@ -3,8 +3,10 @@
 --
 -- A partition is named by its first id. It begins where the one before ends, or at a multiple of 10 million where there is none, and is as wide as
 -- __id_width() says, or as there is room before the next.
+--
+-- It does not catch what it cannot lock: a subtransaction of its own, below that of maintain(), would make a multixact of the row of the upkeep.
 create or replace function deferred.__id_room(jobs double precision) returns integer
-language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms'
+language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_least constant bigint := 10000000;
@@ -38,9 +40,6 @@ begin
     end loop;
     update deferred.__deferred_upkeep u set room_until = v_at - v_width / 2;
     return v_made;
-exception when lock_not_available then
-    return 0;  -- somebody reads for long: the next call does it
 end
 $$;
 comment on function deferred.__id_room(double precision) is 'adds the partitions that so many jobs need; returns how many';
-grant execute on function deferred.__id_room(double precision) to deferred_producer;

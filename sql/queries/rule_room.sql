@@ -2,4 +2,4 @@
 -- $1 jobs (float8)
 -- returns how many were added (int4)
 -- locks: where one is added those of deferred.maintain(), waited for at most 0.5 s
-select deferred.__id_room($1)
+select deferred.__rule_room($1)

@@ -362,7 +362,7 @@ def test_many_rows_get_their_partitions_first(docs):
     ok(rule(docs, "run", "r"))
     assert docs.one("select count(*) from deferred.__deferred_default") == 0
     assert docs.one("select count(*) from deferred.__deferred_10000000") == 51
-    docs.sql("select deferred.__id_room(25e6)")
+    docs.sql("select deferred.__rule_room(25e6)")
     assert docs.one("select max(past::bigint) >= 40000000 from deferred.__partitions('deferred.__deferred')")
 
 

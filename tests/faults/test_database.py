@@ -685,8 +685,9 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         assert sequential == 0 and by_index > 0, (sequential, by_index)
 
 
-def test_a_claim_leaves_no_multixact_and_no_subtransaction(db):
-    """D21 in small: what the hot path does not make, wraparound cannot press."""
+def test_a_claim_leaves_no_multixact_and_no_subtransaction(own_server):
+    """D21 in small: what the hot path does not make, wraparound cannot press. The number is that of the whole server, so nobody else may use it."""
+    db = own_server
     db.sql("select deferred.defer('noop') from generate_series(1, 500)")
     before = db.one("select next_multixact_id from pg_control_checkpoint()")
     check(db, "--cnt", "0", "--batch", "50")
