@@ -26,7 +26,8 @@ struct adding {
 	int64_t number[CHUNK_LINES];       /* of each line in the file, from 1 */
 	size_t lines;
 	struct added *added;
-	off_t bytes, total;                /* read so far; size of the file, 0: unknown */
+	FILE *from;
+	off_t total;                       /* size of the file; 0: unknown */
 	bool progress;
 };
 
@@ -42,7 +43,8 @@ static void show_progress(const struct adding *a)
 	if (!a->progress)
 		return;
 	if (a->total > 0) {
-		int percent = (int)(a->bytes >= a->total ? 100 : a->bytes * 100 / a->total);
+		off_t at = ftello(a->from);
+		int percent = (int)(at >= a->total ? 100 : at * 100 / a->total);
 
 		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len, cli_s((int64_t)a->added->len));
 	} else {
@@ -143,13 +145,10 @@ static int no_object(const char *json, size_t len, struct deferred_error *err)
 	return DEFERRED_EINVAL;
 }
 
-int add_lines_check(const char *line, size_t len, int64_t number, struct deferred_error *err)
+static int check(const char *line, size_t len, size_t blank, int64_t number, struct deferred_error *err)
 {
-	size_t blank = strspn(line, " \t\r\n");
 	int rc;
 
-	if (blank == len)
-		return 0;
 	if (memchr(line, '\0', len))
 		rc = error_set(err, DEFERRED_EINVAL, "add", "NUL byte");
 	else if (len > LINE_BYTES_MAX)
@@ -163,12 +162,10 @@ int add_lines_check(const char *line, size_t len, int64_t number, struct deferre
 	return rc;
 }
 
-static int add_line(struct adding *a, const char *line, size_t len, int64_t number, struct deferred_error *err)
+static int add_line(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err)
 {
-	int rc = add_lines_check(line, len, number, err);
+	struct adding *a = data;
 
-	if (rc < 0 || strspn(line, " \t\r\n") == len)
-		return rc;
 	if (a->len + len + 2 > a->cap) {
 		size_t cap = 2 * (a->len + len) + 2;
 		char *json = realloc(a->json, cap);
@@ -186,7 +183,7 @@ static int add_line(struct adding *a, const char *line, size_t len, int64_t numb
 	return a->lines == CHUNK_LINES || a->len > CHUNK_BYTES ? send_chunk(a, err) : 0;
 }
 
-static int read_lines(struct adding *a, FILE *fp, struct deferred_error *err)
+int add_lines_read(FILE *fp, add_lines_fn *f, void *data, struct deferred_error *err)
 {
 	char *line = NULL;
 	size_t cap = 0;
@@ -195,13 +192,17 @@ static int read_lines(struct adding *a, FILE *fp, struct deferred_error *err)
 	int rc = 0;
 
 	while (rc == 0 && (len = getline(&line, &cap, fp)) >= 0) {
-		a->bytes += len;
-		rc = add_line(a, line, (size_t)len, ++number, err);
+		size_t blank = strspn(line, " \t\r\n");
+
+		number++;
+		if (blank == (size_t)len)
+			continue;
+		rc = check(line, (size_t)len, blank, number, err);
+		if (rc == 0)
+			rc = f(data, line, (size_t)len, number, err);
 	}
 	if (rc == 0 && ferror(fp))
 		rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot read standard input");
-	if (rc == 0)
-		rc = send_chunk(a, err);
 	free(line);
 	return rc;
 }
@@ -211,6 +212,8 @@ static void note_stored(struct cli *cli, const struct added *added)
 	int64_t least = INT64_MAX, largest = 0;
 
 	for (size_t i = 0; i < added->len; i++) {
+		if (added->ids[i] == ADDED_NONE)
+			return;
 		least = added->ids[i] > 0 && added->ids[i] < least ? added->ids[i] : least;
 		largest = added->ids[i] > largest ? added->ids[i] : largest;
 	}
@@ -237,11 +240,14 @@ int add_lines_store(struct cli *cli, FILE *fp, struct added *added)
 	}
 	a->pg = cli->pg;
 	a->added = added;
+	a->from = fp;
 	a->progress = isatty(STDERR_FILENO);
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 	rc = pg_begin(a->pg, &err);
 	if (rc == 0)
-		rc = read_lines(a, fp, &err);
+		rc = add_lines_read(fp, add_line, a, &err);
+	if (rc == 0)
+		rc = send_chunk(a, &err);
 	if (rc == 0)
 		rc = pg_command(a->pg, "commit", &err);
 	if (rc == DEFERRED_ETIMEOUT)

@@ -26,7 +26,8 @@ int add_lines_store(struct cli *cli, FILE *fp, struct added *added);
 void added_print(struct cli *cli, const struct added *added);
 void added_free(struct added *added);
 
-/* Where it is no JSON object, or too long: DEFERRED_EINVAL. An empty one is none, and well. */
-int add_lines_check(const char *line, size_t len, int64_t number, struct deferred_error *err);
+/* Hands each line that is a JSON object to f, until one is none or f fails: its number in the file counts from 1. Empty lines are skipped. */
+typedef int add_lines_fn(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err);
+int add_lines_read(FILE *fp, add_lines_fn *f, void *data, struct deferred_error *err);
 
 #endif

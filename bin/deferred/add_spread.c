@@ -8,11 +8,9 @@
 #include "base/route.h"
 #include "port/params.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Lines that may go anywhere go there by so many. */
@@ -20,7 +18,6 @@
 
 struct shard {
 	const struct config_shard *section;
-	bool answers;
 	FILE *lines;           /* its own, each with as many line ends in front that it has the number it has in the file */
 	int64_t written, first, count;
 };
@@ -37,41 +34,25 @@ struct spread {
 	struct added added;    /* ADDED_NONE until it is stored */
 };
 
-/* Runs f in a child process, since a command is for one database. Returns its exit code; where `to` is not NULL what it wrote to fd is there. */
-static int in_child(struct spread *s, struct shard *shard, int (*f)(struct spread *s, struct shard *shard, int fd), FILE *to)
-{
-	int fds[2], status = 0;
-	char buf[65536];
-	ssize_t n;
-	pid_t pid;
-
-	fflush(NULL);
-	if (pipe(fds) < 0 || (pid = fork()) < 0) {
-		fprintf(stderr, "deferred: cannot ask shard \"%s\": %s\n", shard->section->name, strerror(errno));
-		return EX_OSERR;
-	}
-	if (pid == 0) {
-		close(fds[0]);
-		_exit(f(s, shard, fds[1]));
-	}
-	close(fds[1]);
-	while ((n = read(fds[0], buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR))
-		if (to && n > 0)
-			fwrite(buf, 1, (size_t)n, to);
-	close(fds[0]);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR;
-}
-
 /* ---- where lines go ----------------------------------------------------------------------------- */
 
-static int look(struct spread *s, struct shard *shard, int fd)
+/* In a child, since a command is for one database. */
+static bool answers(struct cli *cli, const char *name)
 {
-	int rc = freopen("/dev/null", "w", stderr) ? cli_use_shard(s->cli, shard->section->name) : EX_OSERR;
+	int fd, exit_code;
+	pid_t pid = cli_start_child(name, &fd);
+	char *text;
+	size_t len;
 
-	(void)fd;
-	return rc != 0 ? rc : cli_connect(s->cli, true);
+	if (pid == 0) { /* why it does not is told where it has to */
+		exit_code = freopen("/dev/null", "w", stderr) ? cli_use_shard(cli, name) : EX_OSERR;
+		_exit(exit_code == EX_OK ? cli_connect(cli, true) : exit_code);
+	}
+	if (pid < 0)
+		return false;
+	exit_code = cli_end_child(pid, fd, &text, &len);
+	free(text);
+	return exit_code == EX_OK;
 }
 
 /* Who accepts jobs, and who of them is there. */
@@ -93,7 +74,7 @@ static int find_shards(struct spread *s)
 			continue;
 		s->names[s->routed_len] = shard->section->name;
 		s->routed[s->routed_len++] = shard;
-		if (in_child(s, shard, look, NULL) == EX_OK)
+		if (answers(s->cli, shard->section->name))
 			s->any[s->any_len++] = shard;
 	}
 	if (s->routed_len == 0)
@@ -130,14 +111,13 @@ static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t
 	return *shard ? 0 : error_set(err, DEFERRED_EINVAL, "add", "line %" PRId64 ": job %" PRId64 " is in none of the %zu shards of the config file", number, after, s->len);
 }
 
-static int put_line(struct spread *s, const char *line, size_t len, int64_t number, struct deferred_error *err)
+static int put_line(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err)
 {
+	struct spread *s = data;
 	struct shard *to;
-	int rc = add_lines_check(line, len, number, err);
+	int rc = shard_of_line(s, line, len, number, &to, err);
 
-	if (rc < 0 || strspn(line, " \t\r\n") == len)
-		return rc;
-	if ((rc = shard_of_line(s, line, len, number, &to, err)) < 0 || (rc = added_append(&s->added, ADDED_NONE, number, err)) < 0)
+	if (rc < 0 || (rc = added_append(&s->added, ADDED_NONE, number, err)) < 0)
 		return rc;
 	if (!to->lines && !(to->lines = tmpfile()))
 		return error_errno(err, DEFERRED_ESYSTEM, "add", "cannot make a temporary file");
@@ -152,65 +132,71 @@ static int put_line(struct spread *s, const char *line, size_t len, int64_t numb
 
 static int put_lines(struct spread *s, FILE *fp, struct deferred_error *err)
 {
-	char *line = NULL;
-	size_t cap = 0;
-	int64_t number = 0;
-	ssize_t len;
-	int rc = 0;
+	int rc = add_lines_read(fp, put_line, s, err);
 
-	while (rc == 0 && (len = getline(&line, &cap, fp)) >= 0)
-		rc = put_line(s, line, (size_t)len, ++number, err);
-	if (rc == 0 && ferror(fp))
-		rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot read standard input");
 	for (size_t i = 0; i < s->len && rc == 0; i++)
 		if (s->shards[i].lines && (fflush(s->shards[i].lines) != 0 || ferror(s->shards[i].lines)))
 			rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot write to a temporary file");
-	free(line);
 	return rc;
 }
 
 /* ---- storing them ------------------------------------------------------------------------------- */
 
 /* Writes the number of each line and the id it got. */
-static int store(struct spread *s, struct shard *shard, int fd)
+static int store(struct cli *cli, struct shard *shard, int fd)
 {
 	struct added added = { 0 };
 	FILE *to = fdopen(fd, "w");
-	int exit_code = to ? cli_use_shard(s->cli, shard->section->name) : EX_OSERR;
+	int exit_code = to ? cli_use_shard(cli, shard->section->name) : EX_OSERR;
 
 	rewind(shard->lines);
 	if (exit_code == EX_OK)
-		exit_code = cli_connect(s->cli, true);
+		exit_code = cli_connect(cli, true);
 	if (exit_code == EX_OK)
-		exit_code = add_lines_store(s->cli, shard->lines, &added);
+		exit_code = add_lines_store(cli, shard->lines, &added);
 	for (size_t i = 0; i < added.len && exit_code == EX_OK; i++)
 		fprintf(to, "%" PRId64 " %" PRId64 "\n", added.lines[i], added.ids[i]);
 	return to && fflush(to) != 0 ? EX_OSERR : exit_code;
 }
 
-static int take_ids(struct spread *s, struct shard *shard)
+/* Both in the order of lines. Returns how many ids came. */
+static int64_t take_ids(struct added *added, char *text)
 {
-	char *text = NULL;
-	size_t size = 0, at = 0;
-	FILE *to = open_memstream(&text, &size);
-	int64_t line, id, got = 0;
-	int exit_code = to ? in_child(s, shard, store, to) : EX_OSERR, n;
+	int64_t got = 0;
+	size_t at = 0;
 
-	if (to && fclose(to) == 0 && exit_code == EX_OK) {
-		for (const char *p = text; sscanf(p, "%" SCNd64 " %" SCNd64 "\n%n", &line, &id, &n) == 2; p += n) {
-			while (at < s->added.len && s->added.lines[at] < line)
-				at++;
-			if (at < s->added.len && s->added.lines[at] == line) {
-				s->added.ids[at] = id;
-				got++;
-			}
+	while (*text) {
+		int64_t line = strtoll(text, &text, 10), id = strtoll(text, &text, 10);
+
+		text += strspn(text, "\n");
+		while (at < added->len && added->lines[at] < line)
+			at++;
+		if (at < added->len && added->lines[at] == line) {
+			added->ids[at] = id;
+			got++;
 		}
 	}
+	return got;
+}
+
+static int store_in(struct spread *s, struct shard *shard)
+{
+	int fd, exit_code;
+	pid_t pid = cli_start_child(shard->section->name, &fd);
+	int64_t missing = shard->count;
+	char *text = NULL;
+	size_t len;
+
+	if (pid == 0)
+		_exit(store(s->cli, shard, fd));
+	exit_code = pid < 0 ? EX_OSERR : cli_end_child(pid, fd, &text, &len);
+	if (exit_code == EX_OK && text)
+		missing -= take_ids(&s->added, text);
 	free(text);
-	if (got < shard->count)
-		fprintf(stderr, "deferred: shard \"%s\" gave no ids for %" PRId64 " line%s, the first of them is line %" PRId64 "\n", shard->section->name,
-			shard->count - got, cli_s(shard->count - got), shard->first);
-	return exit_code == EX_OK && got < shard->count ? EX_OSERR : exit_code;
+	if (missing > 0)
+		fprintf(stderr, "deferred: shard \"%s\" gave no ids for %" PRId64 " line%s, the first of them is line %" PRId64 "\n", shard->section->name, missing,
+			cli_s(missing), shard->first);
+	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }
 
 int add_spread(struct cli *cli, FILE *fp)
@@ -223,7 +209,7 @@ int add_spread(struct cli *cli, FILE *fp)
 		exit_code = cli_fail(cli, &err);
 	else if (exit_code == EX_OK) {
 		for (size_t i = 0; i < s.len; i++) {
-			int rc = s.shards[i].lines ? take_ids(&s, &s.shards[i]) : EX_OK;
+			int rc = s.shards[i].lines ? store_in(&s, &s.shards[i]) : EX_OK;
 
 			exit_code = exit_code == EX_OK ? rc : exit_code;
 		}

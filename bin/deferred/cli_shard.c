@@ -23,7 +23,7 @@ int cli_use_shard(struct cli *cli, const char *name)
 
 /* ---- all of them, one after the other ------------------------------------------------------------ */
 
-/* What the child wrote, as far as there is memory for it. Given: free(). */
+/* What the child wrote, as far as there is memory for it, ended by a NUL. Given: free(). */
 static char *answer_of(int fd, size_t *len)
 {
 	size_t size = 0;
@@ -32,7 +32,7 @@ static char *answer_of(int fd, size_t *len)
 
 	for (*len = 0; n > 0 || (n < 0 && errno == EINTR); *len += n > 0 ? (size_t)n : 0) {
 		if (*len == size) {
-			char *more = realloc(text, size = size ? 2 * size : 65536);
+			char *more = realloc(text, (size = size ? 2 * size : 65536) + 1);
 
 			if (!more)
 				break;
@@ -40,7 +40,35 @@ static char *answer_of(int fd, size_t *len)
 		}
 		n = read(fd, text + *len, size - *len);
 	}
+	if (text)
+		text[*len] = '\0';
 	return text;
+}
+
+pid_t cli_start_child(const char *shard, int *fd)
+{
+	int fds[2];
+	pid_t pid;
+
+	fflush(NULL);
+	if (pipe(fds) < 0 || (pid = fork()) < 0) {
+		fprintf(stderr, "deferred: cannot ask shard \"%s\": %s\n", shard, strerror(errno));
+		return -1;
+	}
+	*fd = fds[pid == 0];
+	close(fds[pid != 0]);
+	return pid;
+}
+
+int cli_end_child(pid_t pid, int fd, char **text, size_t *len)
+{
+	int status = 0;
+
+	*text = answer_of(fd, len);
+	close(fd);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR;
 }
 
 static void tell(const struct cli *cli, const char *name, bool first, const char *text, size_t len)
@@ -60,34 +88,25 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 	int worst = EX_OK;
 
 	for (size_t i = 0; i < len; i++) {
-		int fds[2], status = 0;
-		pid_t pid;
+		int fd, exit_code;
+		pid_t pid = cli_start_child(shards[i].name, &fd);
 		char *text;
 		size_t n;
 
-		fflush(stdout);
-		if (pipe(fds) < 0 || (pid = fork()) < 0) {
-			fprintf(stderr, "deferred: cannot ask shard \"%s\": %s\n", shards[i].name, strerror(errno));
+		if (pid < 0)
 			return EX_OSERR;
-		}
 		if (pid == 0) {
-			if (dup2(fds[1], STDOUT_FILENO) < 0)
+			if (dup2(fd, STDOUT_FILENO) < 0)
 				return EX_OSERR;
-			close(fds[0]);
-			close(fds[1]);
+			close(fd);
 			return cli_use_shard(cli, shards[i].name);
 		}
-		close(fds[1]);
-		text = answer_of(fds[0], &n);
-		close(fds[0]);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		exit_code = cli_end_child(pid, fd, &text, &n);
 		tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != EX_OK) {
+		if (exit_code != EX_OK)
 			fprintf(stderr, "deferred: shard \"%s\" gave no good answer\n", shards[i].name);
-			worst = worst == EX_OK ? WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR : worst;
-		}
+		worst = worst == EX_OK ? exit_code : worst;
 	}
 	if (cli->json)
 		puts("}");

@@ -13,6 +13,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sysexits.h>
 
 /* What was asked for could not be done: no such job, a job that is being run. */
@@ -112,11 +113,16 @@ int cli_connect(struct cli *cli, bool check_schema);
  * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of them anyway, it
  * goes on in a child process for each, one after the other, whose answers become one; the parent ends there. Returns 0 or the exit code.
  * cli_use_shard(): the one of this name, from here on. Returns as cli_config().
+ * cli_start_child(): a process of its own, for that shard. Returns its pid, *fd being what it writes; 0 in the child, *fd being where to; -1 where there is none,
+ * which was reported.
+ * cli_end_child(): take what it writes, until it ends. *text: given, ended by a NUL; NULL: nothing. Returns its exit code.
  * cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
  * cli_check_shard(): the database that was found is the one that the config file means.
  */
 int cli_choose_shard(struct cli *cli);
 int cli_use_shard(struct cli *cli, const char *name);
+pid_t cli_start_child(const char *shard, int *fd);
+int cli_end_child(pid_t pid, int fd, char **text, size_t *len);
 int cli_shard_of(struct cli *cli, int64_t id);
 int cli_check_shard(struct cli *cli);
 
