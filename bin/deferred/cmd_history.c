@@ -25,40 +25,14 @@ static void table(const struct pg_result *res, size_t *row)
 	puts("\n);");
 }
 
-static void publication(const struct cli *cli, const struct pg_result *res)
-{
-	const char *level = pg_text(res, pg_rows(res) - 1, 1, NULL);
-
-	(void)cli;
-	/* By default a purge would be refused, for want of a replica identity; and it is to stay here. */
-	puts("create publication " NAME " for table deferred.__deferred, deferred.__deferred_log\n"
-	     "    with (publish = 'insert', publish_via_partition_root = true);");
-	if (strcmp(level, "logical") != 0)
-		fprintf(stderr, "deferred: wal_level of this server is %s\nhint: alter system set wal_level = logical; and start the server anew\n", level);
-}
-
-static void subscription(const struct cli *cli, const struct pg_result *res)
-{
-	size_t row = 0;
-
-	puts("create schema if not exists deferred;");
-	while (!pg_null(res, row, 0))
-		table(res, &row);
-	/* Not unique: an id that an asynchronous standby has lost may come again. */
-	puts("create index if not exists __deferred_id on deferred.__deferred (id);\n"
-	     "create index if not exists __deferred_log_job on deferred.__deferred_log (job_id);\n"
-	     "create index if not exists __deferred_log_finished on deferred.__deferred_log using brin (finished_at);");
-	/* One for each shard, all of them into the same tables. */
-	printf("create subscription \"" NAME "%s%s\" connection :'conninfo' publication " NAME ";\n", cli->shard ? "_" : "", cli->shard ? cli->shard : "");
-}
-
-static int show(struct cli *cli, int argc, char **argv, void (*print)(const struct cli *cli, const struct pg_result *res))
+/* *res: what is there, also the last row's wal_level; NULL where only help was asked for. Returns an exit code. */
+static int look(struct cli *cli, int argc, char **argv, struct pg_result **res)
 {
 	static const struct option options[] = { { 0 } };
 	struct deferred_error err = { 0 };
-	struct pg_result *res;
 	int c = cli_getopt(cli, argc, argv, options), rc;
 
+	*res = NULL;
 	if (c != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
@@ -67,21 +41,47 @@ static int show(struct cli *cli, int argc, char **argv, void (*print)(const stru
 		return cli_usage(cli, "what it prints is SQL: --json has no meaning here");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (store_admin_history(cli->pg, &res, &err) < 0)
-		return cli_fail(cli, &err);
-	print(cli, res);
-	pg_result_free(res);
-	return EX_OK;
+	return store_admin_history(cli->pg, res, &err) < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 static int show_publication(struct cli *cli, int argc, char **argv)
 {
-	return show(cli, argc, argv, publication);
+	struct pg_result *res;
+	int exit_code = look(cli, argc, argv, &res);
+	const char *level = res ? pg_text(res, pg_rows(res) - 1, 1, NULL) : NULL;
+
+	if (!res)
+		return exit_code;
+	/* By default a purge would be refused, for want of a replica identity; and it is to stay here. */
+	puts("create publication " NAME " for table deferred.__deferred, deferred.__deferred_log\n"
+	     "    with (publish = 'insert', publish_via_partition_root = true);");
+	if (strcmp(level, "logical") != 0)
+		fprintf(stderr, "deferred: wal_level of this server is %s\nhint: alter system set wal_level = logical; and start the server anew\n", level);
+	pg_result_free(res);
+	return EX_OK;
 }
 
 static int show_subscription(struct cli *cli, int argc, char **argv)
 {
-	return show(cli, argc, argv, subscription);
+	const struct config_shard *shard;
+	struct pg_result *res;
+	size_t row = 0;
+	int exit_code = look(cli, argc, argv, &res);
+
+	if (!res)
+		return exit_code;
+	puts("create schema if not exists deferred;");
+	while (!pg_null(res, row, 0))
+		table(res, &row);
+	/* Not unique: an id that an asynchronous standby has lost may come again. */
+	puts("create index if not exists __deferred_id on deferred.__deferred (id);\n"
+	     "create index if not exists __deferred_log_job on deferred.__deferred_log (job_id);\n"
+	     "create index if not exists __deferred_log_finished on deferred.__deferred_log using brin (finished_at);");
+	/* One for each shard, all of them into the same tables. */
+	shard = config_shard(cli->config);
+	printf("create subscription \"" NAME "%s%s\" connection :'conninfo' publication " NAME ";\n", shard ? "_" : "", shard ? shard->name : "");
+	pg_result_free(res);
+	return EX_OK;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -93,5 +93,5 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_history = {
 	"history", "publication\n       deferred history subscription", "print the SQL that copies the history to another server", run, NULL,
-	"publication and subscription", NULL, SHARDS_ON_REQUEST,
+	"publication and subscription", NULL, SHARDS_ONE,
 };

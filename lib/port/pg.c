@@ -372,6 +372,14 @@ void pg_arg_int8(struct pg_args *args, int64_t v)
 	put64(args, (uint64_t)v);
 }
 
+void pg_arg_id(struct pg_args *args, int64_t id)
+{
+	if (id > 0)
+		pg_arg_int8(args, id);
+	else
+		pg_arg_null(args);
+}
+
 void pg_arg_timestamptz(struct pg_args *args, int64_t us)
 {
 	add_arg(args, OID_TIMESTAMPTZ)->len = 8;

@@ -114,6 +114,7 @@ void pg_args_init(struct pg_args *args);
 void pg_args_clear(struct pg_args *args);
 void pg_arg_int4(struct pg_args *args, int32_t v);
 void pg_arg_int8(struct pg_args *args, int64_t v);
+void pg_arg_id(struct pg_args *args, int64_t id);                      /* null where it is none: 0 or below */
 void pg_arg_float8(struct pg_args *args, double v);
 void pg_arg_timestamptz(struct pg_args *args, int64_t us);            /* microseconds since 2000, as pg_int() gives them; INT64_MIN: -infinity */
 void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */

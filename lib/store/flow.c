@@ -13,14 +13,6 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
-static void arg_id(struct pg_args *args, int64_t id)
-{
-	if (id > 0)
-		pg_arg_int8(args, id);
-	else
-		pg_arg_null(args);
-}
-
 int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -51,7 +43,7 @@ int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **re
 
 	pg_args_init(&args);
 	pg_arg_int4(&args, most);
-	arg_id(&args, before);
+	pg_arg_id(&args, before);
 	return exec(pg, &sql_flow_ls, &args, res, err);
 }
 
@@ -98,7 +90,7 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 
 		pg_args_init(&args);
 		pg_arg_int8(&args, flow);
-		arg_id(&args, before);
+		pg_arg_id(&args, before);
 		rc = exec(pg, &sql_flow_cancel, &args, &res, err);
 		if (rc == 0) {
 			*cancelled += pg_int(res, 0, 0);

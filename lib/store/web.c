@@ -17,14 +17,6 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
-static void arg_id(struct pg_args *args, int64_t id)
-{
-	if (id > 0)
-		pg_arg_int8(args, id);
-	else
-		pg_arg_null(args);
-}
-
 int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -119,7 +111,7 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const
 	pg_arg_text(&args, filter->fn);
 	pg_arg_text(&args, filter->state);
 	pg_arg_int4(&args, filter->limit);
-	arg_id(&args, filter->after);
+	pg_arg_id(&args, filter->after);
 	pg_arg_text(&args, filter->label);
 	pg_arg_text(&args, filter->key);
 	pg_arg_text(&args, filter->rule);
@@ -143,12 +135,12 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 	struct pg_args args;
 
 	pg_args_init(&args);
-	arg_id(&args, target->job);
-	arg_id(&args, before);
+	pg_arg_id(&args, target->job);
+	pg_arg_id(&args, before);
 	pg_arg_text(&args, target->queue);
 	pg_arg_text(&args, target->fn);
 	pg_arg_text(&args, target->schedule);
-	arg_id(&args, target->flow);
+	pg_arg_id(&args, target->flow);
 	return exec(pg, &sql_web_actions, &args, res, err);
 }
 
@@ -159,7 +151,7 @@ int store_web_act(struct pg *pg, const char *verb, const struct store_web_target
 
 	pg_args_init(&args);
 	pg_arg_text(&args, verb);
-	arg_id(&args, target->job);
+	pg_arg_id(&args, target->job);
 	pg_arg_text(&args, target->queue);
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
@@ -180,7 +172,7 @@ int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t be
 	pg_args_init(&args);
 	pg_arg_text(&args, verb);
 	pg_arg_int8(&args, flow);
-	arg_id(&args, before);
+	pg_arg_id(&args, before);
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
 	return exec(pg, &sql_web_act_flow, &args, res, err);

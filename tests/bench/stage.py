@@ -194,19 +194,7 @@ class Database:
 
     def work(self, processes=1, **options):
         """Run so many at once to their end. Returns seconds from the first start to the last end."""
-        start, runs = time.monotonic(), []
-        try:
-            for i in range(processes):
-                runs.append(self.start(i, **options))
-            for run in runs:
-                run.wait()
-        finally:
-            for run in runs:
-                run.stop()
-        seconds = time.monotonic() - start
-        for run in runs:
-            run.check()
-        return seconds
+        return work_all([self], processes, **options)
 
     def expect(self, done, left):
         """Each of `done` jobs exactly once in the log and out of the queue, `left` still in it."""
@@ -237,6 +225,23 @@ class Database:
         if not re.search(r"number of failed transactions: 0 ", text) or not rate:
             raise Failed(f"pgbench: {text}")
         return float(rate[1]), int(re.search(r"actually processed: (\d+)", text)[1])
+
+
+def work_all(databases, processes, **options):
+    """Run so many on each of them at once, to their end. Returns seconds from the first start to the last end."""
+    start, runs = time.monotonic(), []
+    try:
+        for i in range(processes):
+            runs += [db.start(i, **options) for db in databases]
+        for run in runs:
+            run.wait()
+    finally:
+        for run in runs:
+            run.stop()
+    seconds = time.monotonic() - start
+    for run in runs:
+        run.check()
+    return seconds
 
 
 class Run:

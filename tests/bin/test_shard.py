@@ -188,6 +188,14 @@ def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     assert db.run(["deferred", "queue", "ls"]).returncode == OK
 
 
+def test_a_subscription_has_the_name_of_its_shard(shards, db):
+    shards("migrate", "--all-shards")
+    db.env["DEFERRED_SHARD"] = "b"
+    assert 'create subscription "deferred_history_b" ' in shards("history", "subscription").stdout
+    assert 'create subscription "deferred_history_a" ' in shards("history", "subscription", "--shard", "a").stdout
+    assert "is for one shard: --shard NAME" in shards("history", "subscription", "--all-shards", code=USAGE).stderr
+
+
 @pytest.mark.parametrize("section, told", [
     ('shard "a" { conninfo = "x" }', 'shard "a" has no number from 1 to 899'),
     ('shard "a" { number = 900 }', 'shard "a" has no number from 1 to 899'),

@@ -86,10 +86,12 @@ class Producer(threading.Thread):
         self.shards, self.journals, self.rng, self.record = shards, journals, random.Random(seed), record
         self.stop, self.answered, self.refused = threading.Event(), {}, {}
         self.longest, self.last = 0, time.monotonic()
+        self.rounds = 0
 
     def run(self):
         connections = {}
         while not self.stop.is_set():
+            self.rounds += 1
             names = sorted(self.shards.accepting)
             key = f"key {self.rng.randrange(12)}" if self.rng.random() < 0.3 else None
             name = shard_for(names, key) if key else self.rng.choice(names)
@@ -152,10 +154,12 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
         drained = rng.choice("bc")
         shards.accepting.discard(drained)
         shards.write()
-        time.sleep(1)  # whoever looked before has deferred
+        rounds = [p.rounds for p in producers]
+        harness.wait_for(lambda: all(p.rounds > n for p, n in zip(producers, rounds)), 30, "whoever looked before has deferred")
+        harness.wait_for(lambda: not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), 30, "it is empty")
         at = len(journals[drained])
         time.sleep(4)
-        assert len(journals[drained]) == at and not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), "it is empty"
+        assert len(journals[drained]) == at and not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), "nothing comes there"
         for p in producers:
             p.stop.set()
         for p in producers:

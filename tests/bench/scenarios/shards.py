@@ -2,9 +2,8 @@
 servers' processor time for a job stays what it is."""
 
 import os
-import time
 
-from stage import SETTINGS, Database, Stage, cpu_of
+from stage import SETTINGS, Database, Stage, cpu_of, work_all
 
 import pg
 
@@ -41,7 +40,7 @@ def run(b):
                     db.fill(jobs // n)
                     db.settle()
                 before, own = sum(s.cpu_seconds() for s in servers), cpu_of_workers()
-                seconds = work(dbs, max(COUNTS) // n)
+                seconds = work_all(dbs, max(COUNTS) // n, cnt=0, batch=500)
                 for db in dbs:
                     db.expect(jobs // n, 0)
                 costs[n]["servers"].append((sum(s.cpu_seconds() for s in servers) - before) / jobs * 1e6)
@@ -63,19 +62,3 @@ def run(b):
         b.report.row(f"the servers for a job, {n} of them, against one", middle[n]["servers"], "us", middle[1]["servers"], most=1.05 if n > 1 else None)
     for n in COUNTS:
         b.report.row(f"workers and runners for a job, {n} server(s), against one", middle[n]["workers"], "us", middle[1]["workers"])
-
-
-def work(dbs, processes):
-    """So many on each of them at once, to their end. Returns seconds."""
-    start = time.monotonic()
-    runs = [db.start(i, cnt=0, batch=500) for db in dbs for i in range(processes)]
-    try:
-        for r in runs:
-            r.wait()
-    finally:
-        for r in runs:
-            r.stop()
-    seconds = time.monotonic() - start
-    for r in runs:
-        r.check()
-    return seconds
