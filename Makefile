@@ -4,9 +4,9 @@
 #   all          programs, libraries and plugins into build/ (default)
 #   demo         see it work: private servers, mails deferred, delivered, shown
 #   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
-#   check        unit and integration tests; under AddressSanitizer + UBSan all of the unit tests, and of the others each once that is not slow;
-#                threads under ThreadSanitizer
-#   check-quick  the same without the sanitizer build
+#   check        unit tests, under AddressSanitizer + UBSan too, threads under ThreadSanitizer, and the integration tests that are not slow; below a
+#                quarter of an hour on two processors. WHOLE=1, twice that: the slow ones too, and those that are not once more under the sanitizers
+#   check-quick  the same without the builds for the sanitizers
 #   check-san    all of them under AddressSanitizer + UBSan
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
@@ -345,10 +345,10 @@ check: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(TSAN) $(THREADS_TESTS)
-	@$(PYTHON) tests/harness/check.py --threads build/tsan --shortened build/san build -- $(TESTS)
+	@$(PYTHON) tests/harness/check.py --threads build/tsan $(if $(WHOLE),--shortened build/san,--quick --unit build/san) build -- $(TESTS)
 check-quick: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
-	@$(PYTHON) tests/harness/check.py build -- $(TESTS)
+	@$(PYTHON) tests/harness/check.py --quick build -- $(TESTS)
 check-san: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) $(SAN) tests
 	@$(PYTHON) tests/harness/check.py build/san -- $(TESTS)

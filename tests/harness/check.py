@@ -1,12 +1,12 @@
 """Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
 
-    check.py [--faults] [--seed N] [--threads BUILD] [--shortened BUILD] BUILD... [-- PYTEST-ARGUMENT...]
+    check.py [--faults] [--seed N] [--quick] [--threads BUILD] [--unit BUILD] [--shortened BUILD] BUILD... [-- PYTEST-ARGUMENT...]
 
 Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
-The build of --threads has unit tests only, those under ThreadSanitizer, which need no server. Of that of --shortened, run after the
-others, pytest runs each test once, with its first parameters, and none that is marked `slow`, where arguments do not narrow it.
-With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest
-and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
+The build of --threads has unit tests only, those under ThreadSanitizer, which need no server; that of --unit unit tests only. Of that of
+--shortened, run after the others, pytest runs each test once, with its first parameters, and none that is marked `slow`. With --quick no
+build's pytest runs those. With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest,
+slow ones among them or not, and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
 """
 
 import argparse
@@ -101,13 +101,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--threads", metavar="BUILD")
+    parser.add_argument("--unit", metavar="BUILD")
     parser.add_argument("--shortened", metavar="BUILD")
     parser.add_argument("builds", nargs="+")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     args, narrowed = parser.parse_args(arguments[:cut]), arguments[cut + 1:]
-    markers = "long" if args.faults else "not long"
+    quick = args.quick and not narrowed
+    markers = "long" if args.faults else "not long and not slow" if quick else "not long"
     if args.faults:
         seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
         os.environ["DEFERRED_TEST_SEED"] = str(seed)
@@ -125,6 +128,9 @@ def main():
         if args.threads and not narrowed:
             passed, failed = thread_tests(args.threads)
         cluster = pg.Cluster(os.path.join(root, "pg")).start()
+        if args.unit and not narrowed:
+            p, f = unit_tests(args.unit, cluster)
+            passed, failed = passed + p, failed + f
         for build in args.builds + ([args.shortened] if args.shortened else []):
             if not args.faults and not narrowed:
                 p, f = unit_tests(build, cluster)
@@ -134,7 +140,8 @@ def main():
     finally:
         del os.environ["DEFERRED_TEST_ROOT"]
         pg.sweep(root)
-    print(f"{time.monotonic() - began:.0f} s" + (f", {skipped} skipped" if skipped else ""))
+    print(f"{time.monotonic() - began:.0f} s" + (f", {skipped} skipped" if skipped else "") +
+          ("; the slow ones, and all of them under the sanitizers, are run by `make check WHOLE=1`" if quick else ""))
     print(f"{passed} passed, {failed} failed", flush=True)
     sys.exit(1 if failed or not passed else 0)
 
