@@ -1,5 +1,5 @@
 -- why_runs: did the last runs end because they had made as many attempts as they may, and leave jobs behind?
--- $1 seconds that jobs have been waiting (int8)   $2 pages of the log to look at (int8)
+-- $1 seconds that jobs have been waiting, whole ones (int8)   $2 pages of the log to look at (int8)
 -- returns one row: runs that ended since, 10 at most (int8), those of them that made as many attempts as most did (int8), that number (int8), host and pidfile (text)
 -- locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the end of the week's partition is read
 with tail as materialized (
@@ -7,7 +7,7 @@ with tail as materialized (
              / current_setting('block_size')::int8 - $2::int8, 0) as page),
 recent as materialized (
     select w.id, split_part(w.instance, '#', 1) as name from (select x.* from deferred.__deferred_worker x order by x.id desc limit 50) w
-    where w.ended_at is not null and w.started_at > clock_timestamp() - $1::int8 * interval '1 second'
+    where w.ended_at is not null and w.started_at > clock_timestamp() - ($1::int8 + 1) * interval '1 second'
     order by w.id desc limit 10),
 made as materialized (
     select r.id, r.name, (select count(*) from deferred.__deferred_log l where l.worker = r.id and l.finished_at > now() - interval '1 day'

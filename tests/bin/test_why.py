@@ -82,7 +82,9 @@ def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
     assert cause == "delayed" and sentence.startswith(f"job {again} waits for its next attempt, the last one having failed: ") and re.fullmatch(r"due in Ns, after 1 attempt", figure)
     do(db, mend)
     assert why(again)[0][0:2] == ("behind", f"job {again} waits for its turn: 1 job of queue default comes before it")
-    assert why(later)[0] == ("delayed", f"job {later} is not to be run before its time", "due in 59min", f"deferred retry {later}")
+    cause, sentence, figure, mend = why(later)[0]
+    assert (cause, sentence, mend) == ("delayed", f"job {later} is not to be run before its time", f"deferred retry {later}")
+    assert figure in ("due in 59min", "due in 60min")  # a quick answer comes within the first second
     name, env = login(db, "deferred_viewer")
     do(db, f"deferred cancel {later}")
     assert why(later, env=env)[0][1] == f"job {later} is cancelled"
@@ -198,7 +200,8 @@ def test_a_job_that_limits_hold_back(db, why):
     wait_for(lambda: db.held(first) and db.held(keyed[0]) and db.held(several[1]) and db.log(rated[0]))
     assert why(second)[0] == ("limit", "queue one runs no more than 1 at once", f"1 of 1 are running: {first}", "deferred queue set one --max-running 2")
     cause, sentence, figure, mend = why(rated[1])[0]
-    assert (cause, sentence, mend) == ("rate", "queue rare starts no more than 1/h", "deferred queue set rare --rate 2/h") and figure == "the next one may start in 59min"
+    assert (cause, sentence, mend) == ("rate", "queue rare starts no more than 1/h", "deferred queue set rare --rate 2/h")
+    assert figure in ("the next one may start in 59min", "the next one may start in 60min")
     told = {c[0]: c for c in why(None, "--all")}
     assert told["limit"] == ("limit", "queue one runs no more than 1 at once, and so many are running", "1 job of queue one waits, the first for Ns",
                              "deferred queue set one --max-running 2; or nothing, if it is meant") and told["rate"][1] == "queue rare starts no more than 1/h"

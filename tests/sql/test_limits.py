@@ -302,7 +302,7 @@ def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
     rng = random.Random(1)
     held = {w: [] for w in workers}
     done = []
-    for _ in range(20000):  # what is asked for beside an open claim finds nothing: how many it takes is a matter of luck
+    for _ in range(60000):  # what is asked for beside an open claim finds nothing: how many it takes is a matter of luck
         if len(done) >= 120:
             break
         w = rng.choice(workers)
