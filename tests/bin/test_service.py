@@ -28,7 +28,7 @@ def service(db, *args, env=None, settings=QUICK, **kw):
         db.config(settings)
     before = db.one("select coalesce(max(id), 0) from deferred.__deferred_worker")
     started = db.spawn(["check_deferred", "--loop", *args], env=env, **kw)
-    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '1 ms'"
+    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '100 us'"
     wait_for(lambda: not started.alive() or db.sql(looked, before), 20, "it looks for work")
     assert started.alive(), started.output()
     return started

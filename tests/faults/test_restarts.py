@@ -21,7 +21,7 @@ SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor =
 def service(db, *args, **kw):
     before = db.one("select coalesce(max(id), 0) from deferred.__deferred_worker")
     started = db.spawn(["check_deferred", "--loop", *args], **kw)
-    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '1 ms'"
+    looked = "select 1 from deferred.__deferred_worker where id > %s and seen_at > started_at + interval '100 us'"
     wait_for(lambda: not started.alive() or db.sql(looked, before), 20, "it looks for work")
     assert started.alive(), started.output()
     return started
