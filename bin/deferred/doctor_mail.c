@@ -28,7 +28,7 @@ static void on_error(const struct deferred_call *call, const char *text, size_t 
 static void check(struct doctor *d, int fd)
 {
 	static const struct deferred_host host = { .size = sizeof(host), .error = on_error, .setting = on_setting };
-	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .fn = "send_mail", .params = "{}", .params_len = 2, .label = "", .traceparent = "",
+	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .fn = "send_mail", .params = "{}", .params_len = 2, .label = "", .traceparent = "", .parents = "",
 				      .host = &host, .host_data = d->cli->config };
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;

@@ -39,6 +39,7 @@ static struct current {
 	struct text result, error;
 	size_t asks, ask_bytes; /* what it wants done after its success */
 	bool asked_too_much;
+	struct params_object *parents; /* once the function has asked for one */
 } current;
 
 static void keep(struct text *text, const char *data, size_t len)
@@ -181,6 +182,20 @@ static int host_remove_beneath(const struct deferred_call *call, const char *dir
 	return rc;
 }
 
+static int host_parent(const struct deferred_call *call, const char *name, const char **outcome, const char **result)
+{
+	const struct params_object *parent;
+
+	if (!current.parents && call->parents_len > 0)
+		current.parents = params_read(call->parents, call->parents_len);
+	parent = current.parents && name ? params_member(current.parents, name) : NULL;
+	if (outcome)
+		*outcome = parent ? params_text(parent, "outcome") : NULL;
+	if (result)
+		*result = parent ? params_text(parent, "result") : NULL;
+	return !parent ? -1 : params_has(parent, "cut");
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = host_result,
@@ -194,6 +209,7 @@ static const struct deferred_host host = {
 	.remove_beneath = host_remove_beneath,
 	.cancelled = host_cancelled,
 	.progress = host_progress,
+	.parent = host_parent,
 };
 
 /* ---- one call --------------------------------------------------------------------------------- */
@@ -551,9 +567,12 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.label = frame_text(payload, len, &at);
 	call.params = frame_text(payload, len, &at);
 	call.params_len = fixed.params_len;
+	call.parents = frame_text(payload, len, &at);
+	call.parents_len = fixed.parents_len;
 	call.host = &host;
 	call.receipt = fixed.token;
 	call.tick = fixed.tick_us;
+	call.previous_tick = fixed.previous_tick_us;
 	call.traceparent = fixed.traceparent;
 
 	command = find_command(call.fn);
@@ -578,6 +597,8 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		slot->max_rss_kb = (uint64_t)after.ru_maxrss;
 		before = after;
 	}
+	params_free(current.parents);
+	current.parents = NULL;
 	slot->finished_ns = clock_ns();
 	slot->bytes_sent = state.bytes_sent;
 	atomic_store_explicit(&slot->state, BOARD_DONE, memory_order_release);

@@ -23,6 +23,7 @@
 #define EXIT_CANCEL 79  /* behind those of <sysexits.h>, which programs mean otherwise */
 #define SNOOZE_MAX_MS (365.0 * 86400 * 1000)
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
+#define PARENTS_FD 4  /* where it reads how the jobs ended that its own waited for, if it did; the same */
 
 /* What a command wrote: the first bytes of its output, the last of its complaints. */
 struct output {
@@ -71,25 +72,63 @@ static void set_alert(const char *label)
 }
 
 /* The moment of a tick, as RFC 3339 has it, to the microsecond where the rule is about seconds or less, or a person ran the schedule. */
-static void set_tick(int64_t us)
+static void set_tick(const char *name, int64_t us)
 {
 	time_t at = (time_t)(us / 1000000);
 	char text[64];
 	struct tm tm;
 	size_t n;
 
-	unsetenv("DEFERRED_TICK"); /* of a tick that this runner's parent may be run for */
+	unsetenv(name); /* of a tick that this runner's parent may be run for */
 	if (us <= 0 || !gmtime_r(&at, &tm))
 		return;
 	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
 	if (us % 1000000)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ".%06d", (int)(us % 1000000));
 	snprintf(text + n, sizeof(text) - n, "Z");
-	setenv("DEFERRED_TICK", text, 1);
+	setenv(name, text, 1);
+}
+
+/* A file in memory, so that a command which never reads it blocks nobody. */
+static int text_file(const char *name, const char *text, size_t len)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+	size_t at = 0;
+
+	while (fd >= 0 && at < len) {
+		ssize_t n = write(fd, text + at, len - at);
+
+		if (n < 0 && errno != EINTR) {
+			close(fd);
+			return -1;
+		}
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* Returns the first descriptor that the command is not to have. */
+static unsigned int put_parents(const struct deferred_call *call)
+{
+	char number[32];
+	int fd;
+
+	unsetenv("DEFERRED_PARENTS_FD"); /* of a job that check_deferred may be run for */
+	if (call->parents_len == 0)
+		return PARENTS_FD;
+	fd = text_file("parents", call->parents, call->parents_len);
+	if (fd < 0 || dup2(fd, PARENTS_FD) < 0)
+		_exit(EX_OSERR);
+	snprintf(number, sizeof(number), "%d", PARENTS_FD);
+	setenv("DEFERRED_PARENTS_FD", number, 1);
+	return PARENTS_FD + 1;
 }
 
 static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out, int err, int progress)
 {
+	unsigned int end;
 	char number[32];
 	sigset_t none;
 
@@ -110,7 +149,8 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	setenv("DEFERRED_PROGRESS_FD", number, 1);
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
 	setenv("DEFERRED_JOB_LABEL", call->label, 1);
-	set_tick(call->tick);
+	set_tick("DEFERRED_TICK", call->tick);
+	set_tick("DEFERRED_PREVIOUS_TICK", call->previous_tick);
 	if (call->traceparent[0])
 		setenv("TRACEPARENT", call->traceparent, 1);
 	else
@@ -121,30 +161,11 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 || dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);
-	syscall(SYS_close_range, PROGRESS_FD + 1u, ~0u, 0u);
+	end = put_parents(call);
+	syscall(SYS_close_range, end, ~0u, 0u);
 	execv(command->argv[0], command->argv);
 	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
 	_exit(127);
-}
-
-/* The params as standard input: a file in memory, so that a command which never reads it blocks nobody. */
-static int params_file(const struct deferred_call *call)
-{
-	int fd = memfd_create("params", MFD_CLOEXEC);
-	size_t at = 0;
-
-	while (fd >= 0 && at < call->params_len) {
-		ssize_t n = write(fd, call->params + at, call->params_len - at);
-
-		if (n < 0 && errno != EINTR) {
-			close(fd);
-			return -1;
-		}
-		at += n > 0 ? (size_t)n : 0;
-	}
-	if (fd >= 0)
-		lseek(fd, 0, SEEK_SET);
-	return fd;
 }
 
 /* A line of progress: DONE[/TOTAL][ TEXT], or text alone. */
@@ -285,7 +306,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 {
 	static struct output out, err; /* static: one call at a time, and large */
 	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 }, progress_pipe[2] = { -1, -1 };
-	int in = params_file(call), exited = -1, status = 0, rc;
+	int in = text_file("params", call->params, call->params_len), exited = -1, status = 0, rc;
 	struct progress progress = { 0 };
 	int bell = FRAME_STOP_FD;
 	sigset_t mask;

@@ -288,6 +288,17 @@ static void on_progress(const struct deferred_call *call, int64_t done, int64_t 
 	(void)len;
 }
 
+static int on_parent(const struct deferred_call *call, const char *name, const char **outcome, const char **result)
+{
+	(void)call;
+	(void)name;
+	if (outcome)
+		*outcome = NULL;
+	if (result)
+		*result = NULL;
+	return -1; /* a call that is made at once has waited for nothing */
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = on_result,
@@ -299,6 +310,7 @@ static const struct deferred_host host = {
 	.defer = on_defer,
 	.remove_after = on_remove_after,
 	.remove_beneath = on_remove_beneath,
+	.parent = on_parent,
 	.cancelled = on_stop_asked,
 	.progress = on_progress,
 };
@@ -373,6 +385,7 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 		.params_len = strlen(params),
 		.label = opts->label ? opts->label : "",
 		.traceparent = "",
+		.parents = "",
 		.host = &host,
 		.host_data = &now,
 	};

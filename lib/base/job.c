@@ -53,7 +53,27 @@ struct job *job_new(const char *queue, const char *fn, const char *label, const 
 	job->params = memcpy(p, params, params_len);
 	p[params_len] = '\0';
 	job->params_len = (uint32_t)params_len;
+	job->parents = "";
 	return job;
+}
+
+/* Behind its texts. */
+struct job *job_add_parents(struct job *job, const char *parents, size_t len)
+{
+	size_t fn = (size_t)(job->fn - job->text), label = (size_t)(job->label - job->text), params = (size_t)(job->params - job->text);
+	size_t queue = (size_t)(job->queue - job->text), end = params + job->params_len + 1;
+	struct job *bigger = realloc(job, sizeof(*job) + end + len + 1);
+
+	if (!bigger)
+		return NULL;
+	bigger->queue = bigger->text + queue;
+	bigger->fn = bigger->text + fn;
+	bigger->label = bigger->text + label;
+	bigger->params = bigger->text + params;
+	bigger->parents = memcpy(bigger->text + end, parents, len);
+	bigger->text[end + len] = '\0';
+	bigger->parents_len = (uint32_t)len;
+	return bigger;
 }
 
 void job_list_free(struct job *jobs)

@@ -108,6 +108,7 @@ struct job {
 	double backoff_exponent;
 	int64_t created_at_us;       /* since 1970, database clock */
 	int64_t tick_us;             /* of the schedule that made it, the same; 0: none did */
+	int64_t previous_tick_us;    /* the one before that became a job; 0: none did */
 	int64_t wait_us;             /* from ready to claimed */
 	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
 	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
@@ -120,16 +121,21 @@ struct job {
 	bool found_unbegun;          /* the first of a runner that died without having begun it, so that said */
 	bool limited;                /* claimed under limits: started ahead of others */
 	bool alone;                  /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
+	bool asks;                   /* it may have waited for others: to be told how they ended, before it begins */
 	bool apart;                  /* nobody here has its function: given back, it is to be apart from the others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
-	uint32_t params_len;
+	const char *parents;         /* how those ended that it waited for, JSON; "": it waited for none */
+	uint32_t params_len, parents_len;
 	char traceparent[TRACEPARENT_SIZE]; /* that it was deferred in; "" if none */
 	char text[];
 };
 
 /* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
 struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
+
+/* The same job with that text as parents, in place of one that is in no list and nobody else knows; NULL: out of memory, it is as it was. */
+struct job *job_add_parents(struct job *job, const char *parents, size_t len);
 
 /* Jobs are chained by `next`. */
 void job_list_push(struct job **list, struct job *job);

@@ -26,22 +26,28 @@ static void count_job(void *data, struct job *job)
 
 	n->alone += job->alone;
 	n->limited += job->limited;
-	n->params += job->params_len;
+	n->params += (int64_t)job->params_len + job->parents_len;
 }
 
 static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t now)
 {
 	int64_t balance = worker_balance_left(w), cnt = w->cnt > 0 ? w->cnt - w->charged : INT64_MAX;
 	struct in_hand in_hand = { 0 };
+	size_t children = w->ledger.n[LEDGER_CHILD] + w->ledger.n[LEDGER_ASKING];
 	int64_t ledger = 0;
 
 	pool_each_job(&w->pool, count_job, &in_hand);
-	for (const struct job *job = w->ledger.first; job; job = job->next)
-		ledger += job->params_len;
+	for (struct job *job = w->ledger.first; job; job = job->next) {
+		if (job->ledger == LEDGER_CHILD || job->ledger == LEDGER_ASKING)
+			count_job(&in_hand, job);
+		else
+			ledger += job->params_len;
+	}
 	return (struct plan_in){
 		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, .woken = worker_listen_reacts(w),
 		.left = cnt < balance ? cnt : balance, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
-		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool), .load = pool_load(&w->pool),
+		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
+		.load = pool_load(&w->pool) + children,
 		.alone = in_hand.alone, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
 	};
 }
@@ -130,6 +136,7 @@ static int send_cycle(struct worker *w, const struct plan_ask *ask, bool renew, 
 	store_cycle_begin(&w->cycle, w->pg);
 	ledger_record(&w->ledger);
 	ledger_give_back(&w->ledger, now);
+	ledger_ask(&w->ledger);
 	rc = worker_add_records(w, err);
 	if (rc == 0)
 		rc = worker_add_close(w, err);
@@ -139,6 +146,8 @@ static int send_cycle(struct worker *w, const struct plan_ask *ask, bool renew, 
 		rc = worker_add_progress(w, progress, err);
 	if (rc == 0)
 		rc = worker_add_returns(w, err);
+	if (rc == 0)
+		rc = worker_add_parents(w, err);
 	if (rc == 0 && renew)
 		rc = add_renewal(w, now, err);
 	if (rc == 0 && balance)
@@ -182,7 +191,7 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	ask = plan_next(&w->plan, &in);
 	w->renew_first = false;
 	if (ask.free + ask.limited > 0 || due_now(&due, DUE_RECORD, now) || (ask.wanted > 0 && w->ledger.n[LEDGER_ENDED] > 0) ||
-	    due_now(&due, DUE_ASK, now) || due_now(&due, DUE_RETURN, now) || renew || balance || progress > 0)
+	    due_now(&due, DUE_ASK, now) || due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || renew || balance || progress > 0)
 		return send_cycle(w, &ask, renew, balance, progress, now, err);
 	return due_now(&due, DUE_APART, now) ? send_apart(w, now, err)
 					     : worker_listen_cycle(w, w->plan.exhausted && !w->stopping, now, err);
@@ -190,18 +199,27 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 
 /* ---- what comes back ----------------------------------------------------------------------------- */
 
-/* Those with leases of their own, which come first, begin before what waits here. */
-static void add_claimed(struct worker *w)
+/* Those with leases of their own begin before what waits here. */
+void worker_begin(struct worker *w, struct job *jobs)
 {
-	struct job *first = w->cycle.claimed, **at = &first, *others;
+	struct job *first = NULL, *others = NULL, **first_tail = &first, **others_tail = &others;
 
-	for (size_t i = 0; i < w->cycle.claimed_alone; i++)
-		at = &(*at)->next;
-	others = *at;
-	*at = NULL;
+	while (jobs) {
+		struct job ***tail = jobs->alone || jobs->limited ? &first_tail : &others_tail;
+
+		**tail = jobs;
+		*tail = &jobs->next;
+		jobs = jobs->next;
+	}
+	*first_tail = *others_tail = NULL;
 	pool_add(&w->pool, others);
 	pool_add_first(&w->pool, first);
-	pool_add_first(&w->pool, w->cycle.limited);
+}
+
+static void add_claimed(struct worker *w)
+{
+	worker_begin(w, worker_sort_out_children(w, w->cycle.claimed));
+	worker_begin(w, worker_sort_out_children(w, w->cycle.limited));
 	w->cycle.claimed = w->cycle.limited = NULL;
 }
 
@@ -231,6 +249,7 @@ static void after_first(struct worker *w)
 {
 	worker_tell_losses(&w->cycle.losses, "did not renew its lease");
 	worker_after_records(w);
+	worker_after_parents(w);
 	worker_after_renewal(w);
 	worker_balance_after_report(w);
 	worker_delayed_learn(w);

@@ -83,6 +83,11 @@ static uint64_t ask(const struct view *v)
 	return when(v->w->ledger.n[LEDGER_REFUSED] > 0, 0);
 }
 
+static uint64_t parents(const struct view *v)
+{
+	return when(v->w->ledger.n[LEDGER_CHILD] > 0, 0);
+}
+
 static uint64_t apart(const struct view *v)
 {
 	return ledger_due_ns(&v->w->ledger, LEDGER_APART);
@@ -135,7 +140,8 @@ static const struct {
 	[DUE_FENCE] = { fence, false },       [DUE_STOP] = { stop, false },       [DUE_STUCK] = { stuck, false },
 	[DUE_RETRY] = { retry, false },       [DUE_CONNECT] = { connecting, false }, [DUE_SILENT] = { silent, false },
 	[DUE_SCALE] = { scale, false },       [DUE_ALIVE] = { alive, false },     [DUE_RENEW] = { renew, true },
-	[DUE_RECORD] = { record, true },      [DUE_ASK] = { ask, true },          [DUE_APART] = { apart, true },
+	[DUE_RECORD] = { record, true },      [DUE_ASK] = { ask, true },          [DUE_PARENTS] = { parents, true },
+	[DUE_APART] = { apart, true },
 	[DUE_RETURN] = { give_back, true },   [DUE_BALANCE] = { balance, true },  [DUE_CLAIM] = { claim, true },
 	[DUE_KEEP] = { keep, true },          [DUE_LOOK] = { look, true },        [DUE_LISTEN] = { listens, true },
 	[DUE_TICK] = { tick, true },          [DUE_WATCH] = { watch, true },

@@ -83,9 +83,9 @@ static void add_job(void *data, struct job *job)
 		c->jobs[c->n++] = job;
 }
 
-static bool is_over(const struct job *job, uint64_t now)
+bool worker_lease_is_over(const struct job *job, uint64_t now)
 {
-	return !job->gone && now >= job->lease_ns + fence_after_ns(job->granted_ms);
+	return now >= job->lease_ns + fence_after_ns(job->granted_ms);
 }
 
 /* Of what is not begun, that whose lease is about to end is given back, and what is not ours any more forgotten. */
@@ -100,7 +100,7 @@ static void sort_out_unstarted(struct worker *w, uint64_t now)
 		if (job->gone) {
 			ledger_left(&w->ledger, job->receipt);
 			free(job);
-		} else if (is_over(job, now)) {
+		} else if (worker_lease_is_over(job, now)) {
 			ledger_return(&w->ledger, job);
 		} else {
 			*tail = job;
@@ -136,7 +136,7 @@ void worker_fence(struct worker *w, uint64_t now)
 	}
 	pool_each_job(&w->pool, add_job, &c);
 	for (size_t i = 0; i < c.n; i++)
-		if (is_over(c.jobs[i], now))
+		if (worker_lease_is_over(c.jobs[i], now))
 			pool_kill(&w->pool, c.jobs[i]->id, SIGKILL, JOB_INTERRUPTED, text);
 	free(c.jobs);
 	/* Results in hand are still sent: the server refuses those that are too late. */

@@ -54,6 +54,11 @@ void ledger_return(struct ledger *l, struct job *job)
 	add(l, job, LEDGER_RETURNED);
 }
 
+void ledger_child(struct ledger *l, struct job *job)
+{
+	add(l, job, LEDGER_CHILD);
+}
+
 /* ---- what is there ------------------------------------------------------------------------------- */
 
 size_t ledger_len(const struct ledger *l)
@@ -131,6 +136,30 @@ void ledger_each(struct ledger *l, enum ledger_state state, ledger_fn *fn, void 
 	l->n[LEDGER_NONE] = 0;
 }
 
+struct job *ledger_take(struct ledger *l, enum ledger_state state)
+{
+	struct job **at = &l->first, *list = NULL, **tail = &list;
+
+	while (*at && l->n[state] > 0) {
+		struct job *job = *at;
+
+		if (job->ledger != (int)state) {
+			at = &job->next;
+			continue;
+		}
+		*at = job->next;
+		job->next = NULL;
+		job->ledger = LEDGER_NONE;
+		*tail = job;
+		tail = &job->next;
+		l->n[state]--;
+	}
+	while (*at)
+		at = &(*at)->next;
+	l->tail = at;
+	return list;
+}
+
 static enum ledger_state to_state(void *state, struct job *job)
 {
 	(void)job;
@@ -181,10 +210,16 @@ void ledger_give_back(struct ledger *l, uint64_t now)
 		ledger_each(l, LEDGER_RETURNED, if_due, &now);
 }
 
+void ledger_ask(struct ledger *l)
+{
+	move(l, LEDGER_CHILD, LEDGER_ASKING);
+}
+
 void ledger_undo(struct ledger *l, enum ledger_state recording)
 {
 	move(l, LEDGER_RECORDING, recording);
 	move(l, LEDGER_RETURNING, LEDGER_RETURNED);
+	move(l, LEDGER_ASKING, LEDGER_CHILD);
 	l->closed.len = 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ledger - the jobs that have left the runners and are still ours to answer for, each in one state, until the database has what
- * became of it.
+ * ledger - the jobs that are ours to answer for and not with the runners, each in one state: those that have left them, until the
+ * database has what became of it, and those that wait to be told of the jobs they waited for.
  *
  *     ENDED ----> RECORDING --> (recorded)       RETURNED ----> RETURNING --> (given back)
  *       ^  \       |  |   \                          ^             |
@@ -9,6 +9,8 @@
  *       |  the cycle  |
  *       |    failed   v
  *       +---------- APART   sent in a cycle of its own, for it may be what made the others fail
+ *
+ *     CHILD <---> ASKING --> (taken out with the answer, to the runners; or RETURNED)
  *
  * Besides, the leases that may have nothing in hand any more: a lease is given up with the last of its jobs.
  */
@@ -26,6 +28,8 @@ enum ledger_state {
 	LEDGER_REFUSED,   /* its recording was refused: the next cycle asks why */
 	LEDGER_RETURNED,  /* to be given back */
 	LEDGER_RETURNING, /* the cycle under way gives it back */
+	LEDGER_CHILD,     /* not begun: to be told first how the jobs ended that it waited for */
+	LEDGER_ASKING,    /* the cycle under way asks that */
 	LEDGER_STATES
 };
 
@@ -44,6 +48,7 @@ void ledger_clear(struct ledger *ledger); /* frees what is there */
 /* What comes in; the ledger owns it then. */
 void ledger_end(struct ledger *ledger, struct attempt *attempt, uint64_t now); /* with its job */
 void ledger_return(struct ledger *ledger, struct job *job);
+void ledger_child(struct ledger *ledger, struct job *job);
 
 /* What is there. */
 size_t ledger_len(const struct ledger *ledger);
@@ -55,11 +60,15 @@ uint64_t ledger_due_ns(const struct ledger *ledger, enum ledger_state state); /*
 typedef enum ledger_state ledger_fn(void *data, struct job *job);
 void ledger_each(struct ledger *ledger, enum ledger_state state, ledger_fn *fn, void *data);
 
+/* Those in a state leave, as a list in the order in which they came, which is the caller's. None has ended. */
+struct job *ledger_take(struct ledger *ledger, enum ledger_state state);
+
 /* A cycle begins, ... */
 void ledger_record(struct ledger *ledger);                     /* all that ended */
 void ledger_record_apart(struct ledger *ledger, uint64_t now); /* instead: the first set apart whose time has come */
 void ledger_give_back(struct ledger *ledger, uint64_t now);    /* all returned ones whose time has come */
-/* ... and came to nothing: what it recorded goes on as told, what it gave back is returned. */
+void ledger_ask(struct ledger *ledger);                        /* all children */
+/* ... and came to nothing: what it recorded goes on as told, what it gave back is returned, what it asked is to be asked. */
 void ledger_undo(struct ledger *ledger, enum ledger_state recording);
 
 /* Leases. Without memory one is not given up: it ends by itself. */

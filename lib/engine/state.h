@@ -8,6 +8,7 @@
  *     due.c       what is to be done when: to be sent, and to be woken for
  *     cycle.c     the round trip that records and claims
  *     record.c    what it records, and what of that was accepted
+ *     parents.c   jobs that waited for others, told how those ended
  *     mend.c      what becomes of one that failed
  *     stall.c     what one that is not answered waits for
  *     progress.c  what functions say of their progress
@@ -252,6 +253,7 @@ uint64_t worker_scale_deadline(const struct worker *w);
 
 /* cycle.c */
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err); /* if there is reason to */
+void worker_begin(struct worker *w, struct job *jobs);                              /* to the runners */
 int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err);
 
 /* record.c; what is added to the cycle being made is what the ledger has in that state */
@@ -261,6 +263,11 @@ int worker_add_outcomes(struct worker *w, struct deferred_error *err);
 int worker_add_returns(struct worker *w, struct deferred_error *err);
 void worker_after_records(struct worker *w);
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
+
+/* parents.c */
+struct job *worker_sort_out_children(struct worker *w, struct job *jobs); /* into the ledger; returns the others */
+int worker_add_parents(struct worker *w, struct deferred_error *err);
+void worker_after_parents(struct worker *w);
 
 /* mend.c */
 /* The cycle was rolled back: 0 if the run goes on, else the code it ends with. */
@@ -279,6 +286,7 @@ struct worker_oldest {
 	size_t n;          /* leases we hold */
 };
 struct worker_oldest worker_oldest_lease(const struct worker *w);
+bool worker_lease_is_over(const struct job *job, uint64_t now); /* or about to be */
 uint64_t worker_fence_after_ns(const struct worker *w); /* how long the shortest lease in use is good for */
 void worker_fence(struct worker *w, uint64_t now);
 int worker_add_renewal(struct worker *w, struct deferred_error *err); /* to the cycle being made */

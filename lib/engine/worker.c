@@ -271,8 +271,11 @@ size_t worker_idle_runners(const struct worker *w)
 /* Give back all that no runner has begun. */
 void worker_give_back_unstarted(struct worker *w)
 {
-	struct job *jobs = pool_recall(&w->pool);
+	struct job *jobs = pool_recall(&w->pool), **end = &jobs;
 
+	while (*end)
+		end = &(*end)->next;
+	*end = ledger_take(&w->ledger, LEDGER_CHILD);
 	while (jobs) {
 		struct job *next = jobs->next;
 

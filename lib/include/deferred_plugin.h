@@ -101,6 +101,13 @@ struct deferred_call {
 	int64_t tick;                /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
 	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not have it: DEFERRED_HAS */
 	const char *traceparent;     /* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
+	const char *parents;         /* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
+	                              * JSON: an object with a member for each of the first 1,000, by the name that option "after" or the flow
+	                              * has for it, or by its number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}.
+	                              * outcome: ok, failed or skipped, null where it has not ended; result: null if it returned none. Those behind 64 KiB
+	                              * of results have "cut": true instead: a function with a database connection asks deferred.parents() */
+	size_t parents_len;          /* bytes, without the NUL */
+	int64_t previous_tick;       /* the tick before that became a job, as tick: a report goes from there to here; 0: none did. DEFERRED_HAS, too */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */
@@ -153,6 +160,10 @@ struct deferred_host {
 	 * absolute; path is relative to that, or begins with it. What has the path then is removed only if it lies below the folder,
 	 * whatever was moved or linked meanwhile, and is the file that fd is now. Returns 0, or -1 where it is not below it. */
 	int (*remove_beneath)(const struct deferred_call *call, const char *dir, const char *path, int fd);
+
+	/* One of the jobs that this one waited for, by its name in call->parents: *outcome and *result are set as they are there, to NULL
+	 * for null, and borrowed until the function returns; either may be NULL. Returns 0; 1: its result was cut; -1: there is no such job. */
+	int (*parent)(const struct deferred_call *call, const char *name, const char **outcome, const char **result);
 };
 
 enum deferred_function_flags {

@@ -151,6 +151,18 @@ const char *params_text(const struct params_object *object, const char *key)
 	return json_string_value(json_object_get((const json_t *)object, key));
 }
 
+const struct params_object *params_member(const struct params_object *object, const char *key)
+{
+	const json_t *value = json_object_get((const json_t *)object, key);
+
+	return json_is_object(value) ? (const struct params_object *)value : NULL;
+}
+
+bool params_has(const struct params_object *object, const char *key)
+{
+	return json_object_get((const json_t *)object, key) != NULL;
+}
+
 int64_t params_job(const struct params_object *object, const char *key)
 {
 	const json_t *value = json_object_get((const json_t *)object, key);

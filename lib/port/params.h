@@ -25,6 +25,8 @@ struct params_object;
 struct params_object *params_read(const char *text, size_t len);
 void params_free(struct params_object *object);
 const char *params_text(const struct params_object *object, const char *key); /* borrowed; NULL: it has no such text */
+const struct params_object *params_member(const struct params_object *object, const char *key); /* borrowed; NULL: it has no such object */
+bool params_has(const struct params_object *object, const char *key);
 int64_t params_job(const struct params_object *object, const char *key);     /* first id: 17, [17, 18] or [{"job": 17}]; 0: none */
 
 /*

@@ -27,7 +27,7 @@ enum frame_type {
 	FRAME_COMMAND,     /* struct frame_function, name\0, then the arguments, each ended by \0 */
 	FRAME_PASS_OVER,   /* file\0: a plugin that must not be loaded */
 	FRAME_START,       /* struct frame_start, plugin_dir\0: load the plugins, then take calls */
-	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 */
+	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 parents\0 */
 	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
 	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
@@ -78,10 +78,10 @@ struct frame_function {
 };
 
 struct frame_call {
-	int64_t id, created_at_us, tick_us, timeout_ms;
+	int64_t id, created_at_us, tick_us, previous_tick_us, timeout_ms;
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
-	uint32_t params_len;
+	uint32_t params_len, parents_len;
 	char traceparent[TRACEPARENT_SIZE];
 };
 

@@ -731,20 +731,23 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .tick_us = job->tick_us, .timeout_ms = timeout_ms,
+		.id = job->id, .created_at_us = job->created_at_us, .tick_us = job->tick_us,
+		.previous_tick_us = job->previous_tick_us, .timeout_ms = timeout_ms,
 		.token = token_of(job->receipt, job->id), .attempt = job->attempt, .params_len = job->params_len,
+		.parents_len = job->parents_len,
 	};
 	struct frame_part parts[] = {
 		{ &fixed, sizeof(fixed) },
 		{ job->fn, strlen(job->fn) + 1 },
 		{ job->label, strlen(job->label) + 1 },
 		{ job->params, (size_t)job->params_len + 1 },
+		{ job->parents, (size_t)job->parents_len + 1 },
 	};
 
 	if (r->socket < 0 || r->used == BOARD_SLOTS)
 		return false;
 	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
-	if (frame_put(&r->out, FRAME_CALL, slot, parts, 4) < 0)
+	if (frame_put(&r->out, FRAME_CALL, slot, parts, 5) < 0)
 		return false;
 	atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);

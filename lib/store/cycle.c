@@ -355,6 +355,29 @@ int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attem
 	return rc;
 }
 
+int store_cycle_parents(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, jobs[i]->id);
+	return rows_add(cycle, &sql_job_parents, &args, &c, TAG_PARENTS, rc, err);
+}
+
+static void take_parents(struct store_cycle *cycle, const struct pg_result *res)
+{
+	cycle->parents = calloc(pg_rows(res) + 1, sizeof(*cycle->parents));
+	for (size_t i = 0; cycle->parents && i < pg_rows(res); i++) {
+		struct store_parents *p = &cycle->parents[cycle->parents_len++];
+
+		p->id = pg_int(res, i, 0);
+		p->text = pg_null(res, i, 1) ? NULL : strdup(pg_text(res, i, 1, &p->len));
+		cycle->out_of_memory |= !p->text && !pg_null(res, i, 1);
+	}
+	cycle->out_of_memory |= !cycle->parents;
+}
+
 int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *p, size_t n, struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
@@ -653,7 +676,7 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-/* tick: the column that has it; the next one has the trace context. What is no such thing, as some other hand may have stored, is none. */
+/* tick: the column that has it; the next one has the one before, then come the trace context, and whether it may have waited for others. What is no such thing, as some other hand may have stored, is none. */
 static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;
@@ -675,13 +698,15 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 	job->backoff_exponent = pg_float(res, i, 8);
 	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
 	job->tick_us = pg_null(res, i, tick) ? 0 : pg_int(res, i, tick) + PG_EPOCH_US;
+	job->previous_tick_us = pg_null(res, i, tick + 1) ? 0 : pg_int(res, i, tick + 1) + PG_EPOCH_US;
 	job->wait_us = pg_int(res, i, 10) > 0 ? pg_int(res, i, 10) : 0;
 	job->claimed_ns = job->lease_ns = cycle->sent_ns;
 	job->priority = (int)pg_int(res, i, 15);
 	job->lease_ms = job->granted_ms = pg_int(res, i, 16);
 	job->alone = !pg_null(res, i, 17);
-	if (traceparent_valid(pg_text(res, i, tick + 1, NULL)))
-		memcpy(job->traceparent, pg_text(res, i, tick + 1, NULL), sizeof(job->traceparent));
+	job->asks = pg_bool(res, i, tick + 3);
+	if (traceparent_valid(pg_text(res, i, tick + 2, NULL)))
+		memcpy(job->traceparent, pg_text(res, i, tick + 2, NULL), sizeof(job->traceparent));
 	return job;
 }
 
@@ -746,6 +771,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		take_leases(cycle, res);
 	if (tag == TAG_OUTCOMES)
 		store_take_outcomes(cycle->outcomes, cycle->outcomes_len, res);
+	if (tag == TAG_PARENTS)
+		take_parents(cycle, res);
 	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
 		cycle->promoted = pg_int(res, 0, 0);
 	store_take_track(&cycle->track, tag, res);
@@ -803,6 +830,9 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->locked.id);
 	free(cycle->leases);
 	free(cycle->outcomes);
+	for (size_t i = 0; i < cycle->parents_len; i++)
+		free(cycle->parents[i].text);
+	free(cycle->parents);
 	free(cycle->open.id);
 	free(cycle->losses.row);
 	memset(cycle, 0, sizeof(*cycle));

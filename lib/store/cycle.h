@@ -43,6 +43,12 @@ struct store_cycle {
 	struct store_ids locked;    /* asked to be released and not, for their rows were locked */
 	struct store_lease *leases; /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;
+	struct store_parents {      /* asked with store_cycle_parents(): of the first so many, in their order */
+		int64_t id;
+		char *text;         /* NULL: it waited for none */
+		size_t len;
+	} *parents;
+	size_t parents_len;
 	int *outcomes;              /* asked with store_cycle_outcomes(): as store_recorded() */
 	size_t outcomes_len;
 	struct job *claimed, **claimed_tail;
@@ -108,6 +114,8 @@ const struct store_lease *store_cycle_lease(const struct store_cycle *cycle, con
 int store_cycle_close(struct store_cycle *cycle, const int64_t *receipts, size_t n, struct deferred_error *err); /* leases of which nothing is in hand */
 /* What does the log say of attempts whose recording was refused? */
 int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);
+/* How did those end that these jobs waited for? The answer may be about some of them, one at least, in their order. */
+int store_cycle_parents(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
 /* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
 int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n, struct deferred_error *err);
 int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err);

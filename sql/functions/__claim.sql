@@ -33,7 +33,8 @@ create or replace function deferred.__claim(p_queue text, p_priority integer, p_
     p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes bigint)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer, timeout_ms bigint,
     backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text,
-    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean, tick timestamptz, traceparent text)
+    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean, tick timestamptz, previous_tick timestamptz,
+    traceparent text, parents boolean)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -70,6 +71,7 @@ declare
     v_ready_since timestamptz[];
     v_suspects boolean[];
     v_fns      text[];
+    v_parents  boolean[];      -- some job may have been waited for
     v_whys     text[];         -- not handed out, for this
     v_odd      boolean;        -- some are touched, or not handed out
     v_found    integer;
@@ -172,23 +174,25 @@ begin
         with rest as materialized (
             select h.* from unnest(v.rest_xid, v.rest_id) r(xid, id)
             cross join lateral (
-                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn,
+                       h.watched is not null as parents
                 from deferred.__deferred_hot h
                 -- By its id: said openly, the rest would lead into the index of what is ready, all of it for each job while it seems small.
                 where h.id = any (array[r.id]) and coalesce(h.xid = r.xid and h.due_at is null and not h.limited and h.fn is not null, false)
                 offset 0) h)
         select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.touched), array_agg(f.attempt), array_agg(f.attempt_base),
-               array_agg(f.visible_at), array_agg(f.suspect), array_agg(f.fn), array_agg(a.why), bool_or(f.touched),
+               array_agg(f.visible_at), array_agg(f.suspect), array_agg(f.fn), array_agg(f.parents), array_agg(a.why), bool_or(f.touched),
                count(*), count(*) filter (where f.again), greatest(0, v_most - (select count(*) from rest r where not r.touched))
-        into v_ids, v_xids, v_tids, v_touched, v_attempts, v_attempt_bases, v_ready_since, v_suspects, v_fns, v_whys, v_odd,
-             v_found, v_again, v_room
+        into v_ids, v_xids, v_tids, v_touched, v_attempts, v_attempt_bases, v_ready_since, v_suspects, v_fns, v_parents, v_whys,
+             v_odd, v_found, v_again, v_room
         from (
             select r.*, true as again from rest r
             union all
             (select o.*, false from (
                 select l.* from pg_snapshot_xip(v_done) s(xid)
                 cross join lateral (
-                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn,
+                           h.watched is not null as parents
                     from deferred.__deferred_hot h
                     where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
                       and h.xid between s.xid and s.xid  -- were it "=", the order of the primary key would do, and all of that may be walked
@@ -196,7 +200,7 @@ begin
                     order by h.queue, h.priority, h.xid, h.id limit v_most) l
                 where s.xid >= v_xid and pg_visible_in_snapshot(s.xid, v_cur)
                 union all
-                (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn
+                (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn, h.watched is not null
                  from deferred.__deferred_hot h
                  where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
                    and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)), case when v_xid >= pg_snapshot_xmax(v_done) then v_id else 0 end)
@@ -252,7 +256,7 @@ begin
         -- What params are compressed to says little of what they come to, and reading them would be the cost that is to be bounded.
         with row as materialized (
             select p.i, r.id, d.fn, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label,
-                   d.params, d.tick, d.traceparent, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
+                   d.params, d.tick, d.previous_tick, d.traceparent, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
                    case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
                         else least(pg_column_size(d.params)::bigint * 256, greatest(v_queue.params_max_bytes, 1048576))::integer end as bytes
             from unnest(v_picks) p(i)
@@ -291,7 +295,7 @@ begin
                case when h.alone then set_config('synchronous_commit', 'on', true) end,
                (select case when set_config('deferred.claim_alone', (v_alone - count(*) filter (where x.alone))::text, true) is not null
                             then set_config('deferred.claim_bytes', (v_used + sum(x.bytes))::text, true)::bigint end from held x),
-               (select true from beyond limit 1), h.tick, h.traceparent
+               (select true from beyond limit 1), h.tick, h.previous_tick, h.traceparent, v_parents[h.i]
         from held h;
         get diagnostics v_got = row_count;
         v_used := current_setting('deferred.claim_bytes');

@@ -17,7 +17,8 @@ create or replace function deferred.__claim_limited(
     known text[], seed bigint, max_bytes integer, n_alone integer)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
-    params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz, traceparent text)
+    params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz,
+    previous_tick timestamptz, traceparent text, parents boolean)
 -- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
 language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
 as $$
@@ -201,7 +202,7 @@ begin
         where s.rate is null or s.at <= $3
         order by s.turn, s.id limit n),
     row as materialized (
-        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect,
+        select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.watched is not null as parents,
                h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $5) as lease_ms, p.params_max_bytes
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
         -- One that was claimed without limits while these were being set is held, though its row does not say so.
@@ -261,7 +262,7 @@ begin
            -- Counted by the worker from the moment it sent the transaction, which may have been at other things first.
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint
                                              + floor(extract(epoch from v_now - now()) * 1000)::bigint end,
-           d.tick, d.traceparent
+           d.tick, d.previous_tick, d.traceparent, t.parents
     from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;

@@ -15,7 +15,8 @@ begin
     values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
         exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
-        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due, p_watched)
+        deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due,
+        coalesce(p_watched, case when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;
     insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;

@@ -1,7 +1,8 @@
 -- Jobs that wait for jobs.
 --
 -- A job that waits has a hot row with due_at = infinity, which no claim and no promotion reads, a row in __deferred_wait that counts
--- what it waits for, and an edge to each parent. A parent that is waited for is marked in its hot row (watched). Whatever deletes a watched
+-- what it waits for, and an edge to each parent. A parent that is waited for is marked in its hot row (watched), and one
+-- that has waited otherwise (not watched): its worker then asks how they ended. Whatever deletes a watched
 -- row adds a note to __deferred_ended in the same statement: no lock on anything that others use, so workers that end jobs of one
 -- batch never wait for each other, and an end is noted if and only if it is committed.
 --
@@ -189,7 +190,7 @@ begin
     with ready as (
         update deferred.__deferred_hot h
         set due_at = case when w.due_at > clock_timestamp() then w.due_at end, visible_at = greatest(clock_timestamp(), w.due_at),
-            xid = pg_current_xact_id()
+            xid = pg_current_xact_id(), watched = coalesce(h.watched, false)
         from deferred.__deferred_wait w
         where h.id = any (v_free) and w.id = h.id and w.unmet is null and w.failure is distinct from 0 and h.due_at = 'infinity'
         returning h.queue, h.due_at),

@@ -16,7 +16,8 @@ begin
         raise exception using errcode = '55000', message = format('job %s waits for no other', job),
             hint = 'deferred.retry() has one run that has ended or is delayed, one that was skipped too';
     end if;
-    update deferred.__deferred_hot h set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id() where h.id = job;
+    update deferred.__deferred_hot h set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id(), watched = coalesce(h.watched, false)
+    where h.id = job;
     insert into deferred.__deferred_action (who, role, login, verb, job_id)
     values (deferred.__actor(), deferred.__actor(), session_user, 'release', job);
     perform deferred.__wake(v_queue);

@@ -25,6 +25,7 @@ begin
                     hint = 'backfill a shorter time';
             end if;
             if not dry then
+                s.queued_at := v_last;
                 insert into deferred.__deferred_tick as t (schedule, tick, what, job_id, previous)
                 values (s.id, v_tick, 'queued', deferred.__schedule_defer(s, v_tick), v_last)
                 on conflict (schedule, tick) do update

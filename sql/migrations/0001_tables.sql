@@ -196,6 +196,7 @@ create table deferred.__deferred (
     rule                text collate "C",
     tags                text[] collate "C",
     tick                timestamptz,
+    previous_tick       timestamptz,
     traceparent         text collate "C",
     primary key (id)
 ) partition by range (id);
@@ -220,6 +221,7 @@ comment on column deferred.__deferred.concurrency_key is 'of all hot jobs of the
 comment on column deferred.__deferred.concurrency is 'how many, 1 to 10000; NULL: 1, and then strictly one after the other in the order of their ids';
 comment on column deferred.__deferred.rule is 'name of the rule that made it; NULL: somebody deferred it';
 comment on column deferred.__deferred.tags is 'words to find it by, each once: 1 to 32 of 1 to 100 characters; NULL: none';
+comment on column deferred.__deferred.previous_tick is 'tick before that which became a job; NULL: none did';
 comment on column deferred.__deferred.tick is 'moment that the rule of its schedule names, or when the schedule was run by hand; NULL: no schedule made it';
 comment on column deferred.__deferred.traceparent is 'W3C trace context that it was deferred in, 55 characters; NULL: none was given';
 
@@ -275,7 +277,7 @@ comment on column deferred.__deferred_hot.suspect is 'true: was in a batch whose
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
 comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
-comment on column deferred.__deferred_hot.watched is 'true: another job waits for it, and is told of its end by __deferred_ended; NULL: nobody does';
+comment on column deferred.__deferred_hot.watched is 'true: another job waits for it, and is told of its end by __deferred_ended; else nobody does: false: it has waited for others itself; NULL: for none';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
 -- The lanes: sql/functions/__claim.sql.

@@ -165,6 +165,30 @@ def test_a_function_learns_its_tick_and_zones_come_from_the_setting(db, tmp_path
     ledger(db)
 
 
+def test_a_function_learns_the_tick_before_which_its_report_begins_with(db):
+    db.plugins("running")
+    db.config('function "since" { command = {"/bin/sh", "-c", "echo \'{\\"from\\": \\"\'$DEFERRED_PREVIOUS_TICK\'\\", \\"to\\": \\"\'$DEFERRED_TICK\'\\"}\'"} }')
+    ok(schedule(db, "set", "p", "every 1h", "ticks"))
+    ok(schedule(db, "set", "c", "@hourly", "since", "--queue", "limited"))
+    ok(db.run(["deferred", "queue", "set", "limited", "--create", "--max-running", "1"]))
+    for hours in (3, 1):  # the tick between the two became no job
+        db.sql("update deferred.__deferred_schedule set next_at = date_trunc('hour', now()) - %s * interval '1 hour', missed = 'skip', late_ms = 86400000", hours)
+        db.sql("select deferred.__tick_at(10, date_trunc('hour', now()) - %s * interval '1 hour' + interval '1 second')", hours)
+        assert db.run(["check_deferred", "--cnt", "0"], env={"DEFERRED_PREVIOUS_TICK": "2000-01-01T00:00:00Z"}).returncode == OK
+    name = {"p": "extract(epoch from t.tick)::bigint * 1000000", "c": "to_char(t.tick at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"}
+    for schedule_name, none in (("p", 0), ("c", "")):
+        rows = db.sql(f"select l.result, {name[schedule_name]} from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule"
+                      " join deferred.__deferred_log l using (job_id) where s.name = %s and t.tick < date_trunc('hour', now()) order by t.tick", schedule_name)
+        (first, at), (second, then) = [(json.loads(result), tick) for result, tick in rows]
+        assert first == {"from": none, "to": at} and second == {"from": at, "to": then} and at != then
+    # A gap that is filled later: what lies before it, not what was last.
+    between = db.one("select date_trunc('hour', now()) - interval '2 hours'")
+    assert db.one("select deferred.schedule_backfill('p', %s, %s)", between, between) == 1
+    run = db.run(["check_deferred", "--cnt", "0"])
+    told = [json.loads(r[0]) for r in db.sql("select result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.tick = %s", between)]
+    assert run.returncode == OK and [(t["to"] - t["from"]) / 3600e6 for t in told] == [1]
+
+
 def test_services_wake_for_a_tick_and_each_becomes_one_job(db, tmp_path):
     """Two of them at once: whoever is first. And one that sleeps for long learns of a schedule that is set."""
     services = [db.spawn(["check_deferred", "--loop", "--listen", "--interval-floor", "1h", "--interval-ceiling", "1h", "--pidfile", tmp_path / f"pid{n}"])

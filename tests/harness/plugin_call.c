@@ -100,6 +100,17 @@ static void on_progress(const struct deferred_call *call, int64_t done, int64_t 
 	json_object_set_new(call->host_data, "progress", json_pack("[IIo]", (json_int_t)done, (json_int_t)total, text(s, len)));
 }
 
+static int on_parent(const struct deferred_call *call, const char *name, const char **outcome, const char **result)
+{
+	(void)call;
+	(void)name;
+	if (outcome)
+		*outcome = NULL;
+	if (result)
+		*result = NULL;
+	return -1;
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = on_result,
@@ -111,6 +122,7 @@ static const struct deferred_host host = {
 	.defer = on_defer,
 	.remove_after = on_remove_after,
 	.remove_beneath = on_remove_beneath,
+	.parent = on_parent,
 	.cancelled = on_cancelled,
 	.progress = on_progress,
 };
@@ -123,7 +135,7 @@ static void on_refused(void *data, const char *file, const char *why)
 
 int main(int argc, char **argv)
 {
-	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .host = &host };
+	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .parents = "", .host = &host };
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
 	const struct plugin_function *fn;

@@ -92,11 +92,32 @@ static void every_state_is_a_word_of_the_view(void **state)
 	free(view);
 }
 
+static void what_its_parents_did_is_added_behind_its_texts(void **state)
+{
+	struct job *job = job_new("mail", "send", "a label", "{\"a\": 1}", 8), *told;
+
+	(void)state;
+	assert_non_null(job);
+	assert_string_equal(job->parents, "");
+	job->id = 17;
+	told = job_add_parents(job, "{\"b\": 2} and more", 8);
+	assert_non_null(told);
+	assert_int_equal(told->id, 17);
+	assert_string_equal(told->queue, "mail");
+	assert_string_equal(told->fn, "send");
+	assert_string_equal(told->label, "a label");
+	assert_string_equal(told->params, "{\"a\": 1}");
+	assert_string_equal(told->parents, "{\"b\": 2}");
+	assert_int_equal(told->parents_len, 8);
+	free(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_owns_copies_of_its_texts),
 		cmocka_unit_test(params_keep_every_byte_and_are_terminated),
+		cmocka_unit_test(what_its_parents_did_is_added_behind_its_texts),
 		cmocka_unit_test(c_and_sql_have_the_same_outcomes),
 		cmocka_unit_test(every_state_is_a_word_of_the_view),
 	};

@@ -183,6 +183,38 @@ static void a_lease_is_given_up_once_nothing_of_it_is_held(void **state)
 	ledger_clear(&l);
 }
 
+static void children_are_asked_for_and_leave_in_order(void **state)
+{
+	struct job *children;
+	struct ledger l;
+
+	(void)state;
+	ledger_init(&l);
+	ledger_child(&l, new_job(1));
+	end(&l, 2, 10);
+	ledger_child(&l, new_job(3));
+	ledger_return(&l, new_job(4));
+	ledger_ask(&l);
+	assert_int_equal(ids(&l, LEDGER_ASKING), 13);
+	ledger_undo(&l, LEDGER_ENDED);
+	assert_int_equal(ids(&l, LEDGER_CHILD), 13);
+	ledger_ask(&l);
+	ledger_child(&l, new_job(5)); /* claimed meanwhile: asked for by the next cycle */
+	children = ledger_take(&l, LEDGER_ASKING);
+	assert_int_equal(children->id, 1);
+	assert_int_equal(children->next->id, 3);
+	assert_null(children->next->next);
+	assert_int_equal(ledger_len(&l), 3);
+	job_list_free(children);
+	assert_null(ledger_take(&l, LEDGER_ASKING));
+	children = ledger_take(&l, LEDGER_CHILD); /* the last one */
+	assert_int_equal(children->id, 5);
+	ledger_child(&l, children);
+	assert_int_equal(ids(&l, LEDGER_CHILD), 5);
+	assert_int_equal(ids(&l, LEDGER_RETURNED), 4);
+	ledger_clear(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +222,7 @@ int main(void)
 		cmocka_unit_test(a_cycle_that_fails_leaves_everything_in_its_place),
 		cmocka_unit_test(those_set_apart_go_one_by_one_each_at_its_time),
 		cmocka_unit_test(what_is_locked_is_given_back_later),
+		cmocka_unit_test(children_are_asked_for_and_leave_in_order),
 		cmocka_unit_test(a_lease_is_given_up_once_nothing_of_it_is_held),
 	};
 

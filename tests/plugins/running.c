@@ -10,7 +10,9 @@
  *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait: before the
  *                      finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one more job over host->defer)
  *     tick             its result is the tick of its schedule, microseconds
+ *     ticks            its result is the tick before and its own, {"from": ..., "to": ...}
  *     trace            its result is the trace context it was deferred in
+ *     parents          its result is what it is told of the jobs it waited for; {"of": NAME}: of one of them, as "0 OUTCOME RESULT"
  *     extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
  *
  * The connection string is the setting "settings.running.conninfo".
@@ -217,6 +219,39 @@ static int tick(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+static int ticks(const struct deferred_call *call)
+{
+	char text[80] = "an older header";
+
+	if (DEFERRED_HAS(call, previous_tick))
+		snprintf(text, sizeof(text), "{\"from\": %" PRId64 ", \"to\": %" PRId64 "}", call->previous_tick, call->tick);
+	call->host->result(call, text, strlen(text));
+	return DEFERRED_OK;
+}
+
+static int parents(const struct deferred_call *call)
+{
+	char name[128], line[8192];
+	const char *outcome, *result;
+	int n, rc;
+
+	if (!DEFERRED_HAS(call, parents_len) || !DEFERRED_HAS(call->host, parent))
+		return failed(call, "an older header");
+	text(call, "of", name, sizeof(name));
+	if (!name[0] && strlen(call->parents) != call->parents_len)
+		return failed(call, "its length is another one");
+	if (!name[0]) {
+		call->host->result(call, call->parents, call->parents_len);
+		return DEFERRED_OK;
+	}
+	rc = call->host->parent(call, name, &outcome, NULL);
+	if (call->host->parent(call, name, NULL, &result) != rc)
+		return failed(call, "two answers");
+	n = snprintf(line, sizeof(line), "%d %s %s", rc, outcome ? outcome : "NULL", result ? result : "NULL");
+	call->host->result(call, line, (size_t)n);
+	return DEFERRED_OK;
+}
+
 static int trace(const struct deferred_call *call)
 {
 	const char *text = DEFERRED_HAS(call, traceparent) ? call->traceparent : "an older header";
@@ -234,6 +269,9 @@ static const struct deferred_function functions[] = {
 	{ .name = "own", .run = own },
 	{ .name = "extend", .run = extend },
 	{ .name = "tick", .run = tick },
+	{ .name = "ticks", .run = ticks },
+	{ .name = "parents", .run = parents },
+	{ .name = "parents_apart", .run = parents, .flags = DEFERRED_ISOLATE_JOB },
 	{ .name = "trace", .run = trace },
 	{ .name = "trace_apart", .run = trace, .flags = DEFERRED_ISOLATE_JOB },
 };
