@@ -41,37 +41,33 @@ int worker_add_parents(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
-/* NULL: it cannot be told now, and is given back. */
-static struct job *told(struct worker *w, struct job *job, const struct store_parents *parents)
+/* Its answer is there. NULL: no memory to keep it. */
+static struct job *told(struct job *job, const struct store_parents *parents)
 {
-	struct job *bigger = job;
-
-	if (w->stopping || worker_lease_is_over(job, clock_ns()))
-		bigger = NULL;
-	else if (parents->text)
-		bigger = job_add_parents(job, parents->text, parents->len);
-	if (!bigger)
-		ledger_return(&w->ledger, job);
-	return bigger;
+	return parents->text ? job_add_parents(job, parents->text, parents->len) : job;
 }
 
+/* Where the worker stops they are given back behind this, as all that has not begun. */
 void worker_after_parents(struct worker *w)
 {
 	struct job *jobs = ledger_take(&w->ledger, LEDGER_ASKING), *ready = NULL, **tail = &ready;
+	uint64_t now = clock_ns();
 
-	for (size_t answered = 0; jobs;) {
-		struct job *job = jobs;
+	for (size_t i = 0; jobs; i++) {
+		struct job *job = jobs, *bigger = NULL;
+		bool answered = i < w->cycle.parents_len, late = worker_lease_is_over(job, now);
 
 		jobs = job->next;
 		job->next = NULL;
-		if (answered == w->cycle.parents_len) {
+		if (answered && !late)
+			bigger = told(job, &w->cycle.parents[i]);
+		if (bigger) {
+			*tail = bigger;
+			tail = &bigger->next;
+		} else if (answered || late) {
+			ledger_return(&w->ledger, job);
+		} else {
 			ledger_child(&w->ledger, job);
-			continue;
-		}
-		job = told(w, job, &w->cycle.parents[answered++]);
-		if (job) {
-			*tail = job;
-			tail = &job->next;
 		}
 	}
 	worker_begin(w, ready);
