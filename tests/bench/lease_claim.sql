@@ -10,7 +10,7 @@ create table plain.lease (id bigint generated always as identity primary key, qu
     claimed_at timestamptz not null default now(), expires_at timestamptz not null)
     with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 create index on plain.lease using gist (span);
-alter table plain.lease alter column ids set storage main;  -- compressing 4 kB costs more than they do
+alter table plain.lease alter column ids set storage external;  -- compressing 4 kB costs more than they do
 
 -- A place says: what `done` sees has been handed out, and of what `cur` sees beside that, everything up to (xid, id).
 insert into plain.place (queue, priority, seq, done, cur, xid, id) values ('default', 0, 1, '1:1:', '1:1:', '0', 0);
