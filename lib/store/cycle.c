@@ -371,7 +371,6 @@ static void take_parents(struct store_cycle *cycle, const struct pg_result *res)
 	for (size_t i = 0; cycle->parents && i < pg_rows(res); i++) {
 		struct store_parents *p = &cycle->parents[cycle->parents_len++];
 
-		p->id = pg_int(res, i, 0);
 		p->text = pg_null(res, i, 1) ? NULL : strdup(pg_text(res, i, 1, &p->len));
 		cycle->out_of_memory |= !p->text && !pg_null(res, i, 1);
 	}
@@ -676,7 +675,8 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-/* tick: the column that has it; the next one has the one before, then come the trace context, and whether it may have waited for others. What is no such thing, as some other hand may have stored, is none. */
+/* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some other hand has stored what is no
+ * such thing, and whether it may have waited for others. */
 static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;

@@ -44,7 +44,6 @@ struct store_cycle {
 	struct store_lease *leases; /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;
 	struct store_parents {      /* asked with store_cycle_parents(): of the first so many, in their order */
-		int64_t id;
 		char *text;         /* NULL: it waited for none */
 		size_t len;
 	} *parents;
