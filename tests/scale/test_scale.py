@@ -211,7 +211,7 @@ def test_one_entry_point_by_plproxy(tmp_path):
         with psycopg2.connect(home) as connection, connection.cursor() as cursor:
             cursor.execute("select defer('noop', json_build_object('n', n), '{}', 'customer-' || n) from generate_series(1, 40) n")
             ids = [r for r, in cursor.fetchall()]
-            cursor.execute("select defer('noop', '{}', '{\"key\": \"k\"}', 'customer-1') from generate_series(1, 5)")
+            cursor.execute("select defer('noop', '{}', '{\"key\": \"k\", \"delay\": \"1h\"}', 'customer-1') from generate_series(1, 5)")
             same = {r for r, in cursor.fetchall()}
             connection.rollback()
         assert {i // IDS for i in ids} == {1, 2} and len(same) == 1
