@@ -104,6 +104,7 @@ static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t
 	route = params_text(object, "concurrency_key");
 	route = route ? route : params_text(object, "key");
 	after = params_job(object, "after");
+	after = after ? after : params_job(object, "flow");
 	*shard = after ? shard_with(s, shard_of(after))
 		 : route ? s->routed[shard_for(s->names, s->routed_len, route)]
 			 : s->any[((size_t)number / BLOCK_LINES + s->start) % s->any_len];

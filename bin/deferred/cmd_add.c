@@ -28,7 +28,7 @@ static const struct option options[] = {
 	{ "tag", required_argument, NULL, 'T' },          { "traceparent", required_argument, NULL, 'P' },
 	{ "stdin", no_argument, NULL, 's' },              { "route", required_argument, NULL, 'R' },
 	{ "after", required_argument, NULL, OPT_AFTER },  { "after-failed", required_argument, NULL, OPT_AFTER_FAILED },
-	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED },
+	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED }, { "flow", required_argument, NULL, 'f' },
 	{ 0 }
 };
 
@@ -82,6 +82,9 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	case 'n':
 		ok = cli_int(cli, "--concurrency", optarg, 1, 10000, &n);
 		opts->concurrency = (int)n;
+		break;
+	case 'f':
+		ok = cli_int(cli, "--flow", optarg, 1, INT64_MAX, &opts->flow);
 		break;
 	case 'P':
 		opts->traceparent = optarg;
@@ -171,6 +174,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	for (size_t i = 0; i < opts->after_len && !cli->conninfo; i++)
 		if ((rc = cli_shard_of(cli, opts->after[i].job)) != 0)
 			return rc;
+	if (opts->flow && !cli->conninfo && (rc = cli_shard_of(cli, opts->flow)) != 0)
+		return rc;
 	rc = open_context(cli, route ? route : opts->concurrency_key ? opts->concurrency_key : opts->key, &d, &err);
 	if (rc == 0)
 		rc = deferred_defer(d, fn, params, opts, &id, &err);
@@ -234,6 +239,7 @@ const struct cmd cmd_add = {
 	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
 	"                    [--concurrency-key K] [--concurrency N] [--tag T]... [--traceparent T]\n"
 	"                    [--route TEXT] [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
+	"                    [--flow ID]\n"
 	"       deferred add --stdin",
 	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values, SHARDS_ONE,
 };

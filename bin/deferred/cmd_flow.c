@@ -26,9 +26,11 @@ static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
 	return false;
 }
 
-/* ---- add -------------------------------------------------------------------------------------- */
+/* ---- add, open -------------------------------------------------------------------------------- */
 
-static int add(struct cli *cli, const char *flow)
+typedef int store_make_fn(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
+
+static int make(struct cli *cli, const char *flow, store_make_fn *store)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *jobs = NULL;
@@ -36,7 +38,7 @@ static int add(struct cli *cli, const char *flow)
 	int rc = params_check(flow, strlen(flow), &err);
 
 	if (rc == 0)
-		rc = store_flow_add(cli->pg, flow, &id, &err);
+		rc = store(cli->pg, flow, &id, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	snprintf(cli->stored, sizeof(cli->stored), "flow %" PRId64 " is stored", id);
@@ -53,7 +55,7 @@ static int add(struct cli *cli, const char *flow)
 	return EX_OK;
 }
 
-static int flow_add(struct cli *cli, int argc, char **argv)
+static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *store)
 {
 	const char *flow;
 	char *given;
@@ -73,9 +75,19 @@ static int flow_add(struct cli *cli, int argc, char **argv)
 	if (flow)
 		rc = cli_connect(cli, true);
 	if (flow && rc == 0)
-		rc = add(cli, flow);
+		rc = make(cli, flow, store);
 	free(given);
 	return rc;
+}
+
+static int flow_add(struct cli *cli, int argc, char **argv)
+{
+	return make_of_file(cli, argc, argv, store_flow_add);
+}
+
+static int flow_open(struct cli *cli, int argc, char **argv)
+{
+	return make_of_file(cli, argc, argv, store_flow_open);
 }
 
 /* ---- ls --------------------------------------------------------------------------------------- */
@@ -212,12 +224,12 @@ static int show(struct cli *cli, int64_t id, int limit, bool dot)
 
 	if (rc == 0)
 		rc = store_flow_show(cli->pg, id, limit, 0, &jobs, &err);
-	if (rc == 0 && pg_rows(jobs) == 0)
+	if (rc == 0)
+		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
+	if (rc == 0 && pg_rows(jobs) == 0 && pg_rows(head) == 0)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
 	if (rc == 0 && dot)
 		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
-	if (rc == 0 && !dot && !cli->json)
-		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (dot) {
@@ -290,6 +302,26 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
+/* ---- close ------------------------------------------------------------------------------------ */
+
+static int flow_close(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	bool closed;
+	int64_t id;
+	int rc;
+
+	if (!begin(cli, argc, argv, &id, &rc))
+		return rc;
+	if (store_flow_close(cli->pg, id, &closed, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json)
+		printf("{\"id\": %" PRId64 ", \"closed\": %s}\n", id, closed ? "true" : "false");
+	else
+		printf(closed ? "%" PRId64 ": it ends with the last of its jobs\n" : "%" PRId64 ": it was closed already\n", id);
+	return EX_OK;
+}
+
 /* ---- retry ------------------------------------------------------------------------------------ */
 
 static int flow_retry(struct cli *cli, int argc, char **argv)
@@ -332,7 +364,7 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
-		{ "add", flow_add }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "retry", flow_retry }, { "release", flow_release }, { 0 },
+		{ "add", flow_add }, { "open", flow_open }, { "close", flow_close }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "retry", flow_retry }, { "release", flow_release }, { 0 },
 	};
 
 	return cli_run_word(cli, words, argc, argv);
@@ -341,10 +373,12 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_flow = {
 	"flow",
 	"add FILE|-\n"
+	"       deferred flow open FILE|-\n"
+	"       deferred flow close ID\n"
 	"       deferred flow ls [--limit N]\n"
 	"       deferred flow show ID [--dot] [--limit N]\n"
 	"       deferred flow cancel ID\n"
 	"       deferred flow retry ID\n"
 	"       deferred flow release ID",
-	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, ls, show, cancel, retry and release",
+	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, open, close, ls, show, cancel, retry and release",
 };

@@ -328,7 +328,7 @@ const struct cmd cmd_rule = {
 	"                         [--delay SPAN] [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--statement-timeout SPAN]\n"
 	"       deferred rule ls\n"
 	"       deferred rule test NAME [--limit N]\n"
-	"       deferred rule run [NAME...]\n"
+	"       deferred rule run [--flow ID] [NAME...]\n"
 	"       deferred rule rm NAME...",
 	"stored queries whose rows become jobs", run, "deferred_producer",
 	"add, ls, test, run and rm", NULL,

@@ -63,10 +63,10 @@ static bool names_rule(const char *message, const char *name)
 }
 
 /* One rule. Returns its exit code. */
-static int run_one(struct cli *cli, const char *name)
+static int run_one(struct cli *cli, const char *name, int64_t flow)
 {
 	struct progress progress = { .name = name };
-	struct store_rule_run run = { .data = &progress };
+	struct store_rule_run run = { .data = &progress, .flow = flow };
 	struct deferred_error err = { 0 };
 	int64_t start_ns = clock_ns(), ms;
 	int rc, exit_code;
@@ -126,11 +126,17 @@ static int list(struct cli *cli, struct pg_result **res, const char ***names, in
 int rule_run(struct cli *cli, int argc, char **argv)
 {
 	struct pg_result *res = NULL;
+	static const struct option options[] = { { "flow", required_argument, NULL, 'f' }, { 0 } };
 	const char **all = NULL, *const *names;
 	int c, n = 0, rc, exit_code = EX_OK;
+	int64_t flow = 0;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (!cli_int(cli, "--flow", optarg, 1, INT64_MAX, &flow))
+			return EX_USAGE;
+	}
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (optind < argc) {
@@ -147,7 +153,7 @@ int rule_run(struct cli *cli, int argc, char **argv)
 	for (int i = 0; i < n && !pg_broken(cli->pg); i++) {
 		if (cli->json && i > 0)
 			printf(",\n ");
-		rc = run_one(cli, names[i]);
+		rc = run_one(cli, names[i], flow);
 		exit_code = exit_code == EX_OK ? rc : exit_code;
 	}
 	if (cli->json)

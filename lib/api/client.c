@@ -201,6 +201,8 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 	    span_check("timeout_ms", o->timeout_ms, err) < 0 || span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
 	    span_check("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
 		return DEFERRED_EINVAL;
+	if (o->flow < 0)
+		return error_set(err, DEFERRED_EINVAL, "opts", "flow: %lld is no id of a flow", (long long)o->flow);
 	if (o->max_attempts < 0)
 		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
@@ -564,6 +566,7 @@ int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params
 /* ---- a flow ----------------------------------------------------------------------------------- */
 
 struct flow {
+	int (*store)(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
 	const char *flow;
 	int64_t *id;
 };
@@ -577,36 +580,85 @@ static int flow_check(const char *flow, struct deferred_error *err)
 	return rc;
 }
 
-static int defer_flow(struct deferred *d, void *arg, struct deferred_error *err)
+static int make_flow(struct deferred *d, void *arg, struct deferred_error *err)
 {
 	const struct flow *f = arg;
 
-	return store_flow_add(d->pg, f->flow, f->id, err);
+	return f->store(d->pg, f->flow, f->id, err);
 }
 
-int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err)
+static int flow_on_context(struct deferred *d, struct flow f, const char *what, struct deferred_error *err)
 {
-	struct flow f = { .flow = flow, .id = id };
 	int rc;
 
 	error_clear(err);
 	if (!d)
-		return no_context("defer_flow", err);
-	rc = flow_check(flow, err);
-	return rc < 0 ? rc : explain_late(on_context(d, defer_flow, &f, err), err);
+		return no_context(what, err);
+	rc = flow_check(f.flow, err);
+	return rc < 0 ? rc : explain_late(on_context(d, make_flow, &f, err), err);
 }
 
-int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err)
+static int flow_on_connection(struct pg_conn *conn, struct flow f, struct deferred_error *err)
 {
 	struct pg *pg = NULL;
 	int rc;
 
 	error_clear(err);
-	rc = flow_check(flow, err);
+	rc = flow_check(f.flow, err);
 	if (rc == 0)
 		rc = pg_borrow(&pg, conn, err);
 	if (rc == 0)
-		rc = store_flow_add(pg, flow, id, err);
+		rc = f.store(pg, f.flow, f.id, err);
+	explain(pg, err);
+	pg_close(pg);
+	return rc;
+}
+
+int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return flow_on_context(d, (struct flow){ store_flow_add, flow, id }, "defer_flow", err);
+}
+
+int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return flow_on_connection(conn, (struct flow){ store_flow_add, flow, id }, err);
+}
+
+int deferred_flow_open(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return flow_on_context(d, (struct flow){ store_flow_open, flow, id }, "flow_open", err);
+}
+
+int deferred_flow_open_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return flow_on_connection(conn, (struct flow){ store_flow_open, flow, id }, err);
+}
+
+static int close_flow(struct deferred *d, void *arg, struct deferred_error *err)
+{
+	bool closed;
+
+	return store_flow_close(d->pg, *(const int64_t *)arg, &closed, err);
+}
+
+int deferred_flow_close(struct deferred *d, int64_t id, struct deferred_error *err)
+{
+	error_clear(err);
+	if (!d)
+		return no_context("flow_close", err);
+	return explain_late(on_context(d, close_flow, &id, err), err);
+}
+
+int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_error *err)
+{
+	struct pg *pg = NULL;
+	bool closed;
+	int rc;
+
+	error_clear(err);
+	rc = pg_borrow(&pg, conn, err);
+	if (rc == 0)
+		rc = store_flow_close(pg, id, &closed, err);
 	explain(pg, err);
 	pg_close(pg);
 	return rc;
@@ -614,12 +666,13 @@ int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id
 
 /* ---- many calls ------------------------------------------------------------------------------- */
 
-/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes. One that waits for jobs goes alone. */
+/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes, and all of one flow or of none. One that waits for
+ * jobs goes alone. */
 static size_t statement_size(const struct deferred_call_spec *calls, size_t n)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]); i++)
+	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]) && store_flow_of(&calls[i]) == store_flow_of(calls); i++)
 		bytes += calls[i].params ? strlen(calls[i].params) : 2;
 	return i > 0 ? i : 1;
 }

@@ -121,6 +121,7 @@ struct deferred_opts {
 	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
 	size_t after_len;           /* 1 to 1000; 0: none */
 	const char *traceparent;    /* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
+	int64_t flow;               /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
 	uint64_t reserved[1];       /* zero; room for options to come */
 };
 
@@ -253,6 +254,30 @@ DEFERRED_API int deferred_defer_flow(struct deferred *d, const char *flow, int64
 
 /* deferred_defer_flow_conn - the same on the caller's connection, and in its transaction. */
 DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
+
+/*
+ * deferred_flow_open - begin a flow to which jobs are added one by one (opts.flow), also by its own jobs and in other transactions, until it has
+ * ended: it was closed, and all its jobs have come to their ends.
+ *
+ * flow  as of deferred_defer_flow(), but that "jobs" may be left out: "{}" at least. Borrowed.
+ * id    receives the id of the flow (> 0) on success; may be NULL.
+ *
+ * Returns as deferred_defer(). Source: sql/queries/flow_open.sql.
+ */
+DEFERRED_API int deferred_flow_open(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
+
+/* deferred_flow_open_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_flow_open_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
+
+/*
+ * deferred_flow_close - have such a flow end as soon as all its jobs have; its callbacks wait for that. One that is closed already stays so.
+ *
+ * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source: sql/queries/flow_close.sql.
+ */
+DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct deferred_error *err);
+
+/* deferred_flow_close_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_error *err);
 
 /*
  * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a

@@ -135,7 +135,7 @@ struct deferred_host {
 	const char *(*setting)(const struct deferred_call *call, const char *name);
 
 	/* Have another call deferred in the very transaction that records the success of this attempt.
-	 * opts is the JSON object deferred.defer() takes, or NULL. Without success nothing is deferred; nor where the
+	 * opts is the JSON object deferred.defer() takes, or NULL; {"flow": true} adds it to the flow of this job. Without success nothing is deferred; nor where the
 	 * function records its success itself, which should defer over its own connection then.
 	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no object, or
 	 * all of it too long. An attempt may hand over 10,000 calls and paths (remove_after), of 4 MiB together, each counted as its

@@ -71,7 +71,7 @@ static bool is_simple(const struct deferred_opts *o)
 {
 	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
 	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
-	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len && !o->traceparent;
+	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len && !o->traceparent && !o->flow;
 }
 
 /* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given; NULL: none. */
@@ -92,6 +92,11 @@ static int tags_json(const struct deferred_opts *o, char **json, struct deferred
 bool store_waits(const struct deferred_call_spec *call)
 {
 	return opts_of(call)->after_len > 0;
+}
+
+int64_t store_flow_of(const struct deferred_call_spec *call)
+{
+	return opts_of(call)->flow;
 }
 
 /* The jobs it waits for as option "after" of deferred.defer() has them. *json is given; NULL: none. */
@@ -118,8 +123,8 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 	return params_take(&t, json, err);
 }
 
-/* after: NULL where there is no such argument. */
-static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after)
+/* linked: of job_enqueue_after.sql, which takes what the job is to be linked with, too. */
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after, bool linked)
 {
 	pg_arg_text(args, o->label);
 	arg_int4_or_null(args, o->priority);
@@ -140,16 +145,18 @@ static void args_of_options(struct pg_args *args, const struct deferred_opts *o,
 	pg_arg_text(args, o->concurrency_key);
 	arg_int4_or_null(args, o->concurrency);
 	pg_arg_json(args, tags, tags ? strlen(tags) : 0);
-	if (after)
-		pg_arg_json(args, after, strlen(after));
+	if (linked)
+		pg_arg_json(args, after, after ? strlen(after) : 0);
 	pg_arg_text(args, o->traceparent);
+	if (linked)
+		arg_int8_or_null(args, o->flow);
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
 {
 	const struct deferred_opts *o = opts_of(call);
 	const char *params = params_of(call);
-	bool simple = is_simple(o);
+	bool simple = is_simple(o), linked = o->after_len > 0 || o->flow != 0;
 	struct pg_result *res = NULL;
 	struct pg_args args;
 	char *tags = NULL, *after = NULL;
@@ -164,8 +171,8 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	if (!simple)
-		args_of_options(&args, o, tags, after);
-	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : after ? &sql_job_enqueue_after : &sql_job_enqueue, &args, PG_BINARY, &res, err);
+		args_of_options(&args, o, tags, after, linked);
+	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : linked ? &sql_job_enqueue_after : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
 out:
@@ -201,6 +208,7 @@ static void args_many(struct pg_args *args, struct columns *c, const struct defe
 	COLUMN_INT4_OR_NULL(args, c, OPT(concurrency), 0);
 	pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
 	COLUMN_TEXT_OR_NULL(args, c, OPT(traceparent), strlen(c->text[i]));
+	arg_int8_or_null(args, store_flow_of(calls));
 }
 
 static void tags_free(char **tags, size_t n)
@@ -284,7 +292,7 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len && !o->traceparent;
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len && !o->traceparent && !o->flow;
 }
 
 /* The queues of a COPY, sorted by name. */

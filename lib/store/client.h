@@ -20,7 +20,10 @@
 /* Does it wait for other jobs? Then it is stored alone. */
 bool store_waits(const struct deferred_call_spec *call);
 
-/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs job_enqueue_after.sql. */
+/* The flow it is added to; 0: none. Calls of one statement are of one. */
+int64_t store_flow_of(const struct deferred_call_spec *call);
+
+/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs, or is added to a flow, job_enqueue_after.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. Source: job_enqueue_many.sql. */

@@ -13,7 +13,7 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
-int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
+static int make(struct pg *pg, const struct sql_statement *stmt, const char *flow, int64_t *id, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -21,11 +21,21 @@ int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred
 
 	pg_args_init(&args);
 	pg_arg_json(&args, flow, strlen(flow));
-	rc = exec(pg, &sql_flow_add, &args, &res, err);
+	rc = exec(pg, stmt, &args, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
 	pg_result_free(res);
 	return rc;
+}
+
+int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return make(pg, &sql_flow_add, flow, id, err);
+}
+
+int store_flow_open(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
+{
+	return make(pg, &sql_flow_open, flow, id, err);
 }
 
 int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct deferred_error *err)
@@ -101,7 +111,8 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 	return rc;
 }
 
-int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err)
+/* One statement, which answers a bool. */
+static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, bool *done, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -109,23 +120,26 @@ int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_e
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, flow);
-	rc = exec(pg, &sql_flow_retry, &args, &res, err);
-	*noted = rc == 0 && pg_bool(res, 0, 0);
+	rc = exec(pg, stmt, &args, &res, err);
+	*done = rc == 0 && pg_bool(res, 0, 0);
 	pg_result_free(res);
 	return rc;
 }
 
+int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_error *err)
+{
+	return act(pg, &sql_flow_close, flow, closed, err);
+}
+
+int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err)
+{
+	return act(pg, &sql_flow_retry, flow, noted, err);
+}
+
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	bool released;
+	int rc = act(pg, &sql_flow_release, job, &released, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, job);
-	rc = exec(pg, &sql_flow_release, &args, &res, err);
-	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_set(err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such job", job);
-	pg_result_free(res);
-	return rc;
+	return rc == 0 && !released ? error_set(err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such job", job) : rc;
 }

@@ -11,6 +11,12 @@
 /* flow: a JSON object, as deferred.defer_flow() takes it. */
 int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
 
+/* One to which jobs are added. flow: as above, but that there may be no jobs. */
+int store_flow_open(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
+
+/* Have it end with its jobs. *closed false: it was closed already. */
+int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_error *err);
+
 int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct deferred_error *err);
 
 /* before 0: from the newest. */

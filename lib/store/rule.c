@@ -203,6 +203,7 @@ static int queue_rows(struct pg *pg, const char *name, struct store_rule_run *ru
 	pg_arg_text(&args, name);
 	pg_arg_float8(&args, run->estimate);
 	pg_arg_text(&args, run->on_progress ? "true" : "false");
+	pg_arg_id(&args, run->flow);
 	pg_on_notice(pg, on_notice, &ticking);
 	rc = exec(pg, &sql_rule_run, &args, &run->examples, err);
 	pg_on_notice(pg, NULL, NULL);

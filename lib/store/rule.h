@@ -39,6 +39,7 @@ struct store_rule_run {
 	/* In: told now and then how far it is, both phases being as long as the rule has rows; NULL: not wanted. */
 	void (*on_progress)(void *data, double queued, double stored, double estimate);
 	void *data;
+	int64_t flow; /* that they are added to; 0: none */
 	/* Out. */
 	double estimate; /* rows, by the planner */
 	int64_t queued, skipped, failed;

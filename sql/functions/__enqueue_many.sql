@@ -5,7 +5,8 @@ create or replace function deferred.__enqueue_many(
     delay_ms bigint[], run_at timestamptz[], expires_ms bigint[], expires_at timestamptz[],
     key text[], on_duplicate text[], max_attempts integer[], timeout_ms bigint[],
     backoff_floor_ms bigint[], backoff_ceiling_ms bigint[], backoff_exponent double precision[],
-    concurrency_key text[] default null, concurrency integer[] default null, tags json[] default null, traceparent text[] default null)
+    concurrency_key text[] default null, concurrency integer[] default null, tags json[] default null, traceparent text[] default null,
+    flow bigint default null)
 returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -18,8 +19,13 @@ declare
     v_bad   record;
     v_queues text[];
     v_special boolean;
+    v_flow  bigint;
+    v_mark  bigint;
 begin
     if v_n = 0 then return; end if;
+    if $21 is not null then
+        select j.flow, j.mark into v_flow, v_mark from deferred.__flow_join($21) j;
+    end if;
     -- A job with a key may meet another one; a limited role is checked job by job. Both take the
     -- way of the single job. So does an invalid job, which then reports itself.
     select j.n, j.fn, j.params, j.queue, j.priority into v_bad
@@ -38,14 +44,18 @@ begin
        or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
     limit 1;
     if found or exists (select from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
-        return query
+        v_ids := array(
             select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms, j.run_at, j.expires_ms,
                 j.expires_at, j.key, j.on_duplicate, j.max_attempts, j.timeout_ms, j.backoff_floor_ms,
                 j.backoff_ceiling_ms, j.backoff_exponent, j.concurrency_key, j.concurrency, j.tags, j.traceparent)
             from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
                  as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
                       max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency,
-                      tags, traceparent);
+                      tags, traceparent));
+        if $21 is not null then
+            perform deferred.__flow_add(v_flow, v_mark, v_ids);
+        end if;
+        return query select unnest(v_ids);
         return;
     end if;
 
@@ -90,6 +100,9 @@ begin
     from (select distinct coalesce(j.queue, 'default') as queue
           from unnest($1, $3, $6, $7) as j(fn, queue, delay_ms, run_at)
           where coalesce(j.run_at < v_now + interval '1 minute', coalesce(j.delay_ms, 0) < 60000)) t;
+    if $21 is not null then
+        perform deferred.__flow_add(v_flow, v_mark, v_ids);
+    end if;
     return query select unnest(v_ids);
 end
 $$;

@@ -3,7 +3,7 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
-                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,traceparent,after}';
+                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,flow}';
     o   jsonb := opts::jsonb;
     bad record;
 begin
@@ -34,14 +34,18 @@ begin
         raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
             hint = 'it takes a number';
     end if;
-    if o ? 'after' then
+    if o ? 'flow' and (o->>'flow' ~ '^[1-9][0-9]{0,17}$') is not true then
+        raise exception using errcode = '22023', message = format('invalid value %L for option "flow"', left(o->>'flow', 200)),
+            hint = 'the number that deferred.flow_open() gave, or that of a job of the flow';
+    end if;
+    if o ? 'after' or o ? 'flow' then
         return deferred.__enqueue_after(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
             deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,
             deferred.__ms('expires', o->>'expires'), (o->>'expires_at')::timestamptz,
             o->>'key', o->>'on_duplicate', (o->>'max_attempts')::integer, deferred.__ms('timeout', o->>'timeout'),
             deferred.__ms('backoff_floor', o->>'backoff_floor'), deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
             (o->>'backoff_exponent')::double precision, o->>'concurrency_key', (o->>'concurrency')::integer,
-            (o->'tags')::json, (o->'after')::json, o->>'traceparent');
+            (o->'tags')::json, (o->'after')::json, o->>'traceparent', (o->>'flow')::bigint);
     end if;
     return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), (o->>'run_at')::timestamptz,

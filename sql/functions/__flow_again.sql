@@ -28,6 +28,9 @@ begin
         perform deferred.__edges_anew(p_id, 0, p_id);
     end if;
     select x.* into w from deferred.__wait_anew(p_id) x;
+    if w.id is null and p_part = 't' then
+        w.waits := 1;  -- of a flow that was opened: for its end
+    end if;
     if v_hot is not true then
         if w.unmet is not null or (w.waits = 0 and w.failure = 0) then
             delete from deferred.__deferred_wait x where x.id = p_id;  -- of one that was cancelled while it waited

@@ -1,4 +1,4 @@
-create or replace function deferred.__flow_check(flow json) returns void
+create or replace function deferred.__flow_check(flow json, open boolean) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -15,13 +15,13 @@ begin
     elsif coalesce(flow->>'on_failure', 'continue') not in ('continue', 'cancel') then
         raise exception using errcode = '22023', message = format('flow: invalid value %L for option "on_failure"', left(flow->>'on_failure', 200)),
             hint = 'continue: only what waits for the one that failed is skipped; cancel: the rest is cancelled';
-    elsif json_typeof(flow->'jobs') is distinct from 'array' or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
+    elsif (json_typeof(flow->'jobs') is distinct from 'array' and (flow->'jobs' is not null or not open)) or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
         raise exception using errcode = '22023', message = 'the jobs of a flow are a list, and so are its callbacks ("then")';
     elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8 or length(flow->>'label') > 1000 then
         raise exception using errcode = '22023', message = 'a flow has at least a job, at most 8 callbacks, and a label of at most 1000 characters';
     end if;
     for v in
-        select case when i.callback then format('callback %s', i.n - json_array_length(flow->'jobs')) else format('job %s', i.n) end as which, w.wrong
+        select case when i.callback then format('callback %s', i.n - coalesce(json_array_length(flow->'jobs'), 0)) else format('job %s', i.n) end as which, w.wrong
         from deferred.__flow_items(flow) i
         cross join lateral (select case
             when json_typeof(i.job) <> 'object' then format('is a JSON %s, not an object', json_typeof(i.job))
@@ -29,7 +29,8 @@ begin
             when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string' and length(i.job->>'name') between 1 and 100) is not true
                 then 'has a name that is no text of 1 to 100 characters'
             when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'failed', 'ended')) then 'waits for all jobs of the flow: "on" is ok, failed or ended'
-            when not i.callback and i.job->'on' is not null then 'has an option "on", which callbacks have' end as wrong) w
+            when not i.callback and i.job->'on' is not null then 'has an option "on", which callbacks have'
+            when i.job->'flow' is not null then 'is of this flow, and cannot be added to another one' end as wrong) w
         where w.wrong is not null order by i.n limit 1
     loop
         raise exception using errcode = '22023', message = format('%s %s', v.which, v.wrong);
@@ -64,4 +65,4 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__flow_check is 'refuses a flow that is none, and says what is wrong with it';
+comment on function deferred.__flow_check is 'refuses a flow that is none, and says what is wrong with it; open: it may be without jobs';

@@ -30,7 +30,12 @@ begin
         raise exception using errcode = '55006', message = format('flow %s is being cancelled, for job %s of it failed', flow, f.failed);
     end if;
     if after = 0 then
-        update deferred.__deferred_flow x set failed = null, retried_at = clock_timestamp() where x.id = flow;
+        update deferred.__deferred_flow x set failed = null, retried_at = clock_timestamp(), jobs = case when f.opened then null else f.jobs end where x.id = flow;
+        -- One that has ended ends anew, and callbacks that have not run wait for that.
+        insert into deferred.__deferred_flow_open as o (flow, spec, callbacks, closed_at)
+        select flow, f.spec, f.callbacks, clock_timestamp() where f.opened
+        on conflict on constraint __deferred_flow_open_pkey do update
+        set upto = 0, jobs = 0, failed = null, waits_for = null, cancelled = false where o.closed_at is not null;
         -- As if they had told some already: the failure is no news.
         update deferred.__deferred_ended n set after = 1 from deferred.__deferred_member m
         where f.on_failure = 'cancel' and n.what = 'f' and n.after = 0 and m.job = n.id and m.flow = flow;
@@ -80,6 +85,9 @@ begin
     end loop;
     next := (select m.job from deferred.__deferred_member m where m.flow between flow and flow and m.job > v_last order by m.flow, m.job limit 1);
     next := case when next is not null then v_last end;
+    if next is null and f.opened then
+        insert into deferred.__deferred_ended (id, what, upto) values (flow, 'z', 0);
+    end if;
 end
 $$;
 comment on function deferred.__flow_retry_step is 'part of deferred.flow_retry(): what ended badly among some jobs of a flow is run again; next: those behind it are left, NULL: none';

@@ -23,13 +23,20 @@ begin
         returning 1),
     seen as materialized (
         select f.id, f.created_at from deferred.__deferred_flow f where f.id >= from_id order by f.id limit batch),
+    -- One that nobody closed is left for as long as any other; the flow itself goes with the next purge.
+    open as (
+        delete from deferred.__deferred_flow_open o
+        where o.flow in (select x.flow from deferred.__deferred_flow_open x join seen s on s.id = x.flow
+                         where s.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = x.flow) for update of x skip locked)
+        returning 1),
     flow as (
         delete from deferred.__deferred_flow f using seen s
         where f.id = s.id and s.created_at < v_cutoff and not exists (select from deferred.__deferred_member m where m.flow = f.id)
+          and not exists (select from deferred.__deferred_flow_open o where o.flow = f.id)
         returning f.id),
     retry as (
         delete from deferred.__deferred_flow_retry r using flow f where r.flow = f.id)
-    select (select count(*) from edge) + (select count(*) from wait) + (select count(*) from member) + (select count(*) from flow),
+    select (select count(*) from edge) + (select count(*) from wait) + (select count(*) from member) + (select count(*) from open) + (select count(*) from flow),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;
 end

@@ -32,7 +32,7 @@
 -- already, or a rule that is run every minute would use up the range of a partition in a day. Rows are queued in the order
 -- of their keys, which fills the index of keys page after page: processor time for 300,000 hot rows 3.2 s with the sort, 3.9 s
 -- without, and more the larger the table is. tests/bench/rules.py compares the whole with INSERT ... SELECT.
-create or replace function deferred.__rule_run(name text, estimate double precision, ticks boolean,
+create or replace function deferred.__rule_run(name text, estimate double precision, ticks boolean, flow bigint,
     out queued bigint, out skipped bigint, out failed bigint, out examples json)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off set work_mem = '64MB'
 as $$
@@ -61,6 +61,8 @@ declare
     v_room    bigint;
     v_rows    bigint;
     v_jobs    bigint;
+    v_flow    bigint;
+    v_cancel  boolean;
 begin
     -- Who calls could have put anything there; what is run with the rights of this function's owner otherwise.
     if (select count(*) <> 1 or not bool_and(p.prosecdef and p.proowner = r.owner and p.pronargs = 0 and p.xmin = pg_current_xact_id()::xid)
@@ -79,6 +81,10 @@ begin
     from deferred.__deferred_queue q where q.name = r.queue;
     v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');
     v_room := v_max_length - deferred.__queue_length(r.queue, v_max_length);
+    if $4 is not null then
+        v_flow := (deferred.__flow_join($4)).flow;
+        v_cancel := (select f.on_failure = 'cancel' from deferred.__deferred_flow f where f.id = v_flow);
+    end if;
     -- The planner takes __rule_fetch() to return its 10,000 rows always.
     if $2 > 20000 then perform set_config('enable_nestloop', 'off', true); end if;
 
@@ -104,10 +110,10 @@ begin
                           left join deferred.__deferred_hot h on h.queue = r.queue and h.key = v_mine || f.key) f
                     window w as (order by f.key collate "C")) t) s),
     hot as (
-        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded)
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded, watched)
         select s.id, r.queue, r.fn, r.priority, v_due,
                case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
-               v_expires, v_mine || s.key, v_limited, v_max_length is not null
+               v_expires, v_mine || s.key, v_limited, v_max_length is not null, case when v_cancel then true end
         from src s where s.id is not null
         on conflict (queue, key) where key is not null do nothing
         returning id),
@@ -117,7 +123,9 @@ begin
         select s.id, r.queue, r.fn, s.params, case when v_label is null and r.fn = 'send_mail' then deferred.__subject(s.params) else v_label end, s.key, r.priority, v_due, v_expires, v_max_attempts, v_timeout, v_floor, v_ceiling,
                v_exponent, case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('stored', s.n, v_now) else v_now end, v_owner, r.name, v_tags
         from hot h join src s on s.id = h.id
-        returning 1)
+        returning 1),
+    member as (
+        insert into deferred.__deferred_member (flow, job) select v_flow, h.id from hot h where v_flow is not null)
     select (select count(*) from hot), (select count(*) from job), count(*), count(s.bad),
            (select coalesce(json_agg(json_build_object('key', left(e.key, 100), 'params', left(e.params::text, 200), 'error', e.bad)), '[]')
             from (select x.key, x.params, x.bad from src x where x.bad is not null limit 3) e)
@@ -133,5 +141,5 @@ begin
     where x.id = r.id;
 end
 $$;
-comment on function deferred.__rule_run(text, double precision, boolean) is 'makes jobs of the rows of the rule that __rule_open() took; ticks: tell how far it has come';
-grant execute on function deferred.__rule_run(text, double precision, boolean) to deferred_producer;
+comment on function deferred.__rule_run(text, double precision, boolean, bigint) is 'makes jobs of the rows of the rule that __rule_open() took; ticks: tell how far it has come; flow: add them to that one';
+grant execute on function deferred.__rule_run(text, double precision, boolean, bigint) to deferred_producer;

@@ -20,6 +20,8 @@
 -- A flow may want that the first of its jobs that fails has the rest cancelled (__deferred_flow.on_failure): all its jobs are watched, and a note (c) of the flow
 -- itself, left by whoever is the first to tell of a failure under the lock of the flow's row, is gone through as one that many wait for.
 --
+-- A flow that was opened is gone through for a note (z) of the flow once it is closed: sql/functions/__flow_end.sql.
+--
 -- A flow that is retried has its edges and counts set anew, and what was noted of ends before is void: while deferred.flow_retry() does that, a step at a time,
 -- nobody is told anything. Its lock of a table is one that no application can take by itself, and is not waited for here.
 --
@@ -53,6 +55,11 @@ declare
     v_dealt    integer := 0;
     v_failed   bigint[] := '{}';  -- jobs that failed, as told for the first time
     v_stop     record;
+    v_end      record;
+    v_ended    bigint[] := '{}';  -- jobs of which an end is told
+    v_backs    bigint[] := '{}';  -- callbacks of flows that have ended; in step:
+    v_unmet    bigint[] := '{}';
+    v_failure  bigint[] := '{}';
     v_put      integer := 0;
     v_queues   text[];
 begin
@@ -103,7 +110,21 @@ begin
                     v_put := v_put + v_late::integer;
                 end if;
                 v_left := v_left - 1 - 4 * v_stop.looked;  -- to cancel one costs as much as to count some edges
+            elsif v.what = 'z' then
+                select e.* into v_end from deferred.__flow_end(v.id, greatest(v_left, 1)) e;
+                if not v_end.again then
+                    v_over := v_over || v.n;
+                end if;
+                if v_end.put_off then
+                    insert into deferred.__deferred_ended (id, what, upto, late, not_before) values (v.id, 'z', 0, true, clock_timestamp() + v_put_off);
+                    v_put := v_put + v_late::integer;
+                end if;
+                v_backs := v_backs || v_end.callbacks;
+                v_unmet := v_unmet || v_end.unmet;
+                v_failure := v_failure || v_end.failure;
+                v_left := v_left - 1 - v_end.looked;
             else
+                v_ended := v_ended || v.id;
                 if v.what = 'f' and v.after = 0 then v_failed := v_failed || v.id; end if;
                 v_some := array(select e.child from deferred.__deferred_edge e
                                 where e.parent = v.id and e.child > v.after and e.child <= v.upto order by e.child limit v_left);
@@ -121,7 +142,9 @@ begin
     end loop;
     if v_dealt = 0 then return 0; end if;
 
-    perform from deferred.__deferred_wait w where w.id = any (v_children || v_links) order by w.id for update;
+    perform from deferred.__deferred_wait w where w.id = any (v_children || v_links || v_backs) order by w.id for update;
+    update deferred.__deferred_wait w set waits = 0, unmet = b.unmet, failure = b.failure from unnest(v_backs, v_unmet, v_failure) b(id, unmet, failure) where w.id = b.id;
+    insert into deferred.__deferred_ended (id, what, upto) select o.flow, 'z', 0 from deferred.__deferred_flow_open o where o.waits_for = any (v_ended);
 
     if v_failed <> '{}' then
         with flow as materialized (
@@ -183,7 +206,7 @@ begin
     from sum s where w.id = s.child;
 
     v_seen := array(select w.id from deferred.__deferred_wait w
-                    where w.id = any (v_children || v_links) and (w.waits <= 0 or w.unmet is not null));
+                    where w.id = any (v_children || v_links || v_backs) and (w.waits <= 0 or w.unmet is not null));
     v_free := array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) order by h.id for update skip locked);
     v_locked := array(select h.id from deferred.__deferred_hot h where h.id = any (v_seen) and h.id <> all (v_free));
     -- One that somebody retried by hand waits no more.
@@ -196,7 +219,7 @@ begin
         returning h.queue, h.due_at),
     gone as (
         delete from deferred.__deferred_hot h
-        using (select w.id, w.unmet, e.what = 'n' or (e.kind = 'f' and e.what = 'o') as spare
+        using (select w.id, w.unmet, case when w.unmet is not null then coalesce(e.what = 'n' or (e.kind = 'f' and e.what = 'o'), false) end as spare
                from deferred.__deferred_wait w left join deferred.__deferred_edge e on e.child = w.id and e.parent = w.unmet
                where w.id = any (v_free) and (w.unmet is not null or w.failure = 0)) w
         where h.id = w.id and h.due_at = 'infinity'

@@ -67,11 +67,12 @@ as $$
     from deferred.__deferred_wait w
     cross join lateral (select count(*) filter (where x.what is null) + count(*) filter (where not deferred.__edge_met(x.kind, x.what)) as n
                         from deferred.__deferred_edge x where x.child = w.id) e
-    where w.waits <> e.n
+    where w.waits <> e.n + exists (select from deferred.__deferred_flow_open o where w.id = any (o.callbacks))::integer
   union all
     select 'I10: a callback of failure knows whether there was one', w.id, format('knows of %s', w.failure)
     from deferred.__deferred_wait w
     where (w.failure > 0) <> exists (select from deferred.__deferred_edge x where x.child = w.id and x.kind = 'F' and x.what in ('f', 's'))
+      and exists (select from deferred.__deferred_edge x where x.child = w.id)
   union all
     select 'I10: a job that waits has a count, or its row is locked', h.id, 'no row in __deferred_wait'
     from deferred.__deferred_hot h
@@ -87,6 +88,17 @@ as $$
     from deferred.__deferred_edge e join deferred.__deferred_wait w on w.id = e.child join deferred.__deferred_hot h on h.id = e.parent
     where e.what is null and h.watched is not true
       and not exists (select from deferred.__deferred_ended n where (n.id = e.parent and n.after < e.child) or (n.id = e.child and n.what = 'l' and coalesce(n.upto, e.parent) = e.parent))
+  union all
+    select 'I10: a closed flow ends, or knows for whose end it waits, or a note is there', coalesce(o.waits_for, o.flow), format('flow %s', o.flow)
+    from deferred.__deferred_flow_open o
+    where o.closed_at is not null
+      and not exists (select from deferred.__deferred_hot h where h.id = o.waits_for and h.watched)
+      and not exists (select from deferred.__deferred_ended n where (n.id = o.flow and n.what = 'z') or (n.id = o.waits_for and n.what <> 'l'))
+      and not exists (select from deferred.__deferred_flow_retry r where r.flow = o.flow and r.ended_at is null)
+  union all
+    select 'I10: no job is passed by that has not ended', m.job, format('of flow %s', o.flow)
+    from deferred.__deferred_flow_open o join deferred.__deferred_member m on m.flow = o.flow and m.job <= o.upto and m.part is distinct from 't'
+    join deferred.__deferred_hot h on h.id = m.job and h.attempt_base = 0
   union all
     select 'I10: a flow knows of a failure for which the rest is to be cancelled, or a note is there', m.job, format('of flow %s', m.flow)
     from deferred.__deferred_flow f join deferred.__deferred_member m on m.flow = f.id and m.part is distinct from 't'

@@ -14,26 +14,10 @@ declare
     v_jobs  integer;
     v       record;
 begin
-    perform deferred.__flow_check(flow);
+    perform deferred.__flow_check(flow, false);
     v_flow := nextval('deferred.__deferred_id_seq');
     v_jobs := json_array_length(flow->'jobs');
-    v_ids := array(select deferred.defer_many((
-        select json_agg((select json_object_agg(k.key, k.value)
-                         from (select * from json_each(i.job) j where j.key not in ('name', 'after', 'on')
-                               union all select 'traceparent', flow->'traceparent' where flow->'traceparent' is not null and i.job->'traceparent' is null) k) order by i.n)
-        from deferred.__flow_items(flow) i)));
-    -- With a key it may be one that was there, or that was replaced by another one of the flow.
-    select u.n, u.id, i.job->>'key' as key into v
-    from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n
-    where (u.id > v_flow and exists (select from deferred.__deferred_hot h where h.id = u.id and h.xid = pg_current_xact_id())) is not true
-       or exists (select from unnest(v_ids) with ordinality o(id, n) where i.job->'key' is not null and o.id = u.id and o.n < u.n)
-    order by u.n limit 1;
-    if found then
-        raise exception using errcode = case when v.id is null then '53400' else '23505' end,
-            message = case when v.id is null then format('job %s of the flow: its queue is full', v.n)
-                           else format('job %s of the flow: job %s has key %L', v.n, v.id, v.key) end,
-            hint = 'a flow is stored as a whole, or not at all';
-    end if;
+    v_ids := deferred.__flow_store(flow, v_flow);
     insert into deferred.__deferred_flow (id, label, on_failure, jobs, created_by)
     values (v_flow, flow->>'label', coalesce(flow->>'on_failure', 'continue'), cardinality(v_ids), deferred.__actor());
     insert into deferred.__deferred_member (flow, job, name, part)

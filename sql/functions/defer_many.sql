@@ -2,7 +2,9 @@ create or replace function deferred.defer_many(jobs json) returns setof bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    bad record;
+    bad    record;
+    v      record;
+    v_flow bigint;
 begin
     if json_typeof(jobs) is distinct from 'array' then
         raise exception using errcode = '22023', message = format('jobs are a JSON %s, not an array', coalesce(json_typeof(jobs), 'null')),
@@ -17,18 +19,24 @@ begin
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
         'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
-        'concurrency_key', 'concurrency', 'tags', 'traceparent', 'after')
+        'concurrency_key', 'concurrency', 'tags', 'traceparent', 'after', 'flow')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
             hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
-                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, traceparent, after';
+                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, traceparent, after, flow';
     end if;
-    if jobs::text like '%"after"%' and exists (select from json_array_elements(jobs) as e(job) where e.job->'after' is not null) then
-        return query
-            select deferred.defer(e.job->>'fn', coalesce(e.job->'params', '{}'), (e.job::jsonb - array['fn', 'params'])::json)
-            from json_array_elements(jobs) with ordinality as e(job, n) order by e.n;
-        return;
+    if jobs::text like any (array['%"after"%', '%"flow"%', '%\\u%']) then
+        select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
+               or bool_or(e.job->>'flow' !~ '^[1-9][0-9]{0,17}$') as single, min(e.job->>'flow') as flow
+        into v from json_array_elements(jobs) as e(job);
+        if v.single then
+            return query
+                select deferred.defer(e.job->>'fn', coalesce(e.job->'params', '{}'), (e.job::jsonb - array['fn', 'params'])::json)
+                from json_array_elements(jobs) with ordinality as e(job, n) order by e.n;
+            return;
+        end if;
+        v_flow := v.flow;
     end if;
     -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
     -- has is no array: one of NULLs costs half a microsecond a job.
@@ -62,7 +70,7 @@ begin
             order by e.n) j) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
         a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
-        a.concurrency_key, a.concurrency, a.tags, a.traceparent) m;
+        a.concurrency_key, a.concurrency, a.tags, a.traceparent, v_flow) m;
 end
 $$;
 comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';

@@ -9,6 +9,13 @@ begin
     if not exists (select from deferred.__deferred_flow f where f.id = flow and deferred.__may_touch(f.created_by)) then
         raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
     end if;
+    if before is null then
+        -- No more are added. Those of a transaction that is open are cancelled by who finds them.
+        with open as (
+            update deferred.__deferred_flow_open o set cancelled = true, closed_at = coalesce(o.closed_at, clock_timestamp()) where o.flow = flow and not o.cancelled
+            returning o.flow)
+        insert into deferred.__deferred_ended (id, what, upto) select o.flow, 'z', 0 from open o;
+    end if;
     v_jobs := array(select m.job from deferred.__deferred_member m
                     where m.flow between flow and flow and m.job < coalesce(before, 9223372036854775807) order by m.flow desc, m.job desc limit 1000);
     select count(*) into cancelled from unnest(v_jobs) with ordinality j(id, n)

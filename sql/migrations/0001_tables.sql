@@ -961,7 +961,7 @@ comment on column deferred.__deferred_wait.due_at is 'not to be run before; NULL
 create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,
     id    bigint not null,
-    what  "char" not null check (what in ('o', 'f', 's', 'n', 'l', 'c')),
+    what  "char" not null check (what in ('o', 'f', 's', 'n', 'l', 'c', 'z')),
     after bigint not null default 0,
     upto  bigint,
     xid   xid8 not null default pg_catalog.pg_current_xact_id(),
@@ -970,8 +970,8 @@ create table deferred.__deferred_ended (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_ended is 'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who wait';
 comment on column deferred.__deferred_ended.n is 'number of the note';
-comment on column deferred.__deferred_ended.id is 'job it is about; of c: the flow';
-comment on column deferred.__deferred_ended.what is 'o, f, s or n: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at; c: a flow one of whose jobs failed, so that the rest is to be cancelled';
+comment on column deferred.__deferred_ended.id is 'job it is about; of c and z: the flow';
+comment on column deferred.__deferred_ended.what is 'o, f, s or n: it ended so, as __deferred_edge.what; l: a job that waits for jobs which were there before it, to be looked at; c: a flow one of whose jobs failed, so that the rest is to be cancelled; z: a closed flow, to be looked at whether it has ended';
 comment on column deferred.__deferred_ended.after is 'those who wait up to this id have been told';
 comment on column deferred.__deferred_ended.upto is 'those who wait up to this id are told: others were deferred since, when the job was to be run again perhaps. Of l: the one parent to be looked at again, 0: the job itself alone; NULL: all of it. Of c: its jobs between after and upto are left';
 comment on column deferred.__deferred_ended.xid is 'transaction that added the note, whose order is that of the notes: as of __deferred_hot';
@@ -1002,22 +1002,51 @@ grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_w
 create table deferred.__deferred_flow (
     id         bigint primary key,
     label      text collate "C",
-    jobs       integer not null,
+    jobs       integer,
     created_at timestamptz not null default clock_timestamp(),
     created_by name not null,
     on_failure text collate "C" not null default 'continue' check (on_failure in ('continue', 'cancel')),
     failed     bigint,
-    retried_at timestamptz
+    retried_at timestamptz,
+    opened     boolean not null default false,
+    spec       json,
+    callbacks  bigint[]
 ) with (autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_flow is 'jobs that were deferred together; written again when the first of them has failed, and when it is retried';
 comment on column deferred.__deferred_flow.id is 'of the sequence that numbers jobs, below those of its jobs';
 comment on column deferred.__deferred_flow.label is 'text for people';
-comment on column deferred.__deferred_flow.jobs is 'how many there are';
+comment on column deferred.__deferred_flow.jobs is 'how many there are, with callbacks; NULL: jobs may be added to it still';
 comment on column deferred.__deferred_flow.created_at is 'when it was deferred (database clock)';
 comment on column deferred.__deferred_flow.created_by is 'role that deferred it';
 comment on column deferred.__deferred_flow.on_failure is 'cancel: the first job that fails has the rest cancelled; continue: it does not';
 comment on column deferred.__deferred_flow.retried_at is 'when it was last retried: who failed before has nobody cancelled; NULL: never';
+comment on column deferred.__deferred_flow.opened is 'true: deferred.flow_open() made it';
+comment on column deferred.__deferred_flow.spec is 'of such a one that has ended: as in __deferred_flow_open';
+comment on column deferred.__deferred_flow.callbacks is 'as well';
 comment on column deferred.__deferred_flow.failed is 'the job that failed first, for which the rest is or was cancelled; NULL: none, or nothing is to be cancelled for it';
+
+create table deferred.__deferred_flow_open (
+    flow      bigint primary key,
+    spec      json,
+    callbacks bigint[],
+    closed_at timestamptz,
+    cancelled boolean not null default false,
+    upto      bigint not null default 0,
+    jobs      integer not null default 0,
+    waits_for bigint,
+    failed    bigint
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_flow_open is 'flows that were opened and have not ended: sql/functions/__flow_end.sql. Who adds jobs has the row locked (for key share) before their ids are drawn';
+comment on column deferred.__deferred_flow_open.flow is 'the flow';
+comment on column deferred.__deferred_flow_open.spec is 'its callbacks, and their traceparent, as deferred.flow_open() was given them; NULL: none';
+comment on column deferred.__deferred_flow_open.callbacks is 'the jobs they became, in step; NULL: none yet';
+comment on column deferred.__deferred_flow_open.closed_at is 'from then on it ends with the last of its jobs; NULL: it does not yet';
+comment on column deferred.__deferred_flow_open.cancelled is 'true: takes no more jobs, and those that are found are cancelled';
+comment on column deferred.__deferred_flow_open.upto is 'of a closed one: jobs up to this one have ended';
+comment on column deferred.__deferred_flow_open.jobs is 'how many those are, without callbacks';
+comment on column deferred.__deferred_flow_open.waits_for is 'the first job behind those, whose end is waited for; NULL: a note (z) is there, or it is not closed';
+comment on column deferred.__deferred_flow_open.failed is 'the first of those that failed or was skipped for a failure; NULL: none';
+create index __deferred_flow_open_waits_for on deferred.__deferred_flow_open (waits_for) where waits_for is not null;
 
 create table deferred.__deferred_member (
     flow bigint not null,
@@ -1060,7 +1089,7 @@ comment on column deferred.__deferred_flow_retry.why is 'why the first of those 
 comment on column deferred.__deferred_flow_retry.ended_at is 'when all jobs of the flow had been gone through';
 create unique index __deferred_flow_retry_wanted on deferred.__deferred_flow_retry (flow) where ended_at is null;
 create index __deferred_flow_retry_flow on deferred.__deferred_flow_retry (flow);
-grant select on deferred.__deferred_flow, deferred.__deferred_member, deferred.__deferred_flow_retry to deferred_worker, deferred_viewer;
+grant select on deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member, deferred.__deferred_flow_retry to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
 

@@ -27,7 +27,7 @@ def bash(name, lines):
     script = [f"source {harness.BUILD}/completion/bash/{name}"]
     for words in lines:
         script.append("COMP_WORDS=(" + " ".join(f"'{w}'" for w in words) + f") COMP_CWORD={len(words) - 1}; _{name}; echo \"${{COMPREPLY[*]}}\"")
-    done = subprocess.run(["bash", "--norc", "-c", "\n".join(script)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "--norc", "-s"], input="\n".join(script), capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return [set(line.split(" ")) - {""} for line in done.stdout.split("\n")[:-1]]
 

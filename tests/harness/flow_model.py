@@ -12,9 +12,10 @@ MET = {"ok": ("ok",), "failed": ("failed",), "ended": ("ok", "failed", "skipped"
 
 
 class Flow:
-    """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of a fate that is drawn for it."""
+    """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of a fate that is drawn for it; opened: share of
+    flows that are opened and closed, and so have their callbacks wait for all of it by other means, with the same ends."""
 
-    def __init__(self, db, rng, call=lambda fate: {"fn": "a"}, fates=FATES):
+    def __init__(self, db, rng, call=lambda fate: {"fn": "a"}, fates=FATES, opened=0.4):
         n = rng.randint(1, 14)
         self.fates = [rng.choice(fates) for _ in range(n)]
         self.parents = [[(p, rng.choice(CONDITIONS)) for p in rng.sample(range(i), rng.randint(0, min(i, 3)))] for i in range(n)]
@@ -27,7 +28,10 @@ class Flow:
         if self.cancels:
             flow["on_failure"] = "cancel"
         self.spared = [any(on != "ok" for _, on in above) for above in self.parents]
-        self.id = db.one("select deferred.defer_flow(%s)", json.dumps(flow))
+        opened = rng.random() < opened
+        self.id = db.one(f"select deferred.{'flow_open' if opened else 'defer_flow'}(%s)", json.dumps(flow))
+        if opened:
+            db.sql("select deferred.flow_close(%s)", self.id)
         self.jobs = [row[0] for row in db.sql("select id from deferred.flow_jobs(%s)", self.id)]
         self.parents += [[(p, f"flow {on}") for p in range(n)] for on in callbacks]
         for _ in range(rng.randint(0, 2)):

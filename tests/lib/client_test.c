@@ -1543,6 +1543,57 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	deferred_close(d);
 }
 
+static int64_t members(int64_t flow)
+{
+	return strtoll(value("select count(*) from deferred.flow_jobs(%lld)", (long long)flow), NULL, 10);
+}
+
+static void a_flow_is_opened_filled_and_closed(void **state)
+{
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	struct deferred_after after = { 0 };
+	struct deferred_opts opts = { 0 }, other = { 0 }, waits = { .after = &after, .after_len = 1 };
+	const struct deferred_call_spec calls[] = { { .fn = "a", .opts = &opts }, { .fn = "b", .opts = &opts }, { .fn = "c", .opts = &waits },
+						     { .fn = "d", .opts = &other }, { .fn = "e" } };
+	struct deferred_call_spec *many = calloc(6000, sizeof(*many));
+	int64_t ids[5];
+
+	(void)state;
+	assert_ok(deferred_flow_open(d, "{\"then\": [{\"fn\": \"report\"}]}", &opts.flow, &err), &err);
+	assert_ok(deferred_flow_open(d, "{}", &other.flow, &err), &err);
+	assert_ok(deferred_defer(d, "a", NULL, &opts, &after.job, &err), &err);
+	waits.flow = after.job; /* a job stands for its flow */
+	assert_ok(deferred_defer_many(d, calls, 5, ids, &err), &err);
+	assert_int_equal(members(opts.flow), 4);
+	assert_int_equal(members(other.flow), 1);
+	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)ids[2]), "waiting");
+	/* More than a statement takes, and what COPY would not add. */
+	for (int i = 0; i < 6000; i++)
+		many[i] = calls[3];
+	assert_ok(deferred_defer_many(d, many, 6000, NULL, &err), &err);
+	free(many);
+	assert_int_equal(members(other.flow), 6001);
+	PQclear(PQexec(db, "begin"));
+	assert_ok(deferred_flow_open_conn(db, "{}", &ids[0], &err), &err);
+	assert_ok(deferred_flow_close_conn(db, other.flow, &err), &err);
+	PQclear(PQexec(db, "rollback"));
+	assert_int_equal(deferred_flow_close(d, ids[0], &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "22023");
+	assert_ok(deferred_flow_close(d, opts.flow, &err), &err);
+	assert_ok(deferred_flow_close(d, opts.flow, &err), &err);
+	assert_int_equal(members(opts.flow), 5);
+	assert_string_equal(value("select string_agg(flow::text, ' ') from deferred.__deferred_flow_open where closed_at is null"), value("select %lld", (long long)other.flow));
+	assert_int_equal(deferred_flow_open(d, "[", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_flow_open(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_flow_open_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_flow_close(NULL, 1, &err), DEFERRED_EINVAL);
+	opts.flow = -1;
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
+	assert_string_equal(err.message, "a: flow: -1 is no id of a flow");
+	deferred_close(d);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
@@ -1566,6 +1617,7 @@ int main(void)
 		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_trace_context_is_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
 		TEST(a_job_waits_for_others_alone_and_among_many),
+		TEST(a_flow_is_opened_filled_and_closed),
 		TEST(one_bad_call_in_the_middle_stores_none),
 		TEST(many_calls_share_the_fate_of_the_callers_transaction),
 		TEST(keys_among_many_are_honoured),

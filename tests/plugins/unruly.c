@@ -447,8 +447,8 @@ static int defer_self(const struct deferred_call *call)
 
 	if (n <= 0)
 		return DEFERRED_OK;
-	snprintf(params, sizeof(params), "{\"n\": %lld}", (long long)(n - 1));
-	return call->host->defer(call, call->fn, params, NULL) == 0 ? DEFERRED_OK : DEFERRED_DEAD;
+	snprintf(params, sizeof(params), "{\"n\": %lld, \"flow\": %lld}", (long long)(n - 1), (long long)number(call, "flow", 0));
+	return call->host->defer(call, call->fn, params, number(call, "flow", 0) ? "{\"flow\": true}" : NULL) == 0 ? DEFERRED_OK : DEFERRED_DEAD;
 }
 
 /* Journals its start and end in {"file"}, outside of the database, with {"ms"} in between: lines of

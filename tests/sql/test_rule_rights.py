@@ -344,7 +344,7 @@ def test_what_is_queued_comes_from_the_function_made_for_it(db, owner, how):
             cursor.execute("select deferred.__rule_open('r')")
             cursor.execute(f"create function pg_temp.__deferred_rule_rows(variadic integer[] default '{{}}') {body}")
         with pytest.raises(psycopg2.Error, match="was not opened in this transaction"):
-            cursor.execute("select * from deferred.__rule_run('r', 1, false)")
+            cursor.execute("select * from deferred.__rule_run('r', 1, false, null)")
     conn.rollback()
     conn.close()
     assert db.hot() == 0

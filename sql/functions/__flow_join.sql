@@ -1,0 +1,29 @@
+-- Before the ids of the jobs to be added are drawn: the lock on the flow's row, held to the end of the transaction, keeps deferred.__flow_end() from going on behind
+-- jobs that it cannot see yet (sql/functions/__flow_end.sql). It is compatible with itself and with all that closes and cancels, so nobody who adds waits for
+-- anybody but that function, which has it for some milliseconds.
+create or replace function deferred.__flow_join(p_number bigint, out flow bigint, out mark bigint) returns record
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+declare
+    o deferred.__deferred_flow_open;
+    f deferred.__deferred_flow;
+begin
+    flow := coalesce((select m.flow from deferred.__deferred_member m where m.job = p_number), p_number);
+    select x.* into f from deferred.__deferred_flow x where x.id = flow and deferred.__may_touch(x.created_by);
+    if not found then
+        raise exception using errcode = '22023', message = format('flow %s: no such flow', p_number),
+            hint = 'unknown, purged, or of another role; deferred.flow_open() makes one to which jobs are added';
+    end if;
+    select x.* into o from deferred.__deferred_flow_open x where x.flow = f.id for key share;
+    if not found then
+        raise exception using errcode = '55000', message = format('flow %s takes no more jobs: it %s', f.id, case when f.opened then 'has ended' else 'was deferred whole' end),
+            hint = 'jobs are added to a flow that deferred.flow_open() made, until all of it has ended';
+    elsif o.cancelled or (f.failed is not null and f.on_failure = 'cancel') then
+        raise exception using errcode = '55000',
+            message = format('flow %s takes no more jobs: it %s', f.id, case when o.cancelled then 'was cancelled' else format('is cancelled, for job %s of it failed', f.failed) end);
+    end if;
+    mark := nextval('deferred.__deferred_id_seq');
+end
+$$;
+comment on function deferred.__flow_join(bigint) is 'takes the lock for adding jobs to a flow, or to that of a job; mark: below the ids of those that are deferred from then on';
+grant execute on function deferred.__flow_join(bigint) to deferred_producer;
