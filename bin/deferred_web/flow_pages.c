@@ -247,8 +247,7 @@ int neighbours_of(struct visit *v, struct deferred_error *err)
 		html_raw(b, ",\"flow\":");
 		buf_text(b, pg_rows(head) > 0 ? pg_text(head, 0, 0, NULL) : "null");
 	} else if (rc == 0 && pg_rows(head) > 0) {
-		html_raw(b, "<p class=\"meta\">One of the ");
-		buf_printf(b, "%" PRId64 " jobs of flow ", pg_int(head, 0, 2));
+		html_raw(b, "<p class=\"meta\">One of the jobs of flow ");
 		page_cell(v, CELL_FLOW, head, 0, 0);
 		html_raw(b, " ");
 		page_cell(v, CELL_TEXT, head, 0, 1);

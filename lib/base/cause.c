@@ -242,6 +242,13 @@ static void waiting(struct list *list, const struct cause_job *j)
 {
 	struct cause *c = add(list, CAUSE_WAITING);
 
+	if (j->flow) {
+		SAY(why, "job %" PRId64 " waits for the end of flow %" PRId64, j->id, j->flow);
+		if (j->flow_waits_for)
+			SAY(figure, "job %" PRId64 " of it has not ended; all before that have", j->flow_waits_for);
+		SAY(mend, "deferred flow show %" PRId64, j->flow);
+		return;
+	}
 	SAY(why, "job %" PRId64 " waits for the end of other jobs", j->id);
 	SAY(mend, "select * from deferred.parents(%" PRId64 ")", j->id);
 }

@@ -7,8 +7,9 @@
 --   progress (text); seconds until it is due, seconds it is ready (int8), it expires (bool), seconds until it does (int8), its queue is paused (bool), function is unknown to all workers (bool), host
 --   that refuses it, why (text), its row is locked by the transaction (text; NULL: it is not), that of its lane (text), it is stranded (bool), priority (int4), position in its lane (text), limits may be about it
 --   (bool), concurrency key (text), how many of that at once (int8), errors may be read (bool), while the queue is paused jobs that are ready in it, $2 at most (int8), seconds since a
---   message of its queue was taken that is there still, of 1,000 of them (int8; NULL: none was)
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue, __deferred_worker, __deferred_progress and __deferred_place; __deferred_log_job, __deferred_lease_span;
+--   message of its queue was taken that is there still, of 1,000 of them (int8; NULL: none was), flow that was opened and has not ended, whose callback it is, and the first
+--   job of that for whose end is waited (int8; NULL: none)
+-- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue, __deferred_worker, __deferred_progress, __deferred_place and __deferred_flow_open; __deferred_member_job, __deferred_log_job, __deferred_lease_span;
 --   all of __deferred_offer. Of workers the newest 1,000
 with job as materialized (
     select j.* from deferred.job j where j.id = $1::int8),
@@ -73,7 +74,8 @@ select h.id is not null or j.id is not null,
                limit $2::int8) n) end,
        case when h.fn is null then (
            select extract(epoch from clock_timestamp() - max(x.started_at))::int8 from (
-               select y.started_at from deferred.__deferred_hot y where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x) end
+               select y.started_at from deferred.__deferred_hot y where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x) end,
+       f.flow, f.waits_for
 from (select) one
 left join job j on true
 left join hot h on true
@@ -81,6 +83,9 @@ left join deferred.__deferred_queue q on q.name = h.queue
 left join lease l on true
 left join deferred.__deferred_worker w on w.id = l.worker
 left join place p on true
+left join lateral (
+    select o.flow, o.waits_for from deferred.__deferred_member m join deferred.__deferred_flow_open o on o.flow = m.flow
+    where m.job = h.id and m.part = 't' and h.due_at = 'infinity') f on true
 left join lateral (
     select o.host, f.plugin as why from deferred.__deferred_offer o cross join lateral unnest(o.fn, o.plugin, o.max_attempts) f(fn, plugin, max_attempts)
     where f.fn = h.fn and f.max_attempts < 0 order by o.seen_at desc limit 1) r on true

@@ -23,11 +23,12 @@ def close(db, flow, says="it ends with the last of its jobs"):
 
 
 def run_all(db):
-    for _ in range(20):
+    """How many starts that took."""
+    for n in range(1, 20):
         done = db.run(["check_deferred", "--cnt", "0"])
         assert done.returncode == OK, done.stderr
         if not db.hot():
-            return
+            return n
     raise AssertionError(done.stderr)
 
 
@@ -55,6 +56,10 @@ def test_jobs_of_it_find_others_in_c_and_as_commands(db, ledger):
     close(db, flow)
     assert "2 ready, 2 waiting; ends with the last of its jobs" in show(db, flow)
     close(db, flow, "it was closed already")
+    report = db.one("select min(job) from deferred.__deferred_member where flow = %s and part = 't'", flow)
+    db.sql("select deferred.__settle(100)")
+    assert f"job {report} waits for the end of flow {flow}" in (why := db.run(["deferred", "why", str(report)]).stdout) and f"job {job.stdout.strip()} of it has not ended" in why, why
+    assert f"deferred flow show {flow}" in why
     assert json.loads(db.run(["deferred", "--json", "flow", "ls"]).stdout)[0]["open"] == "closed"
     run_all(db)
     assert ends(db, flow) == {"defer_self ok": 6, "find ok": 15, "report ok": 1, "report cancelled": 1}
@@ -82,7 +87,7 @@ def test_rows_of_a_rule_become_jobs_of_it(db, ledger):
         flow = flow_open(db, {"then": [{"fn": "sample.echo"}], "on_failure": on_failure})
         rule("run", "rows", "--flow", str(flow))
         close(db, flow)
-        run_all(db)
+        assert run_all(db) == 1, "a run goes on with what follows"
         assert ends(db, flow) == {"noop ok": 1000, "sample.echo ok": 1} and last(db, "sample.echo")
     done = db.run(["deferred", "rule", "run", "rows", "--flow", str(flow)])
     assert done.returncode == 1 and f"flow {flow} takes no more jobs: it has ended" in done.stderr and db.hot() == 0, done

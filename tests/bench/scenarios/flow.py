@@ -17,6 +17,19 @@ def fan(n):
     return {"jobs": [{"name": "first", "fn": "noop"}, *({"fn": "noop", "after": ["first"]} for _ in range(n))], "then": [{"fn": "noop"}]}
 
 
+def whole(flow):
+    return lambda db: db.sql("select deferred.defer_flow(%s)", json.dumps(flow))
+
+
+def opened(n):
+    """One to which n are added, and one that follows when all of them have ended."""
+    def store(db):
+        flow = db.sql("select deferred.flow_open(%s)", json.dumps({"then": [{"fn": "noop"}]}))[0][0]
+        db.sql("select count(*) from deferred.defer_many(%s)", json.dumps([{"fn": "noop", "flow": flow}] * n))
+        db.sql("select deferred.flow_close(%s)", flow)
+    return store
+
+
 def run(b):
     some, links, width = b.size(200000, 10000), 100 if b.quick else 1000, b.rows(100000, 1000)
     n = b.best["processes"]
@@ -35,9 +48,10 @@ def run(b):
 
         f = b.in_turns({"with": execute(told), "without": execute(untold)})
     b.report.row(f"{some:,} jobs without parents, against without the settling of waits", f["with"], "jobs/s", f["without"], least=0.98)
-    for name, flow, jobs in ((f"a chain of {links:,}", chain(links), links), (f"a fan-out and fan-in of {width:,}", fan(width), width + 2)):
+    for name, store, jobs in ((f"a chain of {links:,}", whole(chain(links)), links), (f"a fan-out and fan-in of {width:,}", whole(fan(width)), width + 2),
+                              (f"{width:,} added to an open flow, and its callback", opened(width), width + 1)):
         with b.database() as db:
-            db.sql("select deferred.defer_flow(%s)", json.dumps(flow))
+            store(db)
             db.settle()
             seconds = 0
             while db.ready():  # a run ends when nothing can be claimed
