@@ -30,12 +30,7 @@ begin
         raise exception using errcode = '55006', message = format('flow %s is being cancelled, for job %s of it failed', flow, f.failed);
     end if;
     if after = 0 then
-        update deferred.__deferred_flow x set failed = null, retried_at = clock_timestamp(), jobs = case when f.opened then null else f.jobs end where x.id = flow;
-        -- One that has ended ends anew, and callbacks that have not run wait for that.
-        insert into deferred.__deferred_flow_open as o (flow, spec, callbacks, closed_at)
-        select flow, f.spec, f.callbacks, clock_timestamp() where f.opened
-        on conflict on constraint __deferred_flow_open_pkey do update
-        set upto = 0, jobs = 0, failed = null, waits_for = null, cancelled = false where o.closed_at is not null;
+        update deferred.__deferred_flow x set failed = null, retried_at = clock_timestamp() where x.id = flow;
         -- As if they had told some already: the failure is no news.
         update deferred.__deferred_ended n set after = 1 from deferred.__deferred_member m
         where f.on_failure = 'cancel' and n.what = 'f' and n.after = 0 and m.job = n.id and m.flow = flow;
@@ -61,6 +56,7 @@ begin
             v_first := v.job;
             v_seen := 0;
         end if;
+        continue when f.opened and v.part = 't';  -- when the others are through
         select a.* into v_one from deferred.__flow_again(v.job, v.part, v.watched) a;
         v_seen := v_seen + (v.part is distinct from 't')::integer;
         if v_one.state = 'ready' then
@@ -85,8 +81,20 @@ begin
     end loop;
     next := (select m.job from deferred.__deferred_member m where m.flow between flow and flow and m.job > v_last order by m.flow, m.job limit 1);
     next := case when next is not null then v_last end;
-    if next is null and f.opened then
-        insert into deferred.__deferred_ended (id, what, upto) values (flow, 'z', 0);
+    if not f.opened then return; end if;
+    -- One of which some is run again ends anew, and may be added to until then; callbacks that have not run wait for that.
+    if ready + waiting > 0 then
+        update deferred.__deferred_flow x set jobs = null where x.id = flow and x.jobs is not null;
+        insert into deferred.__deferred_flow_open as o (flow, spec, callbacks, closed_at) values (flow, f.spec, f.callbacks, clock_timestamp())
+        on conflict on constraint __deferred_flow_open_pkey do update
+        set upto = 0, jobs = 0, failed = null, waits_for = null, cancelled = false where o.closed_at is not null;
+    end if;
+    if next is null then
+        select x.callbacks into v_jobs from deferred.__deferred_flow_open x where x.flow = flow and x.closed_at is not null;
+        if found then
+            perform deferred.__flow_again(j.id, 't', null) from unnest(v_jobs) j(id);
+            insert into deferred.__deferred_ended (id, what, upto) values (flow, 'z', 0);
+        end if;
     end if;
 end
 $$;

@@ -158,8 +158,8 @@ def test_what_is_wrong_is_refused(db):
 
 def test_others_neither_add_to_it_nor_close_it(db):
     flow = open_flow(db)
-    db.sql("create role stranger login in role deferred_producer")
-    with db.connect(options="-c role=stranger") as stranger, stranger.cursor() as cursor:
+    db.sql("create role flow_stranger in role deferred_producer")
+    with db.connect(options="-c role=flow_stranger") as stranger, stranger.cursor() as cursor:
         for statement in (f"select deferred.defer('a', '{{}}', '{{\"flow\": {flow}}}')", f"select deferred.flow_close({flow})",
                           f"select deferred.__flow_join({flow})", f"select deferred.__flow_add({flow}, 0, array[1::bigint])", f"select deferred.flow_cancel({flow})"):
             with pytest.raises(pgerror.InvalidParameterValue, match=f"flow {flow}: no such flow"):
@@ -174,7 +174,7 @@ def test_others_neither_add_to_it_nor_close_it(db):
     with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
         with pytest.raises(pgerror.InsufficientPrivilege):
             cursor.execute("select deferred.__flow_end(%s, 1)", (flow,))
-    db.sql("drop owned by stranger")
+    db.sql("drop owned by flow_stranger; drop role flow_stranger")
 
 
 def test_no_two_wait_for_each_other(db):
