@@ -165,7 +165,7 @@ struct worker {
 	struct {
 		uint64_t ns;       /* a schedule has its next tick then; UINT64_MAX: none has, as far as we know */
 		uint64_t again_ns; /* not to be tried before */
-		uint64_t busy_ns;  /* more have been due since then, without a pause; 0: no more are */
+		uint64_t busy_ns;  /* there have been no jobs since then, but more that is due; 0: it is not so */
 		bool more;         /* more are due: a run waits for them */
 	} tick;
 

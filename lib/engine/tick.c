@@ -2,7 +2,7 @@
 /*
  * worker_tick - ticks of schedules that are due become jobs, whatever queues are served here. In a transaction of its own, so that
  * none of them can keep results from being recorded; when the next one is due is learnt with each look at delayed jobs.
- * However many are due, jobs get the larger part of the time, and a run comes to its end.
+ * However many are due, jobs get the larger part of the time while there are any, and a run comes to its end.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 #define TICKS_MAX 100
 #define AFTER_FAILURE_NS (30 * NS_PER_S)
 #define SHARE 4                   /* after ticks, so many times what they took is for the jobs */
-#define BUSY_MAX_NS (5 * NS_PER_S) /* so long a run waits for more of them */
+#define BUSY_MAX_NS (30 * NS_PER_S) /* so long a run that has no jobs stays for more of them */
 #define LOCKED_NS NS_PER_S /* somebody else is at those that are due */
 
 static void wait_for_next(struct worker *w, int64_t wait_ms)
@@ -40,13 +40,18 @@ void worker_tick_learn(struct worker *w)
 		w->tick.more = w->tick.ns < clock_ns() + LOCKED_NS / 2;
 }
 
-static void note_more(struct worker *w, bool more, uint64_t now)
+static bool no_jobs(const struct worker *w)
 {
-	if (!more)
+	return w->plan.exhausted && pool_load(&w->pool) == 0 && ledger_len(&w->ledger) == 0;
+}
+
+static void note_more(struct worker *w, bool more, bool idle, uint64_t now)
+{
+	if (!more || !idle)
 		w->tick.busy_ns = 0;
 	else if (!w->tick.busy_ns)
 		w->tick.busy_ns = now;
-	w->tick.more = more && now - w->tick.busy_ns < BUSY_MAX_NS;
+	w->tick.more = more && (!w->tick.busy_ns || now - w->tick.busy_ns < BUSY_MAX_NS);
 }
 
 static void not_before(struct worker *w, uint64_t ns)
@@ -61,6 +66,7 @@ void worker_tick(struct worker *w, uint64_t now)
 	struct deferred_error err = { 0 };
 	struct store_ticks ticks;
 	uint64_t begun = clock_ns(), ended;
+	bool idle = no_jobs(w);
 
 	if (w->stopping || now < w->tick.ns)
 		return;
@@ -80,8 +86,8 @@ void worker_tick(struct worker *w, uint64_t now)
 	}
 	wait_for_next(w, ticks.wait_ms);
 	ended = clock_ns();
-	note_more(w, ticks.dealt > 0 && ticks.wait_ms == 0, now);
-	not_before(w, ended + SHARE * (ended - begun));
+	note_more(w, ticks.dealt > 0 && ticks.wait_ms == 0, idle, now);
+	not_before(w, idle ? ended : ended + SHARE * (ended - begun));
 	if (ticks.dealt == 0 && ticks.wait_ms == 0)
 		not_before(w, ended + LOCKED_NS);
 	if (ticks.dealt > 0)
