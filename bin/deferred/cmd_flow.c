@@ -147,40 +147,6 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 
 /* ---- show ------------------------------------------------------------------------------------- */
 
-/* Within double quotes of DOT. What is no printable character has been made one by table_clean(). */
-static void print_dot_text(const char *text)
-{
-	char *clean = table_clean(text, LABEL_MAX, TABLE_ONE_LINE);
-
-	for (const char *s = clean; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			putchar('\\');
-		putchar(*s);
-	}
-	free(clean);
-}
-
-static void print_dot(const struct pg_result *jobs, const struct pg_result *edges)
-{
-	puts("digraph flow {\n    rankdir = LR;\n    node [shape = box];");
-	for (size_t i = 0; i < pg_rows(jobs); i++) {
-		const char *name = pg_text(jobs, i, 1, NULL);
-
-		printf("    %" PRId64 " [label = \"", pg_int(jobs, i, 0));
-		print_dot_text(name[0] ? name : pg_text(jobs, i, 0, NULL));
-		fputs("\\n", stdout);
-		print_dot_text(pg_text(jobs, i, 2, NULL));
-		printf(": %s\"];\n", pg_text(jobs, i, 3, NULL));
-	}
-	for (size_t i = 0; i < pg_rows(edges); i++) {
-		const char *condition = pg_text(edges, i, 2, NULL);
-
-		printf("    %" PRId64 " -> %" PRId64, pg_int(edges, i, 0), pg_int(edges, i, 1));
-		printf(strcmp(condition, "ok") == 0 ? ";\n" : " [label = \"%s\", style = dashed];\n", condition);
-	}
-	puts("}");
-}
-
 static void print_head(const struct pg_result *res)
 {
 	char *label = table_clean(pg_text(res, 0, 1, NULL), LABEL_MAX, TABLE_ONE_LINE);
@@ -216,9 +182,9 @@ static void print_jobs(const struct pg_result *res, bool more)
 		puts("... and perhaps more: see --limit");
 }
 
-static int show(struct cli *cli, int64_t id, int limit, bool dot)
+static int show(struct cli *cli, int64_t id, int limit)
 {
-	struct pg_result *head = NULL, *jobs = NULL, *edges = NULL;
+	struct pg_result *head = NULL, *jobs = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -228,12 +194,8 @@ static int show(struct cli *cli, int64_t id, int limit, bool dot)
 		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
 	if (rc == 0 && pg_rows(jobs) == 0 && pg_rows(head) == 0)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
-	if (rc == 0 && dot)
-		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
-	} else if (dot) {
-		print_dot(jobs, edges);
 	} else if (cli->json) {
 		cli_print_json_array(jobs, 7);
 		putchar('\n');
@@ -244,29 +206,26 @@ static int show(struct cli *cli, int64_t id, int limit, bool dot)
 	}
 	pg_result_free(head);
 	pg_result_free(jobs);
-	pg_result_free(edges);
 	return rc;
 }
 
 static int flow_show(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "dot", no_argument, NULL, 'd' }, { "limit", required_argument, NULL, 'l' }, { 0 } };
+	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
 	int64_t id, limit = JOBS;
-	bool dot = false;
 	int c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		dot |= c == 'd';
-		if (c == 'l' && !cli_int(cli, "--limit", optarg, 1, JOBS_MAX, &limit))
+		if (!cli_int(cli, "--limit", optarg, 1, JOBS_MAX, &limit))
 			return EX_USAGE;
 	}
 	if (!one_id(cli, argc, argv, &id))
 		return EX_USAGE;
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
-	return rc != 0 ? rc : show(cli, id, (int)limit, dot);
+	return rc != 0 ? rc : show(cli, id, (int)limit);
 }
 
 /* ---- what is done to one ---------------------------------------------------------------------- */
@@ -376,7 +335,7 @@ const struct cmd cmd_flow = {
 	"       deferred flow open FILE|-\n"
 	"       deferred flow close ID\n"
 	"       deferred flow ls [--limit N]\n"
-	"       deferred flow show ID [--dot] [--limit N]\n"
+	"       deferred flow show ID [--limit N]\n"
 	"       deferred flow cancel ID\n"
 	"       deferred flow retry ID\n"
 	"       deferred flow release ID",

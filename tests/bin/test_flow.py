@@ -61,7 +61,14 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert shown[0] == "flow of 4 jobs: one\\ntwo"
     assert shown[1:4] == ["states      1 ready, 3 waiting", "on failure  continue", ""]
     assert [line.split()[-1] for line in shown[5:]] == ["ready", str(a), "(failed)", "(ended)"]
-    dot = db.run(["deferred", "flow", "show", "--dot", str(c)]).stdout.splitlines()
+    assert db.run(["deferred", "graph", str(d)]).stdout.splitlines() == [
+        f'{a} a"];\\n\\x: ready', f'  {b} b: waiting <- {a}', f'    {c} noop: waiting <- {b} (failed)',
+        f'      {d} noop: waiting <- {a} (ended), {b} (ended), {c} (ended)']
+    assert db.run(["deferred", "--json", "graph", str(a)]).stdout == db.run(["deferred", "--json", "flow", "show", str(a)]).stdout
+    assert db.run(["deferred", "graph", str(a), "--limit", "2"]).stdout.splitlines()[-1] == "... and perhaps more: see --limit"
+    none = db.run(["deferred", "graph", "9999"])
+    assert (none.returncode, none.stderr) == (1, "deferred: 9999: no such job, nor a flow that has any\n")
+    dot = db.run(["deferred", "graph", "--dot", str(c)]).stdout.splitlines()
     assert dot[3] == f'    {a} [label = "a\\"];\\\\n\\\\x\\nnoop: ready"];', "a name ends no text of the graph"
     assert f"    {a} -> {b};" in dot and f'    {b} -> {c} [label = "failed", style = dashed];' in dot and len(dot) == 3 + 4 + 2 + 3 + 1
     assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(added["id"]), "--limit", "2"]).stdout)) == 2
