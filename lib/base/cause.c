@@ -250,6 +250,8 @@ static void waiting(struct list *list, const struct cause_job *j)
 		return;
 	}
 	SAY(why, "job %" PRId64 " waits for the end of other jobs", j->id);
+	if (j->waits_for)
+		SAY(figure, "%s", j->waits_for);
 	SAY(mend, "select * from deferred.parents(%" PRId64 ")", j->id);
 }
 

@@ -128,6 +128,7 @@ struct cause_job {
 	const char *progress;
 	double usual_run_s;            /* of its function, 99 % take no longer */
 
+	const char *waits_for;         /* the first of the jobs it waits for, for people; NULL: none is known */
 	int64_t flow, flow_waits_for;  /* it waits for the end of this flow, which waits for this job of it; 0: for none that is known */
 	int64_t due_in_s;              /* while it is delayed */
 	int64_t ready_s;               /* for so long */

@@ -199,6 +199,7 @@ static void read_job(const struct pg_result *res, struct cause_job *j)
 	j->taken_s = number(res, 0, 41);
 	j->flow = pg_int(res, 0, 42);
 	j->flow_waits_for = pg_int(res, 0, 43);
+	j->waits_for = text(res, 0, 44);
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */

@@ -15,6 +15,8 @@ def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     lame = db.defer("noop", after={"job": last, "on": "failed"})
     shown = {word: db.run(["deferred", *word.split()]) for word in (f"show {last}", f"why {last}", "--json ls --state waiting", "status", "top --once", "ls --json", "why")}
     assert [d.stderr for d in shown.values()] == [""] * len(shown)
+    assert f"job {last} waits for the end of other jobs\n" in shown[f"why {last}"].stdout
+    assert ", ".join(f"job {n} (noop, waiting)" for n in sorted([*wide, job])[:5]) + ", ..." in shown[f"why {last}"].stdout
     assert len(json.loads(shown["--json ls --state waiting"].stdout)) == 12
     assert "state       waiting" in shown[f"show {last}"].stdout
     done = db.run(["check_deferred", "--cnt", "0"])
