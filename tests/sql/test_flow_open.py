@@ -169,8 +169,8 @@ def test_others_neither_add_to_it_nor_close_it(db):
         mine = db.defer("a")
         cursor.execute("select deferred.flow_open()")
         cursor.execute("select deferred.__flow_add(%s, 0, array[%s::bigint])", (cursor.fetchone()[0], mine))
-        assert db.one("select count(*) from deferred.__deferred_member where job = %s", mine) == 0
         stranger.commit()
+        assert db.one("select count(*) from deferred.__deferred_member where job = %s", mine) == 0
     with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
         with pytest.raises(pgerror.InsufficientPrivilege):
             cursor.execute("select deferred.__flow_end(%s, 1)", (flow,))
