@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import pg
 from harness import ledger, wait_for
 
 # One snapshot. Where each live worker stands, by the attempts in the log and the claims it holds, not by what it
@@ -192,6 +193,7 @@ def test_one_told_to_stop_releases_the_others_at_once(db, group):
         g.start(seconds, "--lease", "60s", "--grace", "20s")
     g.all_live()
     wait_for(lambda: sorted(g.stands().values())[1] >= 5, what="the others wait")
+    wait_for(lambda: any(pg.children_of(runner) for runner in pg.children_of(g.workers[2].pid)), what="its job has begun")
     before = g.round()
     g.workers[2].signal(signal.SIGTERM)  # it has 20 s of grace for the job at hand; nobody waits for that
     wait_for(lambda: g.round() > before + 2, 10)
