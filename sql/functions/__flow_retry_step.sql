@@ -92,7 +92,9 @@ begin
     if next is null then
         select x.callbacks into v_jobs from deferred.__deferred_flow_open x where x.flow = flow and x.closed_at is not null;
         if found then
-            perform deferred.__flow_again(j.id, 't', null) from unnest(v_jobs) j(id);
+            select waiting + count(*) filter (where a.state = 'waiting'), refused + count(*) filter (where a.state = 'refused'), coalesce(why, min(a.why))
+            into waiting, refused, why
+            from unnest(v_jobs) j(id) cross join lateral deferred.__flow_again(j.id, 't', null) a;
             insert into deferred.__deferred_ended (id, what, upto) values (flow, 'z', 0);
         end if;
     end if;

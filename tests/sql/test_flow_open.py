@@ -318,6 +318,24 @@ def test_what_is_retried_ends_anew(db):
     clean(db)
 
 
+def test_a_callback_whose_key_is_taken_is_refused_by_a_retry_which_says_so(db):
+    flow = open_flow(db, {"then": [{"fn": "ok", "key": "k"}]})
+    job = add(db, flow)
+    close(db, flow)
+    callback = db.one("select max(job) from deferred.__deferred_member")
+    end(db, job, "failed")
+    settle(db)
+    taken = db.defer("other", key="k")
+    db.sql("select deferred.flow_retry(%s)", flow)
+    db.sql("select deferred.__flow_retry_some()")
+    assert db.sql("select ready, waiting, refused, why from deferred.__deferred_flow_retry") == \
+        [(1, 0, 1, f"job {callback} has key 'k', which job {taken} has too")]
+    end(db, job)
+    settle(db)
+    assert callbacks(db, flow) == {"ok": "cancelled"} and not is_open(db, flow)
+    clean(db)
+
+
 def test_jobs_are_gone_through_once_some_a_call(db):
     flow = open_flow(db)
     jobs = [row[0] for row in db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": flow}] * 500))]
