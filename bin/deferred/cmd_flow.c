@@ -261,44 +261,37 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
-/* ---- close ------------------------------------------------------------------------------------ */
+/* ---- close, retry ----------------------------------------------------------------------------- */
 
-static int flow_close(struct cli *cli, int argc, char **argv)
+typedef int store_act_fn(struct pg *pg, int64_t flow, bool *done, struct deferred_error *err);
+
+/* json: what the member is called that says whether it was done now. */
+static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, const char *json, const char *done_now, const char *done_before)
 {
 	struct deferred_error err = { 0 };
-	bool closed;
+	bool done;
 	int64_t id;
 	int rc;
 
 	if (!begin(cli, argc, argv, &id, &rc))
 		return rc;
-	if (store_flow_close(cli->pg, id, &closed, &err) < 0)
+	if (store(cli->pg, id, &done, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		printf("{\"id\": %" PRId64 ", \"closed\": %s}\n", id, closed ? "true" : "false");
+		printf("{\"id\": %" PRId64 ", \"%s\": %s}\n", id, json, done ? "true" : "false");
 	else
-		printf(closed ? "%" PRId64 ": it ends with the last of its jobs\n" : "%" PRId64 ": it was closed already\n", id);
+		printf("%" PRId64 ": %s\n", id, done ? done_now : done_before);
 	return EX_OK;
 }
 
-/* ---- retry ------------------------------------------------------------------------------------ */
+static int flow_close(struct cli *cli, int argc, char **argv)
+{
+	return act(cli, argc, argv, store_flow_close, "closed", "it ends with the last of its jobs", "it was closed already");
+}
 
 static int flow_retry(struct cli *cli, int argc, char **argv)
 {
-	struct deferred_error err = { 0 };
-	bool noted;
-	int64_t id;
-	int rc;
-
-	if (!begin(cli, argc, argv, &id, &rc))
-		return rc;
-	if (store_flow_retry(cli->pg, id, &noted, &err) < 0)
-		return cli_fail(cli, &err);
-	if (cli->json)
-		printf("{\"id\": %" PRId64 ", \"noted\": %s}\n", id, noted ? "true" : "false");
-	else
-		printf(noted ? "%" PRId64 ": the next worker begins it again\n" : "%" PRId64 ": it is being begun again already\n", id);
-	return EX_OK;
+	return act(cli, argc, argv, store_flow_retry, "noted", "the next worker begins it again", "it is being begun again already");
 }
 
 /* ---- release ---------------------------------------------------------------------------------- */
