@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "doctor_here.h"
 
 #include "base/clock.h"
 
@@ -37,7 +37,7 @@ void doctor_tell(int fd, char letter, const char *text)
 
 static void __attribute__((noreturn)) child(struct doctor *d, doctor_child *f, int fd)
 {
-	const struct runner_setup *user = &d->user;
+	const struct runner_setup *user = &d->host->user;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

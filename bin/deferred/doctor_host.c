@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "doctor_here.h"
 
 #include "program/certificate.h"
 #include "store/doctor.h"
@@ -36,21 +36,21 @@ void doctor_user(struct doctor *d)
 	struct deferred_error err = { 0 };
 	const struct passwd *pw = getpwuid(geteuid());
 
-	if (runner_user_find(&d->user, d->cli->config, &err) < 0) {
+	if (runner_user_find(&d->host->user, d->host->cli->config, &err) < 0) {
 		doctor_fail(d, "%s", err.message);
 		doctor_why(d, "check_deferred does not start as root then: who defers a job chooses what a function does");
 		doctor_do(d, "%s", err.hint[0] ? err.hint : "useradd --system that user, or correct user in the config file");
 		/* Nothing is loaded as root that would not be run as root. */
-		if (!d->user.switch_user && (pw = getpwnam("nobody"))) {
-			d->user.switch_user = true;
-			d->user.user = "nobody";
-			d->user.uid = pw->pw_uid;
-			d->user.gid = pw->pw_gid;
+		if (!d->host->user.switch_user && (pw = getpwnam("nobody"))) {
+			d->host->user.switch_user = true;
+			d->host->user.user = "nobody";
+			d->host->user.uid = pw->pw_uid;
+			d->host->user.gid = pw->pw_gid;
 		}
 		return;
 	}
-	if (d->user.switch_user)
-		check_home(d, d->user.user, d->user.uid, d->user.home);
+	if (d->host->user.switch_user)
+		check_home(d, d->host->user.user, d->host->user.uid, d->host->user.home);
 	else if (pw)
 		check_home(d, pw->pw_name, pw->pw_uid, getenv("HOME") && getenv("HOME")[0] == '/' ? getenv("HOME") : pw->pw_dir);
 }
@@ -61,7 +61,7 @@ void doctor_user(struct doctor *d)
 void doctor_pidfile(struct doctor *d)
 {
 	char dir[PATH_MAX], buf[PATH_MAX];
-	const char *path = config_pidfile(d->cli->config, buf, sizeof(buf)), *slash;
+	const char *path = config_pidfile(d->host->cli->config, buf, sizeof(buf)), *slash;
 	struct stat st;
 
 	slash = strrchr(path, '/');
@@ -90,7 +90,7 @@ void doctor_pidfile(struct doctor *d)
 
 static void check_certificate(struct doctor *d, const char *setting, bool all)
 {
-	const char *path = config_text(d->cli->config, setting);
+	const char *path = config_text(d->host->cli->config, setting);
 	struct deferred_error err = { 0 };
 	char age[TABLE_AGE_SIZE];
 	int64_t left;
@@ -116,31 +116,20 @@ void doctor_certificates(struct doctor *d)
 
 /* ---- cron's line ---------------------------------------------------------------------------------------- */
 
-static const char skip[] = "add --if-running=skip to the line, or have it start less often, or set a timeout below that; or run it as a service";
-
 void doctor_intervals(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 	char age[TABLE_AGE_SIZE], limit[TABLE_AGE_SIZE];
 
-	if (!doctor_ask(d, store_doctor_superseded, &res))
-		return;
-	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)),
-			    pg_text(res, i, 0, NULL), pg_null(res, i, 3) ? "" : ", every ", pg_null(res, i, 3) ? "" : table_age(age, pg_int(res, i, 3)),
-			    pg_text(res, i, 2, NULL)[0] ? ", with pidfile " : "", pg_text(res, i, 2, NULL));
-		doctor_why(d, "a start ends the copy before it, and what that is at begins anew: a job that takes longer than it is to the next start never ends");
-		doctor_do(d, "%s", skip);
-	}
-	pg_result_free(res);
-	if (config_flag(d->cli->config, "loop") || strcmp(config_text(d->cli->config, "if_running"), "replace") != 0 ||
+	doctor_superseded(d);
+	if (config_flag(d->host->cli->config, "loop") || strcmp(config_text(d->host->cli->config, "if_running"), "replace") != 0 ||
 	    !doctor_ask(d, store_doctor_intervals, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s", pg_text(res, i, 0, NULL),
 			    table_age(limit, pg_int(res, i, 1) / 1000), table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
 		doctor_why(d, "a start ends the copy before it, and what that is at begins anew");
-		doctor_do(d, "%s", skip);
+		doctor_do(d, "%s", doctor_skip);
 	}
 	pg_result_free(res);
 }

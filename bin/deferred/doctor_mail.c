@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "doctor_here.h"
 
 #include "port/plugin.h"
 
@@ -29,13 +29,13 @@ static void check(struct doctor *d, int fd)
 {
 	static const struct deferred_host host = { .size = sizeof(host), .error = on_error, .setting = on_setting };
 	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .fn = "send_mail", .params = "{}", .params_len = 2, .label = "", .traceparent = "", .parents = "",
-				      .host = &host, .host_data = d->cli->config };
+				      .host = &host, .host_data = d->host->cli->config };
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
 	int (*mail_check)(const struct deferred_call *call);
 
 	out = fd;
-	if (plugin_load_one(&set, config_plugin_dir(d->cli->config), "send_mail", d->user.switch_user ? 0 : geteuid(), &err) < 0) {
+	if (plugin_load_one(&set, config_plugin_dir(d->host->cli->config), "send_mail", d->host->user.switch_user ? 0 : geteuid(), &err) < 0) {
 		doctor_tell(fd, 'p', err.message);
 		return;
 	}
@@ -57,7 +57,7 @@ static void take(struct doctor *d, char letter, const char *text)
 void doctor_mail(struct doctor *d)
 {
 	static const char *const given[] = { "mail.host", "mail.port", "mail.tls", "mail.user", "mail.from", "mail.defer" };
-	const struct config *c = d->cli->config;
+	const struct config *c = d->host->cli->config;
 	bool wanted = false;
 	const char *why;
 

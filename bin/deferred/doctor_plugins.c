@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "doctor_here.h"
 
 #include "port/plugin.h"
-#include "store/doctor.h"
-#include "table.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +47,12 @@ static void on_clash(void *data, const char *name, const char *text)
 static void load(struct doctor *d, int fd)
 {
 	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it is root's. */
-	unsigned int owner = d->user.switch_user ? 0 : geteuid();
+	unsigned int owner = d->host->user.switch_user ? 0 : geteuid();
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
 
 	out = fd;
-	if (plugin_open_dir(&set, config_plugin_dir(d->cli->config), owner, on_refused, NULL, &err) < 0 ||
+	if (plugin_open_dir(&set, config_plugin_dir(d->host->cli->config), owner, on_refused, NULL, &err) < 0 ||
 	    plugin_load_all(set, on_loading, on_refused, NULL, &err) < 0) {
 		doctor_tell(fd, 'e', err.message);
 		if (err.hint[0])
@@ -92,12 +89,12 @@ static void take(struct doctor *d, char letter, const char *text)
 	case 'r':
 		doctor_warn(d, "%s", text);
 		doctor_why(d, "its functions are not here, and jobs of them wait");
-		doctor_do(d, "correct that, or move the file out of \"%s\"", config_plugin_dir(d->cli->config));
+		doctor_do(d, "correct that, or move the file out of \"%s\"", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'c':
 		doctor_fail(d, "%s", text);
 		doctor_why(d, "neither is called, and jobs of it wait");
-		doctor_do(d, "remove one of the two from \"%s\"", config_plugin_dir(d->cli->config));
+		doctor_do(d, "remove one of the two from \"%s\"", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'e':
 		doctor_fail(d, "%s", text);
@@ -117,15 +114,10 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_here(const struct doctor *d, const char *fn)
-{
-	return d->functions_len > 0 && bsearch(&fn, d->functions, d->functions_len, sizeof(fn), by_name);
-}
-
 static void add_commands(struct doctor *d)
 {
 	size_t n, plugins = d->functions_len;
-	const struct config_command *commands = config_commands(d->cli->config, &n);
+	const struct config_command *commands = config_commands(d->host->cli->config, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t j = 0; j < plugins; j++) {
@@ -146,12 +138,12 @@ static void add_commands(struct doctor *d)
 
 void doctor_plugins(struct doctor *d)
 {
-	const char *dir = config_plugin_dir(d->cli->config), *why;
+	const char *dir = config_plugin_dir(d->host->cli->config), *why;
 	struct stat st;
 	size_t commands;
 
-	config_commands(d->cli->config, &commands);
-	if (stat(dir, &st) < 0 && (commands == 0 || config_text(d->cli->config, "plugin_dir"))) {
+	config_commands(d->host->cli->config, &commands);
+	if (stat(dir, &st) < 0 && (commands == 0 || config_text(d->host->cli->config, "plugin_dir"))) {
 		doctor_fail(d, "cannot use plugin folder \"%s\": %s", dir, strerror(errno));
 		doctor_why(d, "check_deferred does not start without it");
 		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
@@ -163,58 +155,5 @@ void doctor_plugins(struct doctor *d)
 	add_commands(d);
 	if (d->functions_len > 0)
 		qsort(d->functions, d->functions_len, sizeof(*d->functions), by_name);
-}
-
-/* ---- functions that jobs wait for --------------------------------------------------------------------- */
-
-#define UNSEEN_S 86400    /* a host that has not spoken for so long may be gone, */
-#define WAITING_S 3600    /* where jobs wait for so long */
-
-void doctor_functions(struct doctor *d)
-{
-	struct pg_result *res = NULL;
-	char age[TABLE_AGE_SIZE], seen[TABLE_AGE_SIZE];
-
-	if (!doctor_ask(d, store_doctor_functions, &res))
-		return;
-	for (size_t i = 0; i < pg_rows(res); i++) {
-		const char *fn = pg_text(res, i, 0, NULL);
-
-		if (is_here(d, fn))
-			continue;
-		if (pg_null(res, i, 4)) {
-			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, wait for function \"%s\", which %s", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)),
-				    table_age(age, pg_int(res, i, 2)), fn, pg_bool(res, i, 3) ? "no worker has" : "is not here, and no worker has yet said what it has");
-			doctor_why(d, "the name is misspelt, or its plugin is installed on no host: they wait for ever");
-			doctor_do(d, "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s", fn, fn);
-		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
-			doctor_warn(d, "%" PRId64 " job%s wait for function \"%s\", which %s had last, %s ago", pg_int(res, i, 1), cli_s(pg_int(res, i, 1)), fn,
-				    pg_text(res, i, 5, NULL), table_age(seen, pg_int(res, i, 4)));
-			doctor_why(d, "that host may be gone, or runs check_deferred no more");
-			doctor_do(d, "look there at the log of check_deferred, or install the plugin on another host");
-		}
-	}
-	pg_result_free(res);
-}
-
-/* ---- and whether anybody runs them ---------------------------------------------------------------------- */
-
-#define UNSERVED_S 900 /* cron lines that start less often are few */
-
-void doctor_workers(struct doctor *d)
-{
-	char age[TABLE_AGE_SIZE], seen[TABLE_AGE_SIZE];
-	struct pg_result *res = NULL;
-
-	if (!doctor_ask(d, store_doctor_workers, &res))
-		return;
-	/* A run says that it lives when it begins and ends; in between it holds jobs. */
-	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) && !pg_bool(res, 0, 3)) {
-		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", pg_int(res, 0, 0), pg_int(res, 0, 0) == 1000 ? " or more" : "",
-			    pg_int(res, 0, 0) == 1 ? " is" : "s are", table_age(age, pg_int(res, 0, 1)), pg_null(res, 0, 2) ? "ever seen" : "seen for ",
-			    pg_null(res, 0, 2) ? "" : table_age(seen, pg_int(res, 0, 2)));
-		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
-		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at the line or the unit, and at its log");
-	}
-	pg_result_free(res);
+	d->knows_functions = true;
 }

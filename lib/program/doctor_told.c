@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What workers have found wrong, and what schedules say of themselves. */
-#include "doctor.h"
+#include "program/doctor.h"
 
 #include "store/alert.h"
 #include "store/schedule.h"
-#include "table.h"
+#include "base/span.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,14 +15,14 @@
 void doctor_alerts(struct doctor *d)
 {
 	struct pg_result *res = NULL;
-	char age[TABLE_AGE_SIZE];
+	char age[SPAN_AGE_SIZE];
 
 	if (!doctor_ask(d, store_alert_ls, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && i < TOLD_MAX; i++) {
 		bool breaker = strcmp(pg_text(res, i, 0, NULL), "breaker") == 0;
 
-		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", pg_text(res, i, 4, NULL), table_age(age, pg_int(res, i, 2)));
+		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", pg_text(res, i, 4, NULL), span_age(age, pg_int(res, i, 2)));
 		doctor_why(d, "%s", breaker ? "its jobs wait: one of them is tried now and then, and ends the pause when it does not crash" :
 						pg_null(res, i, 3) ? "a worker found it, and nobody was told" : "a worker found it and had it told; it stands");
 		doctor_do(d, "%s", pg_text(res, i, 5, NULL));
@@ -43,7 +43,7 @@ static int ask_schedules(struct pg *pg, struct pg_result **res, struct deferred_
 void doctor_schedules(struct doctor *d)
 {
 	struct pg_result *res = NULL;
-	char age[TABLE_AGE_SIZE];
+	char age[SPAN_AGE_SIZE];
 	size_t paused = 0;
 
 	if (!doctor_ask(d, ask_schedules, &res))
@@ -55,10 +55,10 @@ void doctor_schedules(struct doctor *d)
 			paused++;
 		} else if (strcmp(what, "dead") == 0) {
 			doctor_warn(d, "schedule %s: its last job, %" PRId64 ", is dead", name, pg_int(res, i, 4));
-			doctor_why(d, "what it is for was not done for the tick of %s ago", table_age(age, pg_int(res, i, 3)));
+			doctor_why(d, "what it is for was not done for the tick of %s ago", span_age(age, pg_int(res, i, 3)));
 			doctor_do(d, "deferred show %" PRId64 "; once that is mended: deferred retry %" PRId64, pg_int(res, i, 4), pg_int(res, i, 4));
 		} else {
-			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name, table_age(age, pg_int(res, i, 3)), pg_null(res, i, 2) ? "" : ": ",
+			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name, span_age(age, pg_int(res, i, 3)), pg_null(res, i, 2) ? "" : ": ",
 				    pg_null(res, i, 2) ? "" : pg_text(res, i, 2, NULL));
 			doctor_why(d, "there is no job for that tick, and none for the next ones until the cause is gone");
 			doctor_do(d, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", name, name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "program/doctor.h"
 
 #include "store/admin.h"
 #include "store/doctor.h"
-#include "table.h"
+#include "base/span.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,39 +47,25 @@ void doctor_clocks(struct doctor *d)
 	pg_result_free(res);
 }
 
-void doctor_listen(struct doctor *d)
-{
-	struct pg_result *res = NULL;
-
-	if (!config_flag(d->cli->config, "listen") || !doctor_ask(d, store_doctor_direct, &res))
-		return;
-	if (pg_int(res, 0, 0) != pg_server_pid(d->cli->pg)) {
-		doctor_warn(d, "the setting listen is on, and a pooler is in between");
-		doctor_why(d, "a pooler shares sessions, so no service is notified through it: each looks for jobs at intervals, as without listen");
-		doctor_do(d, "name the server itself in database.conninfo, or set listen = 0");
-	}
-	pg_result_free(res);
-}
-
 #define SNAPSHOT_WARN_S 300
 #define SNAPSHOT_FAIL_S 3600
 
 void doctor_snapshots(struct doctor *d)
 {
 	struct pg_result *res = NULL, *hidden = NULL;
-	char age[TABLE_AGE_SIZE];
+	char age[SPAN_AGE_SIZE];
 
 	/* Those may be the ones; that is no finding, for a role that runs jobs need not see them. */
 	if (!doctor_ask(d, store_doctor_hidden, &hidden))
 		return;
 	if (pg_bool(hidden, 0, 0))
-		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", pg_user(d->cli->pg));
+		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", pg_user(d->pg));
 	pg_result_free(hidden);
 	if (!doctor_ask(d, store_doctor_snapshots, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {
 		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(d, "%s: in a transaction for %s", pg_text(res, i, 0, NULL),
-										    table_age(age, pg_int(res, i, 1)));
+										    span_age(age, pg_int(res, i, 1)));
 		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: tables grow, looking for jobs gets slower");
 		doctor_do(d, "%s", pg_text(res, i, 2, NULL));
 	}

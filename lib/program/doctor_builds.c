@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds of plugins that run worse than the ones before them. */
-#include "doctor.h"
+#include "program/doctor.h"
 
 #include "program/builds.h"
 
@@ -50,7 +50,7 @@ void doctor_builds(struct doctor *d)
 	struct store_figures figures = { 0 };
 	struct deferred_error err = { 0 };
 	struct builds builds = { .max = LOOKED_AT };
-	int rc = store_figures_builds(d->cli->pg, &figures, &err);
+	int rc = store_figures_builds(d->pg, &figures, &err);
 
 	if (rc == 0 && !(builds.list = calloc(builds.max, sizeof(*builds.list))))
 		rc = error_set(&err, DEFERRED_ENOMEM, "builds", "out of memory");

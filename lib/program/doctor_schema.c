@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "doctor.h"
+#include "program/doctor.h"
 
 #include "store/doctor.h"
 #include "store/migrate.h"
@@ -28,11 +28,13 @@ void doctor_schema(struct doctor *d)
 	struct due due = { 0 };
 	int version;
 
-	if (migrate_version(d->cli->pg, &version, &err) < 0 || migrate_plan(d->cli->pg, on_due, &due, &err) < 0) {
+	if (migrate_version(d->pg, &version, &err) < 0 || migrate_plan(d->pg, on_due, &due, &err) < 0) {
 		doctor_fail(d, "%s", err.message);
 		doctor_why(d, "the programs here work with version %s of the schema", migrate_versions());
-		doctor_do(d, "%s", strcmp(err.sqlstate, "42501") == 0 ? "grant deferred_worker to the role that is connected" :
-				    err.hint[0] ? err.hint : "deferred migrate");
+		if (strcmp(err.sqlstate, "42501") == 0)
+			doctor_do(d, "grant %s to %s", d->role, pg_user(d->pg));
+		else
+			doctor_do(d, "%s", err.hint[0] ? err.hint : "deferred migrate");
 		return;
 	}
 	d->usable = version > 0 && due.steps == 0;
@@ -41,39 +43,30 @@ void doctor_schema(struct doctor *d)
 	else if (due.steps > 0)
 		doctor_fail(d, "the schema has version %d, this program brings version %d", version, MIGRATE_VERSION_MAX);
 	else if (due.sources > 0)
-		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, cli_s(due.sources),
-			    cli_s(due.sources), due.sources == 1 ? "is" : "are", due.first);
+		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, doctor_s(due.sources),
+			    doctor_s(due.sources), due.sources == 1 ? "is" : "are", due.first);
 	else
 		return;
 	doctor_why(d, "what the programs here count on may not be there");
 	doctor_do(d, "deferred migrate");
 }
 
-void doctor_role(struct doctor *d)
+void doctor_rights_told(struct doctor *d, const struct pg_result *res)
+{
+	if (!pg_text(res, 0, 4, NULL)[0])
+		return;
+	doctor_fail(d, "deferred_worker lacks rights that the schema gave it");
+	doctor_why(d, "each claim or record that needs them is refused");
+	doctor_do(d, "%s", pg_text(res, 0, 4, NULL));
+}
+
+void doctor_rights(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
 	if (!doctor_ask(d, store_doctor_role, &res))
 		return;
-	if (pg_bool(res, 0, 1)) {
-		doctor_warn(d, "connects as %s, a superuser", pg_text(res, 0, 0, NULL));
-		doctor_why(d, "who gets hold of its password, or of the process, has the whole server; runs of jobs need deferred_worker alone");
-		doctor_do(d, "create role deferred_run login in role deferred_worker, and name it in database.conninfo");
-	} else if (pg_bool(res, 0, 2)) {
-		doctor_warn(d, "connects as %s, which has the rights of deferred_owner", pg_text(res, 0, 0, NULL));
-		doctor_why(d, "that role may change and drop every table; runs of jobs need deferred_worker alone");
-		doctor_do(d, "revoke deferred_owner from %s; grant deferred_worker to %s", pg_text(res, 0, 0, NULL), pg_text(res, 0, 0, NULL));
-	}
-	if (!pg_bool(res, 0, 3)) {
-		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", pg_text(res, 0, 0, NULL));
-		doctor_why(d, "it can neither claim jobs nor record how they ended");
-		doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
-	}
-	if (pg_text(res, 0, 4, NULL)[0]) {
-		doctor_fail(d, "deferred_worker lacks rights that the schema gave it");
-		doctor_why(d, "each claim or record that needs them is refused");
-		doctor_do(d, "%s", pg_text(res, 0, 4, NULL));
-	}
+	doctor_rights_told(d, res);
 	pg_result_free(res);
 }
 
@@ -110,7 +103,7 @@ void doctor_partitions(struct doctor *d)
 		doctor_do(d, "%s", mend);
 	}
 	if (pg_int(res, 0, 4) > 0) {
-		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), cli_s(pg_int(res, 0, 4)));
+		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), doctor_s(pg_int(res, 0, 4)));
 		doctor_why(d, "they are not purged, and slow all that looks for a job");
 		doctor_do(d, "%s", mend);
 	}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "program/doctor.h"
+
+#include "store/admin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct doctor_check doctor_checks[] = {
+	{ "config", NULL, DOCTOR_NOTHING },
+	{ "connection", NULL, DOCTOR_SETTINGS },
+	{ "schema", doctor_schema, DOCTOR_SERVER },
+	{ "role", doctor_rights, DOCTOR_SCHEMA },
+	{ "clocks", doctor_clocks, DOCTOR_SCHEMA },
+	{ "user", NULL, DOCTOR_SETTINGS },
+	{ "pidfile", NULL, DOCTOR_SETTINGS },
+	{ "plugins", NULL, DOCTOR_SETTINGS },
+	{ "functions", doctor_functions, DOCTOR_SCHEMA },
+	{ "workers", doctor_workers, DOCTOR_SCHEMA },
+	{ "mail", NULL, DOCTOR_SETTINGS },
+	{ "interval", doctor_superseded, DOCTOR_SCHEMA },
+	{ "listen", NULL, DOCTOR_SERVER },
+	{ "certificates", NULL, DOCTOR_SETTINGS },
+	{ "retention", doctor_retention, DOCTOR_SCHEMA },
+	{ "partitions", doctor_partitions, DOCTOR_SCHEMA },
+	{ "indexes", doctor_indexes, DOCTOR_SCHEMA },
+	{ "snapshots", doctor_snapshots, DOCTOR_SERVER },
+	{ "slots", doctor_slots, DOCTOR_SERVER },
+	{ "durability", doctor_durability, DOCTOR_SERVER },
+	{ "builds", doctor_builds, DOCTOR_SCHEMA },
+	{ "alerts", doctor_alerts, DOCTOR_SCHEMA },
+	{ "schedules", doctor_schedules, DOCTOR_SCHEMA },
+	{ 0 },
+};
+
+const char *doctor_word(enum doctor_level level)
+{
+	static const char *const words[] = { "ok", "warn", "fail" };
+
+	return words[level];
+}
+
+const char *doctor_s(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* ---- what is found ------------------------------------------------------------------------------ */
+
+static void say(char **text, const char *fmt, va_list ap)
+{
+	free(*text);
+	if (vasprintf(text, fmt, ap) < 0)
+		*text = NULL;
+}
+
+static void forget(struct doctor *d)
+{
+	free(d->what);
+	free(d->why);
+	free(d->mend);
+	d->what = d->why = d->mend = NULL;
+	d->open = false;
+}
+
+static void hand_on(struct doctor *d)
+{
+	if (d->open)
+		d->take(d->data, &(struct doctor_finding){ d->check, d->found, "", d->what ? d->what : "out of memory", d->why, d->mend });
+	forget(d);
+}
+
+static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_list ap)
+{
+	hand_on(d);
+	d->open = true;
+	d->found = level;
+	if (level > d->level)
+		d->level = level;
+	say(&d->what, fmt, ap);
+}
+
+void doctor_warn(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	find(d, DOCTOR_WARN, fmt, ap);
+	va_end(ap);
+}
+
+void doctor_fail(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	find(d, DOCTOR_FAIL, fmt, ap);
+	va_end(ap);
+}
+
+void doctor_note(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(d->note, sizeof(d->note), fmt, ap);
+	va_end(ap);
+}
+
+void doctor_why(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(&d->why, fmt, ap);
+	va_end(ap);
+}
+
+void doctor_do(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(&d->mend, fmt, ap);
+	va_end(ap);
+}
+
+bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
+{
+	if (rc == 0)
+		return true;
+	doctor_warn(d, "cannot be looked at: %s", err->message);
+	doctor_why(d, "a check reads for %d ms at most, with the rights of the role that is connected", DOCTOR_LOOK_MS);
+	if (strcmp(err->sqlstate, "42501") == 0)
+		doctor_do(d, "grant %s to %s", d->role, pg_user(d->pg));
+	return false;
+}
+
+bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res)
+{
+	struct deferred_error err = { 0 };
+	int rc = question(d->pg, res, &err);
+
+	return doctor_answered(d, rc, &err);
+}
+
+/* ---- a check ------------------------------------------------------------------------------------ */
+
+static bool can_run(const struct doctor *d, enum doctor_needs needs)
+{
+	return needs < DOCTOR_SERVER || (d->pg && (needs < DOCTOR_SCHEMA || d->usable));
+}
+
+static int begin(struct doctor *d, struct deferred_error *err)
+{
+	char sql[64];
+	int rc = store_admin_look(d->pg, DOCTOR_LOOK_MS, err);
+
+	snprintf(sql, sizeof(sql), "set local lock_timeout = %d", d->lock_ms);
+	return rc < 0 || d->lock_ms == 0 ? rc : pg_command(d->pg, sql, err);
+}
+
+void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(struct doctor *d))
+{
+	struct deferred_error err = { 0 };
+	bool reads = check->needs >= DOCTOR_SERVER;
+
+	d->check = check->name;
+	d->level = DOCTOR_OK;
+	d->note[0] = '\0';
+	if (!can_run(d, check->needs))
+		return;
+	if (reads && begin(d, &err) < 0)
+		doctor_fail(d, "%s", err.message);
+	else
+		run(d);
+	if (reads && !pg_broken(d->pg))
+		pg_command(d->pg, "rollback", NULL);
+	if (d->level == DOCTOR_OK)
+		d->take(d->data, &(struct doctor_finding){ d->check, DOCTOR_OK, d->note, NULL, NULL, NULL });
+	hand_on(d);
+	if (d->level > d->worst)
+		d->worst = d->level;
+}
+
+void doctor_clear(struct doctor *d)
+{
+	forget(d);
+	for (size_t i = 0; i < d->functions_len; i++)
+		free(d->functions[i]);
+	free(d->functions);
+	d->functions = NULL;
+	d->functions_len = 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doctor - the checks of an installation, and what they find: for `deferred doctor`, and for a page. A check says what it finds with doctor_warn() or
+ * doctor_fail(), then, of that, why it matters and what mends it. One that says nothing is fine. doctor_run() hands on what it said, whole.
+ *
+ *     struct doctor d = { .pg = pg, .role = "deferred_worker", .take = print };
+ *     for (const struct doctor_check *c = doctor_checks; c->name; c++)
+ *             if (c->run) doctor_run(&d, c, c->run);
+ *     doctor_clear(&d);
+ *
+ *     doctor_schema.c    the schema, what workers may do in it, its tables
+ *     doctor_server.c    the database server
+ *     doctor_work.c      functions that jobs wait for, and whether anybody runs them
+ *     doctor_builds.c    builds of plugins that run worse than those before them
+ *     doctor_told.c      what workers have found wrong, and schedules
+ *
+ * A check is bounded: it reads in one read-only transaction, no statement of which takes longer than DOCTOR_LOOK_MS.
+ */
+#ifndef DOCTOR_H
+#define DOCTOR_H
+
+#include "base/error.h"
+#include "port/pg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define DOCTOR_LOOK_MS 1000
+
+/* The exit codes of monitoring plugins. */
+enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+
+/* One of a check that is fine has what, why and mend NULL, and note says how far it could look; "": all of it. Of one that is not note is "". */
+struct doctor_finding {
+	const char *check;
+	enum doctor_level level;
+	const char *note, *what, *why, *mend; /* unclean: names in them are others'. why and mend may be NULL */
+};
+
+struct doctor_host;
+
+struct doctor {
+	/* The caller's. */
+	struct pg *pg;             /* NULL: there is no connection */
+	const char *role;          /* whose rights the checks take: who lacks them is told to ask for them */
+	int lock_ms;               /* no statement waits longer for a lock; 0: than it may take */
+	bool knows_functions;      /* those of this host are below */
+	char **functions;          /* in the plugins here and in the config file, sorted */
+	size_t functions_len;
+	struct doctor_host *host;  /* of checks of the host; NULL: there are none */
+	void (*take)(void *data, const struct doctor_finding *finding);
+	void *data;
+
+	/* Found so far. */
+	enum doctor_level level, worst; /* of the check under way, of all */
+	bool usable;               /* there is a schema that this program knows */
+
+	/* Of the check under way. */
+	const char *check;
+	char note[256];
+	bool open;                 /* there is a finding that is not handed on */
+	enum doctor_level found;
+	char *what, *why, *mend;
+};
+
+/* What a check needs to say anything. */
+enum doctor_needs { DOCTOR_NOTHING, DOCTOR_SETTINGS, DOCTOR_SERVER, DOCTOR_SCHEMA };
+
+struct doctor_check {
+	const char *name;
+	void (*run)(struct doctor *d); /* NULL: only who is on a host that runs jobs can tell, with its settings */
+	enum doctor_needs needs;
+};
+
+/* In the order to be made in: what a check needs to know is found by one before it. Ends with name NULL. */
+extern const struct doctor_check doctor_checks[];
+
+/* Do the check, by run, and hand on what it finds. What it needs of settings, the caller has seen to. */
+void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(struct doctor *d));
+void doctor_clear(struct doctor *d);
+
+const char *doctor_word(enum doctor_level level);
+
+/* ---- for checks --------------------------------------------------------------------------------- */
+
+void doctor_warn(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void doctor_fail(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void doctor_note(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* where nothing else is found: how far it could look */
+void doctor_why(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Ask the database; *res is given. False: it did not answer, and that was said. */
+typedef int doctor_question(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res);
+bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err); /* the same of what was asked already */
+
+/* What a word that counts n of something ends in. */
+const char *doctor_s(int64_t n);
+
+void doctor_schema(struct doctor *d);
+void doctor_rights(struct doctor *d);
+void doctor_rights_told(struct doctor *d, const struct pg_result *res); /* the same of the answer to store_doctor_role() */
+void doctor_clocks(struct doctor *d);
+void doctor_functions(struct doctor *d);
+void doctor_workers(struct doctor *d);
+void doctor_superseded(struct doctor *d);
+void doctor_retention(struct doctor *d);
+void doctor_partitions(struct doctor *d);
+void doctor_indexes(struct doctor *d);
+void doctor_snapshots(struct doctor *d);
+void doctor_slots(struct doctor *d);
+void doctor_durability(struct doctor *d);
+void doctor_builds(struct doctor *d);
+void doctor_alerts(struct doctor *d);
+void doctor_schedules(struct doctor *d);
+
+/* What mends a line that starts again before what it began has ended. */
+extern const char doctor_skip[];
+
+#endif
