@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "outlook.h"
+#include "past.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define SECOND INT64_C(1000000)
 #define DAY_MS (24 * INT64_C(3600000))
 
-enum { OPT_INTERVAL = OUTLOOK_OWN, OPT_CNT, OPT_RUNNERS, OPT_INSTANCES, OPT_SERVICE };
+enum { OPT_INTERVAL = PAST_OWN, OPT_CNT, OPT_RUNNERS, OPT_INSTANCES, OPT_SERVICE };
 
 static bool option(struct outlook *o, struct advice_setting *setting, const struct cli *cli, int c)
 {
@@ -42,7 +41,7 @@ static bool option(struct outlook *o, struct advice_setting *setting, const stru
 		setting->interval_us = 0;
 		return true;
 	default:
-		return outlook_option(o, cli, c);
+		return past_option(o, cli, c);
 	}
 }
 
@@ -50,25 +49,19 @@ static int print_json(const struct outlook *o, struct cli *cli, const struct adv
 {
 	struct deferred_error err = { 0 };
 	struct params_text t = { 0 };
-	char *text;
 	int rc;
 
 	params_open(&t, NULL, '{');
 	outlook_json(o, advice, &t);
-	rc = outlook_queues(o, cli, advice, &t);
+	rc = outlook_json_waits(o, advice, &t, &err);
 	params_close(&t, '}');
-	if (params_take(&t, &text, &err) < 0)
-		return cli_fail(cli, &err);
-	if (rc == 0)
-		puts(text);
-	free(text);
-	return rc;
+	return past_print(cli, &t, rc, &err);
 }
 
 static int simulate(struct outlook *o, struct cli *cli, const struct advice_setting *setting)
 {
 	struct advice advice = { .setting = *setting };
-	int rc = outlook_read(o, cli);
+	int rc = past_read(o, cli);
 
 	if (rc != 0)
 		return rc;
@@ -88,18 +81,18 @@ static int simulate(struct outlook *o, struct cli *cli, const struct advice_sett
 	}
 	if (cli->json)
 		return print_json(o, cli, &advice);
-	rc = outlook_queues(o, cli, &advice, NULL);
+	rc = past_waits(o, cli, &advice);
 	if (setting->interval_us > 0)
 		printf("runs: %" PRId64 " had work; %" PRId64 " starts found the copy before at work, and --if-running=skip\n", advice.result.runs, advice.result.skipped);
 	if (advice.result.left > 0)
 		printf("not begun by the end: %" PRId64 "\n", advice.result.left);
-	outlook_tell(o, &advice);
+	outlook_tell(o, &advice, &past_lines);
 	return rc;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { OUTLOOK_OPTIONS, { "interval", required_argument, NULL, OPT_INTERVAL }, { "cnt", required_argument, NULL, OPT_CNT },
+	static const struct option own[] = { PAST_OPTIONS, { "interval", required_argument, NULL, OPT_INTERVAL }, { "cnt", required_argument, NULL, OPT_CNT },
 					     { "runners", required_argument, NULL, OPT_RUNNERS }, { "instances", required_argument, NULL, OPT_INSTANCES },
 					     { "service", no_argument, NULL, OPT_SERVICE }, { 0 } };
 	struct advice_setting setting = { .interval_us = 120 * SECOND, .cnt = 1, .runners = 1, .lines = 1 };

@@ -251,6 +251,10 @@ static int64_t waited_us(struct search *s, const struct advice_setting *setting,
 		struct forecast_result r = { 0 };
 		int64_t us;
 
+		if (s->wanted->go_on && !s->wanted->go_on(s->wanted->go_on_data)) {
+			s->rc = -3;
+			break;
+		}
 		s->rc = advice_replay(&s->histories[i], setting, s->wanted, &r);
 		s->replays++;
 		us = s->rc == 0 ? worst_us(&s->histories[i], s->wanted->share) : 0;

@@ -40,6 +40,8 @@ struct advice_wanted {
 	double rate, peak_rate; /* attempts a second that arrive, on average and at the peak */
 	int64_t run_us;         /* mean */
 	uint64_t seed;
+	bool (*go_on)(void *data);  /* asked before each replay; false: give up. NULL: to the end */
+	void *go_on_data;
 };
 
 enum advice_answer { ADVICE_FOUND, ADVICE_TOO_MUCH, ADVICE_TOO_LATE };
@@ -68,7 +70,7 @@ int advice_scale(const struct advice_history *history, double factor, uint64_t s
 /* One that could as well have been: each hour is one of the same time of day and kind of day; of less than three days, or of one, a near one. As advice_scale(). */
 int advice_resample(const struct advice_history *history, double factor, uint64_t seed, struct advice_history *copy);
 
-/* Returns 0; -1: out of memory, -2: histories or what is wanted are not as above says. */
+/* Returns 0; -1: out of memory, -2: histories or what is wanted are not as above says, -3: it was given up. */
 int advice_seek(const struct advice_wanted *wanted, const struct advice_history *histories, size_t n, struct advice *advice);
 
 /* For a setting as it is: predicted, bound and result; answer is FOUND if the share begins within the time. Returns as advice_seek(). */

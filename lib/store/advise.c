@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/advise.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +13,20 @@
 #define NARROWER 4
 
 /* A sequential scan would begin at the oldest page of the week. */
-static int begin(struct pg *pg, struct deferred_error *err)
+static int begin(struct pg *pg, int statement_ms, struct deferred_error *err)
 {
 	char sql[256];
 
 	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_seqscan = off; " PG_OWN_PATH, STORE_ADVISE_MS);
+		 "set local enable_seqscan = off; " PG_OWN_PATH, statement_ms);
 	return pg_command(pg, sql, err);
 }
 
-static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct pg_result **res, struct deferred_error *err)
+static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, int statement_ms, struct pg_result **res,
+		     struct deferred_error *err)
 {
 	struct pg_args args;
-	int rc = begin(pg, err);
+	int rc = begin(pg, statement_ms, err);
 
 	*res = NULL;
 	if (rc < 0)
@@ -103,16 +106,21 @@ static int64_t looked_at(const struct pg_result *res)
 }
 
 /* Backwards, each piece twice as long as the last one; one that does not fit is left, for a shorter one. */
-static int read_back(struct pg *pg, const char *queue, int64_t from_us, int64_t rows, struct store_past *past, struct deferred_error *err)
+static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_past *past, struct deferred_error *err)
 {
+	uint64_t end_ns = bounds->all_ms > 0 ? clock_ns() + (uint64_t)bounds->all_ms * NS_PER_MS : UINT64_MAX;
 	int64_t length = HOUR;
 	int rc = 0;
 
 	while (rc == 0 && past->from_us > from_us && length >= MINUTE / 10) {
-		int64_t left = rows - past->read, begin_us = past->from_us - length > from_us ? past->from_us - length : from_us;
+		int64_t left = bounds->rows - past->read, begin_us = past->from_us - length > from_us ? past->from_us - length : from_us;
 		struct pg_result *res;
 
-		rc = read_some(pg, queue, begin_us, past->from_us, left + 1, &res, err);
+		if (clock_ns() >= end_ns) {
+			past->full = true;
+			break;
+		}
+		rc = read_some(pg, queue, begin_us, past->from_us, left + 1, bounds->statement_ms, &res, err);
 		if (rc == 0 && looked_at(res) > left) {
 			past->full = true;
 			length /= NARROWER;
@@ -156,7 +164,8 @@ static void settle(struct store_past *past)
 	past->run_us = (int64_t)(sum / (double)h->len);
 }
 
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct store_past *past, struct deferred_error *err)
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds, struct store_past *past,
+		      struct deferred_error *err)
 {
 	int rc;
 
@@ -164,7 +173,7 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 	past->from_us = past->to_us = to_us;
 	past->read = past->first = past->cut = past->run_us = 0;
 	past->full = false;
-	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, rows, past, err);
+	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, bounds, past, err);
 	if (rc == 0 && past->history.jobs)
 		settle(past);
 	return rc;

@@ -15,7 +15,12 @@
 #include <stdint.h>
 
 #define STORE_ADVISE_QUEUES 1000  /* told apart */
-#define STORE_ADVISE_MS 10000     /* a statement takes no longer */
+
+struct store_advise_bounds {
+	int64_t rows;      /* of the log that are read */
+	int statement_ms;  /* a statement takes no longer */
+	int all_ms;        /* after that no more are read; 0: any time */
+};
 
 struct store_past {
 	struct advice_history history;  /* group: number of the queue */
@@ -26,17 +31,18 @@ struct store_past {
 	int64_t first;           /* first attempts among those of the history */
 	int64_t cut;             /* attempts that were cut off and came again: not part of it */
 	int64_t run_us;          /* mean */
-	bool full;               /* it would reach back further, but for the rows that may be read */
+	bool full;               /* it would reach back further, but for the bounds */
 };
 
 /*
- * Attempts that ended in [from_us, to_us), the latest ones of the log that rows allow, and of a time that is whole.
+ * Attempts that ended in [from_us, to_us), the latest ones of the log that the bounds allow, and of a time that is whole.
  *
  * past    all 0, or what was read for another time: then its names of queues stay
  *
  * Needs deferred_viewer, and no transaction open. Returns 0 or a DEFERRED_E...; the caller's to clear in either case.
  */
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, struct store_past *past, struct deferred_error *err);
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds, struct store_past *past,
+		      struct deferred_error *err);
 void store_past_clear(struct store_past *past);
 
 #endif

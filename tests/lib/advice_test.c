@@ -242,6 +242,35 @@ static void what_makes_no_sense_is_refused(void **state)
 	free(h.jobs);
 }
 
+static bool so_many_more(void *data)
+{
+	int *left = data;
+
+	return (*left)-- > 0;
+}
+
+static void it_is_given_up_between_two_replays(void **state)
+{
+	struct workload load = { .a_minute = 1, .run_s = 2, .burst = 1 };
+	struct advice_history h = make(&load, DAY, 1);
+	struct advice_wanted wanted = want(&load, 2 * MINUTE);
+	struct advice a, b;
+	int left = 1000000;
+
+	(void)state;
+	wanted.go_on = so_many_more;
+	wanted.go_on_data = &left;
+	assert_int_equal(advice_seek(&wanted, &h, 1, &a), 0);
+	for (int share = 0; share < 4; share++) {
+		left = share * (1000000 - left) / 4;
+		assert_int_equal(advice_seek(&wanted, &h, 1, &b), -3);
+		left = 1000000;
+		assert_int_equal(advice_seek(&wanted, &h, 1, &b), 0);
+	}
+	assert_true(a.predicted_us == b.predicted_us && a.bound_us == b.bound_us);
+	free(h.jobs);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +282,7 @@ int main(void)
 		cmocka_unit_test(a_history_made_up_keeps_the_hours),
 		cmocka_unit_test(what_is_promised_holds_for_what_comes_after),
 		cmocka_unit_test(what_makes_no_sense_is_refused),
+		cmocka_unit_test(it_is_given_up_between_two_replays),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

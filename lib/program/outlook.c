@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "outlook.h"
+#include "program/outlook.h"
 
+#include "store/admin.h"
 #include "store/figures.h"
-#include "table.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,6 @@
 #define DAY_S (24 * HOUR_S)
 #define WEEK_S (7 * DAY_S)
 #define EPOCH_2000 INT64_C(946684800)
-#define ROWS 50000         /* of the log for the latest history, and again for the busiest hours */
 #define HOURS (8 * 24 + 2)
 #define LATE_S 600         /* sums that end before that tell nothing of the last hour */
 #define JOBS_MAX 2000000   /* to be replayed */
@@ -26,61 +25,9 @@
 void outlook_init(struct outlook *o)
 {
 	*o = (struct outlook){
-		.since_ms = WEEK_S * 1000, .scale = 1, .now_rate = -1, .peak_cores = -1,
+		.since_ms = WEEK_S * 1000, .scale = 1, .now_rate = -1, .peak_cores = -1, .bounds = { .rows = 50000, .statement_ms = 10000 },
 		.wanted = { .share = 0.95, .within_us = 120 * SECOND, .headroom = 1.2, .runners_max = 32, .start_us = SECOND / 5, .between_us = SECOND / 40, .seed = 1 },
 	};
-}
-
-/* ---- options ---------------------------------------------------------------------------------- */
-
-bool outlook_real(const struct cli *cli, const char *what, const char *text, double min, double max, double *value)
-{
-	char *end;
-
-	errno = 0;
-	*value = strtod(text, &end);
-	if (*text && !*end && errno == 0 && *value >= min && *value <= max)
-		return true;
-	cli_usage(cli, "%s: \"%.64s\" is no number from %g to %g", what, text, min, max);
-	return false;
-}
-
-static bool span(const struct cli *cli, const char *what, const char *text, int64_t max_ms, int64_t *us)
-{
-	int64_t ms;
-
-	if (!cli_ms(cli, what, text, &ms))
-		return false;
-	if (ms > max_ms) {
-		cli_usage(cli, "%s: \"%.64s\" is too long", what, text);
-		return false;
-	}
-	*us = ms * 1000;
-	return true;
-}
-
-bool outlook_option(struct outlook *o, const struct cli *cli, int c)
-{
-	int64_t us;
-
-	switch (c) {
-	case OUTLOOK_QUEUE:
-		o->queue = optarg;
-		return true;
-	case OUTLOOK_SINCE:
-		if (!span(cli, "--since", optarg, 400 * DAY_S * 1000, &us))
-			return false;
-		o->since_ms = us / 1000;
-		return true;
-	case OUTLOOK_SCALE:
-		return outlook_real(cli, "--scale", optarg, 0.01, 100, &o->scale);
-	case OUTLOOK_START:
-		return span(cli, "--start", optarg, HOUR_S * 1000, &o->wanted.start_us);
-	case OUTLOOK_BETWEEN:
-		return span(cli, "--between", optarg, HOUR_S * 1000, &o->wanted.between_us);
-	default:
-		return false;
-	}
 }
 
 /* ---- what was --------------------------------------------------------------------------------- */
@@ -91,16 +38,23 @@ struct hour {
 };
 
 /* Jobs that functions are for: messages go to consumers. */
-static int read_sums(struct outlook *o, struct cli *cli, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s, int64_t *folded_s)
+static int read_sums(struct outlook *o, struct pg *pg, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s, int64_t *folded_s,
+		     struct deferred_error *err)
 {
 	struct store_figures_query query = { .span = of, .by = o->queue ? STORE_BY_BUILD : STORE_BY_FUNCTION, .queue = o->queue, .back_s = back_s };
-	struct store_figures figures;
-	struct deferred_error err = { 0 };
+	struct store_figures figures = { 0 };
 	size_t room = *n;
+	int rc = store_admin_look(pg, o->bounds.statement_ms, err);
 
 	*n = 0;
-	if (store_figures(cli->pg, &query, &figures, &err) < 0)
-		return cli_fail(cli, &err);
+	if (rc == 0)
+		rc = store_figures(pg, &query, &figures, err);
+	if (!pg_broken(pg))
+		pg_command(pg, "rollback", NULL);
+	if (rc < 0) {
+		store_figures_clear(&figures);
+		return rc;
+	}
 	for (size_t i = 0; i < figures.n; i++) {
 		const struct store_figure *f = &figures.row[i];
 
@@ -133,13 +87,9 @@ static size_t busiest(const struct hour *hours, size_t n)
 	return at;
 }
 
-static int read_past(struct outlook *o, struct cli *cli, size_t at, int64_t from_us, int64_t to_us)
+static int read_past(struct outlook *o, struct pg *pg, size_t at, int64_t from_us, int64_t to_us, struct deferred_error *err)
 {
-	struct deferred_error err = { 0 };
-
-	if (store_advise_past(cli->pg, o->queue, from_us, to_us, ROWS, &o->past[at], &err) < 0)
-		return cli_fail(cli, &err);
-	return 0;
+	return store_advise_past(pg, o->queue, from_us, to_us, &o->bounds, &o->past[at], err);
 }
 
 /* The busiest hour of the log itself, for where there are no sums of it. */
@@ -175,25 +125,22 @@ static double missing(struct outlook *o, const struct hour *hours, size_t n)
 	return 1 + (double)o->waiting / (double)past->history.len;
 }
 
-static int no_memory(const struct cli *cli)
+static int no_memory(struct deferred_error *err)
 {
-	struct deferred_error err = { 0 };
-
-	error_set(&err, DEFERRED_ENOMEM, "advise", "out of memory");
-	return cli_fail(cli, &err);
+	return error_set(err, DEFERRED_ENOMEM, "advise", "out of memory");
 }
 
-static int scale(struct outlook *o, const struct cli *cli, size_t at, double factor)
+static int scale(struct outlook *o, size_t at, double factor, struct deferred_error *err)
 {
 	struct advice_history copy;
 
 	if ((double)o->past[at].history.len * factor > JOBS_MAX) {
-		fprintf(stderr, "deferred: %.3g times the %zu attempts of the log are too many to be replayed\n", factor, o->past[at].history.len);
-		return CLI_NOT_DONE;
+		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY, "%.3g times the %zu attempts of the log are too many to be replayed", factor, o->past[at].history.len);
+		return DEFERRED_EINVAL;
 	}
 	if (factor != 1) {
 		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
-			return no_memory(cli);
+			return no_memory(err);
 		free(o->past[at].history.jobs);
 		o->past[at].history = copy;
 	}
@@ -230,16 +177,16 @@ static void rates(struct outlook *o, double factor)
 
 /* Sums of the week by hour. The busiest hours are read too where the latest history does not reach back to them, with one before, for what they find
  * waiting, and one after. */
-static int read_week(struct outlook *o, struct cli *cli, struct hour *hours, size_t *n)
+static int read_week(struct outlook *o, struct pg *pg, struct hour *hours, size_t *n, struct deferred_error *err)
 {
 	int64_t now_s = 0, folded_s = 0, now_us, from_us;
 	const struct hour *peak;
-	int rc = read_sums(o, cli, STORE_HOURS, WEEK_S, hours, n, &now_s, &folded_s);
+	int rc = read_sums(o, pg, STORE_HOURS, WEEK_S, hours, n, &now_s, &folded_s, err);
 
 	now_us = (now_s - EPOCH_2000) * SECOND;
 	from_us = now_us - o->since_ms * 1000;
 	if (rc == 0)
-		rc = read_past(o, cli, 0, from_us, now_us);
+		rc = read_past(o, pg, 0, from_us, now_us, err);
 	if (rc != 0 || *n == 0)
 		return rc;
 	peak = &hours[busiest(hours, *n)];
@@ -248,14 +195,14 @@ static int read_week(struct outlook *o, struct cli *cli, struct hour *hours, siz
 	o->peak_cores = (double)peak->cpu_us / (double)(HOUR_S * SECOND);
 	if (o->past[0].history.len == 0 || o->peak_us >= o->past[0].from_us || o->peak_us < from_us)
 		return 0;
-	return read_past(o, cli, 1, o->peak_us - HOUR_S * SECOND, o->peak_us + 2 * HOUR_S * SECOND);
+	return read_past(o, pg, 1, o->peak_us - HOUR_S * SECOND, o->peak_us + 2 * HOUR_S * SECOND, err);
 }
 
-static int read_now(struct outlook *o, struct cli *cli, struct hour *minutes)
+static int read_now(struct outlook *o, struct pg *pg, struct hour *minutes, struct deferred_error *err)
 {
 	size_t n = HOURS;
 	int64_t now_s = 0, folded_s = 0, arrived = 0;
-	int rc = read_sums(o, cli, STORE_MINUTES, HOUR_S, minutes, &n, &now_s, &folded_s);
+	int rc = read_sums(o, pg, STORE_MINUTES, HOUR_S, minutes, &n, &now_s, &folded_s, err);
 
 	for (size_t i = 0; i < n && rc == 0; i++)
 		arrived += load_of(&minutes[i]);
@@ -264,7 +211,7 @@ static int read_now(struct outlook *o, struct cli *cli, struct hour *minutes)
 	return rc;
 }
 
-int outlook_read(struct outlook *o, struct cli *cli)
+int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err)
 {
 	struct hour *hours = calloc(HOURS, sizeof(*hours));
 	size_t n = HOURS;
@@ -272,19 +219,19 @@ int outlook_read(struct outlook *o, struct cli *cli)
 	int rc;
 
 	if (!hours)
-		return no_memory(cli);
+		return no_memory(err);
 	/* As far as that goes: the sums are told as they are. */
-	store_fold(cli->pg, STORE_FOLD_READ_MS, NULL, NULL);
-	rc = read_week(o, cli, hours, &n);
+	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL);
+	rc = read_week(o, pg, hours, &n, err);
 	if (rc == 0) {
 		peak_of_log(o);
 		factor = o->scale * missing(o, hours, n);
 	}
 	if (rc == 0 && n > 0)
-		rc = read_now(o, cli, hours);
+		rc = read_now(o, pg, hours, err);
 	free(hours);
 	for (size_t i = 0; i < 2 && rc == 0; i++)
-		rc = scale(o, cli, i, factor);
+		rc = scale(o, i, factor, err);
 	rates(o, factor);
 	return rc;
 }
@@ -350,32 +297,40 @@ static const char *keeps_up(const struct outlook *o, const struct advice *advice
 	return n < o->wanted.peak_rate ? "not at the peak" : "yes";
 }
 
-void outlook_tell(const struct outlook *o, const struct advice *advice)
+void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...)
 {
-	char a[32], b[32];
-	const char *keeps = keeps_up(o, advice);
+	char text[512];
+	va_list ap;
 
-	printf("arrive: %.3g an hour", o->wanted.rate * HOUR_S);
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	to->line(to->data, name, text);
+}
+
+void outlook_tell(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to)
+{
+	const char *keeps = keeps_up(o, advice);
+	char a[32], b[32], now[64] = "";
+
 	if (o->now_rate >= 0)
-		printf(", %.3g in the last one", o->now_rate * HOUR_S);
-	printf(", %.3g in the busiest (%s)\n", o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
-	printf("served: at most %.3g an hour%s; busy %.0f %% of the time\n", served(o, advice) * HOUR_S,
-	       strcmp(keeps, "yes") == 0 ? "" : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows" : ", which is less than arrives then",
-	       100 * busy(o, advice));
-	printf("rests on: %" PRId64 " attempts of %.1f days, since %s, that ran %s on average", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
-	       outlook_us(a, o->past[0].run_us));
-	if (o->n == 2)
-		printf(", and of the busiest hours");
-	puts(o->past[0].full ? "; the log reaches back further, but so many rows were read" : "");
+		snprintf(now, sizeof(now), ", %.3g in the last one", o->now_rate * HOUR_S);
+	outlook_line(to, "arrive", "%.3g an hour%s, %.3g in the busiest (%s)", o->wanted.rate * HOUR_S, now, o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
+	outlook_line(to, "served", "at most %.3g an hour%s; busy %.0f %% of the time", served(o, advice) * HOUR_S,
+	     strcmp(keeps, "yes") == 0 ? "" : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows" : ", which is less than arrives then",
+	     100 * busy(o, advice));
+	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
+	     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
+	     o->past[0].full ? "; the log reaches back further, but so many rows were read" : "");
 	if (o->scale != 1)
-		printf("      arrivals %.3g times what they were\n", o->scale);
+		outlook_line(to, "", "arrivals %.3g times what they were", o->scale);
 	if (o->waiting > 0)
-		printf("      %" PRId64 " jobs more arrived than have begun: as many are put in\n", o->waiting);
+		outlook_line(to, "", "%" PRId64 " jobs more arrived than have begun: as many are put in", o->waiting);
 	if (o->past[0].cut > 0)
-		printf("      %" PRId64 " attempts that were cut off and came again are left out\n", o->past[0].cut);
+		outlook_line(to, "", "%" PRId64 " attempts that were cut off and came again are left out", o->past[0].cut);
 	if (o->peak_cores > 0.01)
-		printf("      the busiest hour takes %.2f processors\n", o->peak_cores);
-	puts("assumes: what comes is as what was, run times do not grow with more at once; limits, priorities and concurrency keys are not looked at");
+		outlook_line(to, "", "the busiest hour takes %.2f processors", o->peak_cores);
+	outlook_line(to, "assumes", "what comes is as what was, run times do not grow with more at once; limits, priorities and concurrency keys are not looked at");
 }
 
 void outlook_json(const struct outlook *o, const struct advice *advice, struct params_text *t)
@@ -406,66 +361,59 @@ void outlook_json(const struct outlook *o, const struct advice *advice, struct p
 	params_number(t, "cut_off", (double)o->past[0].cut);
 }
 
-static void queue_row(struct table *table, struct params_text *t, const char *name, const struct forecast_job *jobs, size_t len, int group)
+/* False: none of them is of that group. */
+static bool wait_of(struct outlook_wait *w, const char *name, const struct forecast_job *jobs, size_t len, int group)
 {
-	static const double shares[] = { 0.5, 0.95, 0.99, 1 };
-	static const char *const keys[] = { "p50_s", "p95_s", "p99_s", "longest_s" };
-	int64_t n = 0;
-	char buf[32];
+	static const double shares[OUTLOOK_SHARES] = { 0.5, 0.95, 0.99, 1 };
 
+	*w = (struct outlook_wait){ .queue = name };
 	for (size_t i = 0; i < len; i++)
-		n += group < 0 || jobs[i].group == group;
-	if (n == 0)
-		return;
-	if (t) {
-		char *clean = table_clean(name, 0, TABLE_ONE_LINE);
-
-		params_open(t, NULL, '{');
-		params_string(t, "queue", clean);
-		params_number(t, "attempts", (double)n);
-		free(clean);
-	} else {
-		table_cell(table, "%s", name);
-		table_cell(table, "%" PRId64, n);
-	}
-	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
-		int64_t us = advice_quantile_us(jobs, len, group, shares[i]);
-
-		if (t)
-			outlook_number_us(t, keys[i], us);
-		else
-			table_cell(table, "%s", outlook_us(buf, us));
-	}
-	if (t)
-		params_close(t, '}');
+		w->attempts += group < 0 || jobs[i].group == group;
+	for (size_t i = 0; i < OUTLOOK_SHARES && w->attempts > 0; i++)
+		w->us[i] = advice_quantile_us(jobs, len, group, shares[i]);
+	return w->attempts > 0;
 }
 
-int outlook_queues(const struct outlook *o, const struct cli *cli, const struct advice *advice, struct params_text *t)
+int outlook_waits(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to, struct deferred_error *err)
 {
-	static const char *const headers[] = { "QUEUE", ">ATTEMPTS", ">P50", ">P95", ">P99", ">LONGEST" };
-	struct table table;
+	struct outlook_wait w;
 
 	for (size_t i = 0; i < o->n; i++)
 		if (advice_replay(&o->histories[i], &advice->setting, &o->wanted, NULL) < 0)
-			return no_memory(cli);
-	if (t)
-		params_open(t, "waits", '[');
-	else
-		table_begin(&table, headers, 6);
+			return no_memory(err);
 	for (size_t i = 0; i < o->n; i++) {
 		const struct store_past *past = &o->past[i];
 
-		for (int g = 0; g < past->queues; g++)
-			if (i == 0)
-				queue_row(&table, t, past->queue[g], past->history.jobs, past->history.len, g);
-		if (i > 0)
-			queue_row(&table, t, "* in the busiest hours", past->history.jobs, past->history.len, -1);
-		else if (past->queues > 1)
-			queue_row(&table, t, "*", past->history.jobs, past->history.len, -1);
+		for (int g = 0; i == 0 && g < past->queues; g++)
+			if (wait_of(&w, past->queue[g], past->history.jobs, past->history.len, g))
+				to->wait(to->data, &w);
+		if ((i > 0 || past->queues > 1) &&
+		    wait_of(&w, i > 0 ? "* in the busiest hours" : "*", past->history.jobs, past->history.len, -1))
+			to->wait(to->data, &w);
 	}
-	if (t)
-		params_close(t, ']');
-	else
-		table_end(&table);
 	return 0;
+}
+
+static void json_wait(void *data, const struct outlook_wait *w)
+{
+	static const char *const keys[OUTLOOK_SHARES] = { "p50_s", "p95_s", "p99_s", "longest_s" };
+	struct params_text *t = data;
+
+	params_open(t, NULL, '{');
+	params_string(t, "queue", w->queue);
+	params_number(t, "attempts", (double)w->attempts);
+	for (size_t i = 0; i < OUTLOOK_SHARES; i++)
+		outlook_number_us(t, keys[i], w->us[i]);
+	params_close(t, '}');
+}
+
+int outlook_json_waits(const struct outlook *o, const struct advice *advice, struct params_text *t, struct deferred_error *err)
+{
+	const struct outlook_sink to = { .wait = json_wait, .data = t };
+	int rc;
+
+	params_open(t, "waits", '[');
+	rc = outlook_waits(o, advice, &to, err);
+	params_close(t, ']');
+	return rc;
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* past - options of `simulate` and `advise`, and how both print what program/outlook.h tells. */
+#ifndef PAST_H
+#define PAST_H
+
+#include "cmd.h"
+
+#include "program/outlook.h"
+
+/* Options of both. own of the command begins with these. */
+enum { PAST_QUEUE = 1, PAST_SINCE, PAST_SCALE, PAST_START, PAST_BETWEEN, PAST_OWN };
+#define PAST_OPTIONS \
+	{ "queue", required_argument, NULL, PAST_QUEUE }, { "since", required_argument, NULL, PAST_SINCE }, \
+	{ "scale", required_argument, NULL, PAST_SCALE }, { "start", required_argument, NULL, PAST_START }, \
+	{ "between", required_argument, NULL, PAST_BETWEEN }
+
+/* One of these options. False: it was reported, return EX_USAGE. */
+bool past_option(struct outlook *o, const struct cli *cli, int c);
+
+/* A number in [min, max]. False: as above. */
+bool past_real(const struct cli *cli, const char *what, const char *text, double min, double max, double *value);
+
+/* Read what was. Returns 0 or the exit code; it was reported. */
+int past_read(struct outlook *o, struct cli *cli);
+
+/* Lines go to standard output. */
+extern const struct outlook_sink past_lines;
+
+/* Waits by queue after a replay of the setting, as a table. Returns as past_read(). */
+int past_waits(const struct outlook *o, const struct cli *cli, const struct advice *advice);
+
+/* What was told as JSON, unless rc says that it was not. Returns as past_read(). */
+int past_print(const struct cli *cli, struct params_text *t, int rc, const struct deferred_error *err);
+
+#endif

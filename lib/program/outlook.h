@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* outlook - what `simulate` and `advise` have in common: what was, and how it is told, by a command or on a page. */
+#ifndef OUTLOOK_H
+#define OUTLOOK_H
+
+#include "base/advice.h"
+#include "base/error.h"
+#include "port/params.h"
+#include "store/advise.h"
+
+struct outlook {
+	/* As it was asked for. */
+	const char *queue;
+	int64_t since_ms;
+	double scale;
+	struct advice_wanted wanted;
+	struct store_advise_bounds bounds;
+
+	/* What was: the latest, and the busiest hours of the week where they lie before that. */
+	struct store_past past[2];
+	struct advice_history histories[2];
+	size_t n;
+	int64_t attempts;        /* of them */
+	int64_t waiting;         /* jobs that arrived in that time and had not begun: the arrivals are so many more */
+	double now_rate;         /* arrivals a second in the last hour; < 0: not known */
+	int64_t peak_us;         /* begin of the busiest hour, since 2000 */
+	double peak_cores;       /* processors that it took; < 0: not known */
+};
+
+void outlook_init(struct outlook *o);
+
+/* Read what was. No transaction is open. Returns 0 or a DEFERRED_E...; err->where is OUTLOOK_TOO_MANY where it is the question that asks for too much. */
+#define OUTLOOK_TOO_MANY "scale"
+int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err);
+void outlook_clear(struct outlook *o);
+
+/* Days of the latest history. */
+double outlook_days(const struct outlook *o);
+
+/* How jobs of a queue would have waited; queue "*": those of all. */
+#define OUTLOOK_SHARES 4
+struct outlook_wait {
+	const char *queue;
+	int64_t attempts;
+	int64_t us[OUTLOOK_SHARES]; /* as long or less waited 50, 95 and 99 % of them, and all; ADVICE_NEVER: to the end */
+};
+
+/* Who is told, for people. */
+struct outlook_sink {
+	/* name: what the text is about; "": it goes on with what was told before it; NULL: it says that itself. */
+	void (*line)(void *data, const char *name, const char *text);
+	void (*wait)(void *data, const struct outlook_wait *wait);
+	void *data;
+};
+void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* What arrives, what is served, what it rests on: lines, or members of an object. */
+void outlook_tell(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to);
+void outlook_json(const struct outlook *o, const struct advice *advice, struct params_text *t);
+
+/* Waits by queue after a replay of the setting. Returns 0 or a DEFERRED_E... */
+int outlook_waits(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to, struct deferred_error *err);
+int outlook_json_waits(const struct outlook *o, const struct advice *advice, struct params_text *t, struct deferred_error *err);
+
+/* A wait for people; for programs in seconds, or null. */
+const char *outlook_us(char buf[32], int64_t us);
+void outlook_number_us(struct params_text *t, const char *key, int64_t us);
+
+#endif
