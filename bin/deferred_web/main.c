@@ -11,6 +11,7 @@
 #include "desk.h"
 #include "http/listen.h"
 #include "http/tls.h"
+#include "kept.h"
 #include "port/config.h"
 #include "program/notify.h"
 #include "program/program.h"
@@ -149,6 +150,8 @@ static int start(struct run *run, struct deferred_error *err)
 		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on: set web.listen or web.listen_tls");
 		return EX_CONFIG;
 	}
+	if (!(run->web.kept = kept_new(err)))
+		return EX_OSERR;
 	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
 	if (!run->web.desk)
 		return EX_OSERR;
@@ -177,6 +180,7 @@ static void tick(struct run *run)
 	for (int i = 0; i < run->servers_len; i++)
 		server_tick(run->servers[i]);
 	desk_tick(run->web.desk);
+	kept_tick(run->web.kept);
 	budget_trim();
 	arena_reserve();
 	flush_logs(run, 0);
@@ -238,6 +242,7 @@ static void release(struct run *run)
 		server_stop(run->servers[i]);
 	if (run->web.desk)
 		desk_stop(run->web.desk);
+	kept_free(run->web.kept);
 	listen_close(&run->sockets);
 	flush_logs(run, LAST_WORDS_MS);
 	access_log_close(run->web.log);

@@ -15,6 +15,7 @@ static const struct {
 	{ "/", "Overview", NULL }, { "/queues", "Queues", NULL }, { "/jobs", "Jobs", NULL }, { "/flows", "Flows", "/flow/#" }, { "/running", "Running", NULL }, { "/dead", "Dead", NULL }, { "/functions", "Functions", NULL },
 	{ "/recurring", "Recurring", NULL },
 	{ "/workers", "Workers", NULL }, { "/rules", "Rules", NULL }, { "/accounts", "Accounts", NULL }, { "/audit", "Audit", NULL },
+	{ "/doctor", "Doctor", NULL }, { "/advice", "Advice", NULL },
 };
 
 static void navigation(struct visit *v)

@@ -493,6 +493,8 @@ const struct route routes[] = {
 	{ "/rules", "rules", "Rules", page_rules, false, NULL, NULL },
 	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL, NULL },
 	{ "/audit", "audit", "Audit", page_audit, false, NULL, NULL },
+	{ "/advice", "advice", "Advice", page_advice, false, before_advice, NULL },
+	{ "/doctor", "doctor", "Doctor", page_doctor, false, before_doctor, NULL },
 	{ "/metrics", "metrics", "Metrics", page_metrics, false, before_metrics, NULL },
 	{ NULL, NULL, NULL, NULL, false, NULL, NULL },
 };

@@ -25,6 +25,11 @@ void before_backlog(struct visit *v);
 void before_queue(struct visit *v);
 void before_job(struct visit *v);
 void why_told(struct visit *v);
+/* kept_pages.c */
+void before_doctor(struct visit *v);
+int page_doctor(struct visit *v, struct deferred_error *err);
+void before_advice(struct visit *v);
+int page_advice(struct visit *v, struct deferred_error *err);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);

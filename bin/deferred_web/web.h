@@ -16,6 +16,7 @@
 enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE, WEB_PEER }; /* in the order of the setting's words */
 
 struct desk;
+struct kept;
 
 struct web {
 	/* Settings. Borrowed; NULL: not set. */
@@ -25,6 +26,7 @@ struct web {
 	unsigned char key[GUARD_KEY_BYTES]; /* of this process */
 	struct access_log *log;             /* NULL: none */
 	struct desk *desk;
+	struct kept *kept;
 };
 
 struct visit;

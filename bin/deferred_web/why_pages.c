@@ -75,6 +75,24 @@ static void json(struct visit *v)
 	html_raw(b, "]");
 }
 
+/* A remedy that is a page of ours too leads there. */
+static void remedy(struct buf *b, const char *mend)
+{
+	static const struct {
+		const char *command, *link;
+	} pages[] = { { "deferred advise", "<a href=\"/advice\">deferred advise</a>" }, { "deferred doctor", "<a href=\"/doctor\">deferred doctor</a>" } };
+	const char *at;
+
+	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+		if (!(at = strstr(mend, pages[i].command)))
+			continue;
+		html_text_n(b, mend, (size_t)(at - mend));
+		buf_text(b, pages[i].link);
+		mend = at + strlen(pages[i].command);
+	}
+	html_text(b, mend);
+}
+
 void why_told(struct visit *v)
 {
 	struct buf *b = &v->reply.body;
@@ -94,7 +112,7 @@ void why_told(struct visit *v)
 		}
 		if (v->causes[i].mend[0]) {
 			html_raw(b, "<br><span class=\"hint\">do: </span><code>");
-			html_text(b, v->causes[i].mend);
+			remedy(b, v->causes[i].mend);
 			html_raw(b, "</code>");
 		}
 		html_raw(b, "</p>");

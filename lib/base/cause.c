@@ -605,7 +605,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 		c = add(list, CAUSE_CAPACITY);
 		SAY(why, "more jobs arrive than are run: the backlog grows");
 		SAY(figure, "%.1f a minute arrive and %.1f are run: it grows by %.1f a minute; %.1f ran at a time", r->arrived, served, r->arrived - served, r->run_s / (r->minutes * 60));
-		SAY(mend, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host");
+		SAY(mend, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host; deferred advise says how many");
 	}
 }
 

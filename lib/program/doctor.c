@@ -127,6 +127,11 @@ void doctor_do(struct doctor *d, const char *fmt, ...)
 	va_end(ap);
 }
 
+const char *doctor_user_name(const struct doctor *d)
+{
+	return d->user ? d->user : pg_user(d->pg);
+}
+
 bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 {
 	if (rc == 0)
@@ -134,7 +139,7 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 	doctor_warn(d, "cannot be looked at: %s", err->message);
 	doctor_why(d, "a check reads for %d ms at most, with the rights of the role that is connected", DOCTOR_LOOK_MS);
 	if (strcmp(err->sqlstate, "42501") == 0)
-		doctor_do(d, "grant %s to %s", d->role, pg_user(d->pg));
+		doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
 	return false;
 }
 

@@ -43,6 +43,7 @@ struct doctor {
 	/* The caller's. */
 	struct pg *pg;             /* NULL: there is no connection */
 	const char *role;          /* whose rights the checks take: who lacks them is told to ask for them */
+	const char *user;          /* who that is; NULL: the login */
 	int lock_ms;               /* no statement waits longer for a lock; 0: than it may take */
 	bool knows_functions;      /* those of this host are below */
 	char **functions;          /* in the plugins here and in the config file, sorted */
@@ -93,6 +94,9 @@ void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(pri
 typedef int doctor_question(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res);
 bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err); /* the same of what was asked already */
+
+/* Whom to grant something that is missing. */
+const char *doctor_user_name(const struct doctor *d);
 
 /* What a word that counts n of something ends in. */
 const char *doctor_s(int64_t n);

@@ -32,7 +32,7 @@ void doctor_schema(struct doctor *d)
 		doctor_fail(d, "%s", err.message);
 		doctor_why(d, "the programs here work with version %s of the schema", migrate_versions());
 		if (strcmp(err.sqlstate, "42501") == 0)
-			doctor_do(d, "grant %s to %s", d->role, pg_user(d->pg));
+			doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
 		else
 			doctor_do(d, "%s", err.hint[0] ? err.hint : "deferred migrate");
 		return;

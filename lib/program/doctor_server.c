@@ -59,7 +59,7 @@ void doctor_snapshots(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_hidden, &hidden))
 		return;
 	if (pg_bool(hidden, 0, 0))
-		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", pg_user(d->pg));
+		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", doctor_user_name(d));
 	pg_result_free(hidden);
 	if (!doctor_ask(d, store_doctor_snapshots, &res))
 		return;

@@ -465,6 +465,7 @@ insert into deferred.__deferred_upkeep values ('-infinity');
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
 grant select on deferred.__deferred_migration to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
 grant select on deferred.__deferred_source, deferred.__deferred_upkeep to deferred_worker;  -- `deferred doctor`
+grant select on deferred.__deferred_source to deferred_viewer;  -- and the page of it
 grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;

@@ -7,7 +7,7 @@ select count(r.since), extract(epoch from clock_timestamp() - min(r.since))::int
        (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8 from (select x.seen_at from deferred.__deferred_worker x order by x.id desc limit 1000) w),
        exists (select from deferred.__deferred_lease l where l.expires_at > clock_timestamp())
 from (select coalesce(h.due_at, h.visible_at) as since
-      from (select x.* from deferred.__deferred_hot x order by x.id limit 1000) h
+      from (select x.id, x.queue, x.fn, x.due_at, x.visible_at, x.limited from deferred.__deferred_hot x order by x.id limit 1000) h
       left join deferred.__deferred_queue q on q.name = h.queue
       where h.fn is not null and not h.limited and (h.due_at is null or h.due_at <= clock_timestamp()) and q.paused is not true
         and h.id not in (select k.id from deferred.__held k)

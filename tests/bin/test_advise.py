@@ -16,6 +16,7 @@ import time
 import pytest
 
 from harness import SAN, program, wait_for
+from made_log import arrivals, history, write_log
 from test_deferred import login
 
 pytestmark = pytest.mark.by_hand
@@ -24,32 +25,6 @@ ALL = [int(seed) for seed in os.environ.get("DEFERRED_ADVISE", "").split(",") if
 SEEDS = ALL or [6]
 TICK_S = 2 if ALL else 1  # an interval, here
 TICKS = 60 if ALL else 5
-
-
-def write_log(db, jobs, queue="default"):
-    """The log of jobs, each (seconds before now it was ready, wait, run time), with the sums of it."""
-    db.sql("""
-        with job as (
-            select nextval('deferred.__deferred_id_seq') as id, now() - r * interval '1 second' as ready, w, x
-            from unnest(%(ready)s::float8[], %(wait)s::float8[], %(run)s::float8[]) j(r, w, x)),
-        call as (
-            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep', '{}', ready from job)
-        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, user_us, sys_us)
-        select id, 1, 'ok', true, ready + w * interval '1 second', ready + (w + x) * interval '1 second', w * 1e6, x * 1e6, x * 1e5, 0 from job""",
-           {"queue": queue, "ready": [j[0] for j in jobs], "wait": [j[1] for j in jobs], "run": [j[2] for j in jobs]})
-
-
-def arrivals(rng, a_minute, seconds, burst=1):
-    at = []
-    t = rng.expovariate(a_minute / 60 / burst)
-    while t < seconds:
-        at += [t] * burst
-        t += rng.expovariate(a_minute / 60 / burst)
-    return at
-
-
-def history(rng, a_minute, run, days, burst=1):
-    return [(days * 86400 + 60 - t, 10.0, run(rng)) for t in arrivals(rng, a_minute, days * 86400, burst)]
 
 
 def ask(db, command, *args, code=OK, env=None):
