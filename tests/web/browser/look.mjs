@@ -10,7 +10,7 @@ const [url, job, dead, later, flow, operator, viewer, password] = process.argv.s
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
 	"/recurring/nightly", "/flows", `/flow/${flow}`, `/jobs/${Number(flow) + 2}`, "/workers", "/rules",
-	"/accounts", "/audit", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk"];
+	"/accounts", "/audit", "/doctor", "/advice", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk"];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const check = (what, ok) => ok || wrong.push(what);
@@ -104,6 +104,10 @@ for (const path of pages.filter(p => !p.startsWith("/jobs/all"))) { /* which vie
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
+for (const [path, said] of [["/doctor", "checks were made"], ["/advice", "too little is known"]]) {
+	await plain.goto(url + path);
+	check(`${path} without JavaScript`, (await plain.locator("main").innerText()).includes(said));
+}
 await plain.goto(`${url}/flow/${flow}`);
 check("a graph without JavaScript", await plain.getByRole("img", { name: /What waits for what/ }).isVisible() && (await plain.locator("main").innerText()).includes("Waits for"));
 
