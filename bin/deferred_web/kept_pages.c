@@ -159,8 +159,8 @@ static void summary(struct report *r)
 	if (r->of[DOCTOR_WARN] + r->of[DOCTOR_FAIL] == 0)
 		buf_printf(b, "<p class=\"done\">All is well, as far as %zu checks tell.</p>", r->checks);
 	else
-		buf_printf(b, "<p class=\"trouble\">%zu fail%s, %zu warning%s; %zu checks were made.</p>", r->of[DOCTOR_FAIL], r->of[DOCTOR_FAIL] == 1 ? "s" : "", r->of[DOCTOR_WARN],
-			   r->of[DOCTOR_WARN] == 1 ? "" : "s", r->checks);
+		buf_printf(b, "<p class=\"%s\">%zu failure%s and %zu warning%s, by %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
+			   doctor_s((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], doctor_s((int64_t)r->of[DOCTOR_WARN]), r->checks);
 	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th scope=\"col\">Check</th><th scope=\"col\">Result</th>"
 		    "<th scope=\"col\">What was found</th></tr></thead><tbody>");
 	buf_add(b, r->rows.html.p, r->rows.html.len);

@@ -3,18 +3,21 @@ in DEFERRED_BROWSER."""
 
 import json
 import os
+import random
 import shutil
 
 import pytest
 
 import harness
 import pg
+from made_log import history, write_log
 from test_web import HOSTILE
 
 LIMIT_S = 600
 PLACE = os.path.join(pg.TOP, "build", "browser")
 
 
+@pytest.mark.by_hand
 @pytest.mark.skipif(not os.environ.get("DEFERRED_BROWSER"), reason="takes minutes and a browser: make check-web")
 def test_people_can_read_and_use_each_page(web, db):
     job, dead = [db.defer("fail", json.dumps({"html": "</pre><script>alert(2)</script>"}), label=HOSTILE[:1000], max_attempts=1) for _ in range(2)]
@@ -23,6 +26,7 @@ def test_people_can_read_and_use_each_page(web, db):
     db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 60)")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))")
+    write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     later = db.defer("noop", delay="1h")
     flow = db.one("select deferred.defer_flow(%s)", json.dumps({"label": HOSTILE[:900], "jobs": [
         {"name": HOSTILE[:60], "fn": "noop", "delay": "1h"}, {"name": "b", "fn": "noop", "after": HOSTILE[:60]}, {"fn": "noop", "after": {"job": "b", "on": "failed"}}]}))

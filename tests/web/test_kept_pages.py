@@ -59,7 +59,7 @@ def test_what_is_found_is_what_the_command_finds_and_is_kept_for_its_role(web, d
     assert {k: wrong["schedules"][k] for k in ("what", "why", "do")} == {k: by_command["schedules"][k] for k in ("what", "why", "do")}
     assert wrong["functions"]["do"] == by_command["functions"]["do"] and "nobody has: no worker has yet said" in wrong["functions"]["what"]
     page = web.page("/doctor")
-    assert "2 fail, 0 warnings; 15 checks were made." in text_of(page) and "deferred cancel --fn nosuch" in page
+    assert "2 failures and 0 warnings, by 15 checks." in text_of(page) and "deferred cancel --fn nosuch" in page
     # Why a schedule fails is its owner's, so the page does not tell it either.
     assert "alert(1)" not in page + web.page("/doctor", "vic")
     db.sql("delete from deferred.__deferred_schedule")

@@ -104,7 +104,7 @@ for (const path of pages.filter(p => !p.startsWith("/jobs/all"))) { /* which vie
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
-for (const [path, said] of [["/doctor", "checks were made"], ["/advice", "too little is known"]]) {
+for (const [path, said] of [["/doctor", "15 checks"], ["/advice", "What it rests on"]]) {
 	await plain.goto(url + path);
 	check(`${path} without JavaScript`, (await plain.locator("main").innerText()).includes(said));
 }
