@@ -15,7 +15,7 @@ import harness
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
 PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/flows", "/workers", "/rules",
-         "/accounts", "/audit"]
+         "/accounts", "/audit", "/doctor", "/advice"]
 
 
 class Tags(html.parser.HTMLParser):
