@@ -99,6 +99,7 @@ struct job {
 	struct attempt *ended;       /* and how it did, if an attempt has ended */
 	int64_t id;
 	int64_t receipt;
+	int64_t tid;                 /* of its hot row when it was claimed: pg_tid() */
 	int32_t attempt;             /* of this claim, from 1 */
 	int32_t attempt_base;        /* attempts that do not count against max_attempts */
 	int32_t max_attempts;        /* 0: default of the function */

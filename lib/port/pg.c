@@ -17,7 +17,7 @@
 enum {
 	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
 	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
-	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187,
+	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_TID = 27, OID_TID_ARRAY = 1010,
 };
 
 #define MAX_PREPARED 64
@@ -334,6 +334,15 @@ static struct pg_arg *add_arg(struct pg_args *args, unsigned int type)
 	return a;
 }
 
+static void put16(struct pg_args *args, uint16_t v)
+{
+	char *p = room(args, 2);
+	uint16_t be = htobe16(v);
+
+	if (p)
+		memcpy(p, &be, 2);
+}
+
 static void put32(struct pg_args *args, int32_t v)
 {
 	char *p = room(args, 4);
@@ -487,6 +496,18 @@ static void array_of_8(struct pg_args *args, unsigned int type, unsigned int ele
 void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n)
 {
 	array_of_8(args, OID_INT8_ARRAY, OID_INT8, v, nulls, n);
+}
+
+void pg_arg_tid_array(struct pg_args *args, const int64_t *tids, size_t n)
+{
+	struct pg_arg *a = array_head(args, OID_TID_ARRAY, OID_TID, false, n);
+
+	for (size_t i = 0; i < n; i++) {
+		put32(args, 6);
+		put32(args, (int32_t)(tids[i] >> 16));
+		put16(args, (uint16_t)tids[i]);
+	}
+	array_end(args, a);
 }
 
 void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n)
@@ -869,6 +890,19 @@ const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *le
 	if (len)
 		*len = (size_t)PQgetlength(pgres(res), (int)row, col);
 	return PQgetvalue(pgres(res), (int)row, col);
+}
+
+int64_t pg_tid(const struct pg_result *res, size_t row, int col)
+{
+	const char *p = PQgetvalue(pgres(res), (int)row, col);
+	uint32_t page;
+	uint16_t line;
+
+	if (PQgetisnull(pgres(res), (int)row, col) || PQgetlength(pgres(res), (int)row, col) != (int)(sizeof(page) + sizeof(line)))
+		return 0;
+	memcpy(&page, p, sizeof(page));
+	memcpy(&line, p + sizeof(page), sizeof(line));
+	return (int64_t)be32toh(page) << 16 | be16toh(line);
 }
 
 int64_t pg_int(const struct pg_result *res, size_t row, int col)

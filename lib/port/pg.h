@@ -125,6 +125,7 @@ void pg_arg_null(struct pg_args *args);                              /* type is 
 void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
 void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
 void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *nulls, size_t n);
+void pg_arg_tid_array(struct pg_args *args, const int64_t *tids, size_t n);    /* as pg_tid() gives them; not NULL */
 void pg_arg_interval_array(struct pg_args *args, const int64_t *us, size_t n); /* microseconds; not NULL */
 /* An element NULL is SQL NULL. lens NULL: NUL-terminated. */
 void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
@@ -166,6 +167,7 @@ size_t pg_rows(const struct pg_result *res);
 bool pg_null(const struct pg_result *res, size_t row, int col);
 const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len); /* len may be NULL; NULL value: "" */
 int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
+int64_t pg_tid(const struct pg_result *res, size_t row, int col);    /* place of a row, binary format only: page << 16 | line; NULL: 0 */
 double pg_float(const struct pg_result *res, size_t row, int col);
 bool pg_bool(const struct pg_result *res, size_t row, int col);
 void pg_result_free(struct pg_result *res);

@@ -267,8 +267,11 @@ out:
 
 /* ---- COPY ------------------------------------------------------------------------------------- */
 
+#define PARAMS_LIGHT_BYTES 1024 /* sql/functions/__params_bytes.sql */
+
 static const char copy_hot[] =
-	"copy deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at) from stdin (format binary)";
+	"copy deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, max_attempts, params_bytes) "
+	"from stdin (format binary)";
 static const char copy_jobs[] =
 	"copy deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, "
 	"backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by) from stdin (format binary)";
@@ -533,8 +536,9 @@ static void field_id(struct copy_buf *b, const struct copy_source *s, size_t i)
 static void put_hot(struct copy_buf *b, const struct copy_source *s, const struct deferred_call_spec *call, size_t i)
 {
 	const struct deferred_opts *o = opts_of(call);
+	size_t params_len = strlen(params_of(call));
 
-	put_int2(b, 7);
+	put_int2(b, 9);
 	field_id(b, s, i);
 	field_text(b, queue_of(call));
 	field_text(b, call->fn);
@@ -542,6 +546,8 @@ static void put_hot(struct copy_buf *b, const struct copy_source *s, const struc
 	field_moment(b, s->now_us, o->delay_ms);
 	field_int8(b, s->now_us + o->delay_ms * 1000);
 	field_moment(b, s->now_us, o->expires_ms);
+	field_int4_or_null(b, o->max_attempts);
+	field_int4_or_null(b, params_len > PARAMS_LIGHT_BYTES ? (int32_t)params_len : 0);
 }
 
 static void put_job(struct copy_buf *b, const struct copy_source *s, const struct deferred_call_spec *call, size_t i)

@@ -63,6 +63,11 @@ void columns_clear(struct columns *c);
 		COLUMN_FILL(c, int8, us);                            \
 		pg_arg_interval_array((args), (c)->int8, (c)->n);    \
 	} while (0)
+#define COLUMN_TID(args, c, tid)                                     \
+	do {                                                         \
+		COLUMN_FILL(c, int8, tid);                           \
+		pg_arg_tid_array((args), (c)->int8, (c)->n);         \
+	} while (0)
 #define COLUMN_TEXT(args, c, expr)                                   \
 	do {                                                         \
 		COLUMN_FILL(c, text, expr);                          \

@@ -122,7 +122,10 @@ static int record_plain(struct store_cycle *cycle, struct attempt *const *a, siz
 	COLUMN_INT8(&args, &c, a[i]->max_rss_kb);
 	pg_arg_text(&args, a[0]->plugin);
 	pg_arg_int8_array(&args, receipts->id, NULL, receipts->len);
-	return rows_add(cycle, &sql_job_done, &args, &c, TAG_RECORD, rc, err);
+	COLUMN_TID(&args, &c, a[i]->job->tid);
+	for (size_t i = 0; i < n; i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->plain, a[i]->job->id);
+	return rows_add(cycle, &sql_job_done, &args, &c, TAG_REFUSED, rc, err);
 }
 
 static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, const struct store_ids *receipts,
@@ -676,7 +679,7 @@ static void put_in_order(struct store_cycle *cycle)
 }
 
 /* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some other hand has stored what is no
- * such thing, and whether it may have waited for others. */
+ * such thing, whether it may have waited for others, and where its hot row is. */
 static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;
@@ -689,6 +692,7 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 	}
 	job->id = pg_int(res, i, 0);
 	job->receipt = pg_int(res, i, 1);
+	job->tid = pg_tid(res, i, tick + 4);
 	job->attempt = (int32_t)pg_int(res, i, 2);
 	job->attempt_base = (int32_t)pg_int(res, i, 3);
 	job->max_attempts = (int32_t)pg_int(res, i, 4);
@@ -731,9 +735,9 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
 {
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct job *job = job_of(cycle, res, i, 20);
+		struct job *job = job_of(cycle, res, i, 19);
 
-		cycle->cut |= pg_bool(res, i, 19);
+		cycle->cut |= pg_bool(res, i, 18);
 		if (!job)
 			continue;
 		lanes_add(&cycle->lanes, job->queue, job->priority);
@@ -764,6 +768,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		take_end(cycle, tag == PG_COMMITTED);
 	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
 		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
+	for (size_t i = 0; tag == TAG_REFUSED && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->refused, pg_int(res, i, 0));
 	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
 		if (!pg_bool(res, i, 1))
 			cycle->out_of_memory |= !store_ids_add(&cycle->locked, pg_int(res, i, 0));
@@ -807,10 +813,21 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->kept.fold_more = pg_bool(res, 0, 0);
 }
 
+/* Of successes only those are told that were refused. */
+static void take_plain(struct store_cycle *cycle)
+{
+	store_ids_sort(&cycle->refused);
+	for (size_t i = 0; i < cycle->plain.len; i++)
+		if (!store_ids_have(&cycle->refused, cycle->plain.id[i]))
+			cycle->out_of_memory |= !store_ids_add(&cycle->recorded, cycle->plain.id[i]);
+}
+
 int store_cycle_poll(struct store_cycle *cycle, bool *done, struct deferred_error *err)
 {
 	int rc = pg_pipeline_poll(cycle->pg, on_cycle, cycle, done, err);
 
+	if (*done)
+		take_plain(cycle);
 	if (rc == 0 && *done && cycle->out_of_memory)
 		return error_set(err, DEFERRED_ENOMEM, "cycle", "out of memory");
 	if (*done) {
@@ -827,6 +844,8 @@ void store_cycle_clear(struct store_cycle *cycle)
 	job_list_free(cycle->limited);
 	lanes_clear(&cycle->lanes);
 	free(cycle->recorded.id);
+	free(cycle->plain.id);
+	free(cycle->refused.id);
 	free(cycle->locked.id);
 	free(cycle->leases);
 	free(cycle->outcomes);

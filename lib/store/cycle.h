@@ -40,6 +40,7 @@ struct store_cycle {
 	bool arms, opens, peeks; /* store_cycle_arm(), _open(), _peek() */
 	/* results */
 	struct store_ids recorded;
+	struct store_ids plain, refused; /* sent with job_done.sql, and those of them that are not recorded */
 	struct store_ids locked;    /* asked to be released and not, for their rows were locked */
 	struct store_lease *leases; /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;

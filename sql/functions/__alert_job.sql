@@ -14,7 +14,8 @@ begin
     v_limited := deferred.__is_limited(p_queue, p_fn, null);
     update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = p_queue and not q.limited_jobs;
     select q.max_length is not null into v_bounded from deferred.__deferred_queue q where q.name = p_queue;
-    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, limited, bounded) values (v_id, p_queue, p_fn, 32767, v_now, v_limited, v_bounded);
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, limited, bounded, max_attempts, params_bytes)
+    values (v_id, p_queue, p_fn, 32767, v_now, v_limited, v_bounded, p_max_attempts, deferred.__params_bytes(p_params));
     insert into deferred.__deferred (id, queue, fn, priority, params, label, max_attempts, timeout_ms, created_at, created_by)
     values (v_id, p_queue, p_fn, 32767, p_params, left(p_label, 1000), p_max_attempts, p_timeout_ms, v_now, 'deferred_owner');
     if not deferred.__nobody_waits() then

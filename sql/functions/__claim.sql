@@ -33,18 +33,25 @@ create or replace function deferred.__claim(p_queue text, p_priority integer, p_
     p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes bigint)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer, timeout_ms bigint,
     backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text,
-    label text, params json, queue text, priority integer, lease_ms bigint, commit text, bytes bigint, cut boolean, tick timestamptz, previous_tick timestamptz,
-    traceparent text, parents boolean)
+    label text, params json, queue text, priority integer, lease_ms bigint, alone boolean, cut boolean, tick timestamptz, previous_tick timestamptz,
+    traceparent text, parents boolean, tid tid)
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
     v_locked_max constant integer := 1000;  -- kept for later, of jobs whose rows are locked; the others are repaired
+    -- What is to be known of a candidate, in one number.
+    c_touched constant integer := 1;   -- perhaps locked by somebody
+    c_apart   constant integer := 2;   -- not handed out by the batch
+    c_expired constant integer := 4;
+    c_alone   constant integer := 8;   -- gets a lease of its own
+    c_parents constant integer := 16;  -- may have been waited for
     v          deferred.__deferred_place;
     v_queue    deferred.__deferred_queue;
-    v_limits   text[] := array(select f.name from deferred.__deferred_function f);
+    v_limits   text[];
     v_lease_ms bigint;
     v_limited  boolean;   -- the queue is
+    v_singly   integer;   -- how many attempts a job has that does not say it
     v_done     pg_snapshot;
     v_cur      pg_snapshot;
     v_xid      xid8;
@@ -55,37 +62,43 @@ declare
     v_most     integer;   -- candidates, at most
     v_all      boolean;   -- not drawn
     v_fresh    boolean := false;
-    v_more     boolean;   -- something was claimed before
-    v_used     bigint;    -- bytes of its params
+    v_more     boolean := current_setting('deferred.claim_left')::integer < p_n;  -- something was claimed before
+    v_used     bigint := current_setting('deferred.claim_bytes');  -- of params, by what was claimed before
     v_alone    integer := current_setting('deferred.claim_alone');  -- that may still get a lease of their own
     v_receipt  bigint;
     v_got      integer;
     v_goal     integer;
+    v_said     text;
     -- The candidates, and what of them: found, of which the first v_again had been passed over before, with room for v_room others.
     v_ids      bigint[];
     v_xids     xid8[];
     v_tids     tid[];
-    v_touched  boolean[];      -- perhaps locked by somebody
     v_attempts integer[];
     v_attempt_bases integer[];
     v_ready_since timestamptz[];
-    v_suspects boolean[];
-    v_fns      text[];
-    v_parents  boolean[];      -- some job may have been waited for
-    v_whys     text[];         -- not handed out, for this
-    v_odd      boolean;        -- some are touched, or not handed out
+    v_bytes    integer[];
+    v_flags    integer[];
+    v_flagged  integer;        -- all flags together
     v_found    integer;
     v_again    integer;
     v_room     integer;
     v_used_up  boolean;        -- there are no others in `cur`
     v_end      integer;        -- those behind it are left as if they had not been read
     v_free     bigint[];       -- touched, and not locked
-    v_picks    integer[];      -- taken: their positions
     v_kept_xids xid8[];        -- left
     v_kept_ids bigint[];
     v_apart    bigint[];
     v_expired  bigint[];
     v_aside    integer;        -- these, and those of others than v_again that are locked
+    -- What is taken: positions, those that share a lease, bytes of params, and how many have a lease of their own, under which receipts.
+    v_picks    integer[];
+    v_shared   bigint[];
+    v_low      bigint;
+    v_high     bigint;
+    v_size     bigint;
+    v_singles  integer;
+    v_receipts bigint[];
+    v_cut      boolean;
 begin
     -- In the second round lanes that have more share what others could not give. The third is for who has nothing, and holds no lock: it
     -- waits for a lane that another claim is at.
@@ -95,16 +108,16 @@ begin
     end if;
     v_begun := clock_timestamp();
     if not deferred.__lane_look(p_queue, p_priority) then
-        perform set_config('deferred.claim_look', (current_setting('deferred.claim_look')::interval + (clock_timestamp() - v_begun))::text, true);
+        v_said := set_config('deferred.claim_look', (current_setting('deferred.claim_look')::interval + (clock_timestamp() - v_begun))::text, true);
         return;
     end if;
     v_goal := case when p_round = 1 then least(v_left, ceil(v_left * p_share)) else v_left end;
     v_left := v_goal;
-    v_more := current_setting('deferred.claim_left')::integer < p_n;
-    v_used := current_setting('deferred.claim_bytes');
     select q.* into v_queue from deferred.__deferred_queue q where q.name = p_queue;
     v_lease_ms := coalesce(v_queue.visibility_timeout_ms, p_lease_ms);
     v_limited := coalesce(v_queue.max_running, v_queue.rate) is not null;
+    v_singly := coalesce(v_queue.max_attempts, p_max_attempts);
+    v_limits := array(select f.name from deferred.__deferred_function f);
     for v_step in 1 .. 14 loop  -- what is left of `cur`, and a fresh one; again, and of more, while there were some to be put aside, or locked
         if p_round = 3 and v_step = 1 then
             -- Those who wait stand in line here: at the place itself each claim that ends would wake all of them, for one. Where the line is
@@ -129,24 +142,31 @@ begin
                 select n.seq from deferred.__deferred_place n where n.queue = p_queue and n.priority = p_priority
                 order by n.queue desc, n.priority desc, n.seq desc limit 1) for update skip locked;
         end if;
-        if v.seq is null and (select p.seq from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
-                              order by p.queue desc, p.priority desc, p.seq desc limit 1) is null then
-            -- Else the insert would wait for another claim that is adding the first one; and would add it, though others have followed, if that
-            -- claim has moved on since: so we look again, in a statement behind the lock.
-            perform from deferred.__deferred_limit_guard g
-            where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]) for update skip locked;
-            if found then
-                insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id, rest_xid, rest_id)
-                select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
-                where not exists (select from deferred.__deferred_place x where x.queue = p_queue and x.priority = p_priority)
-                on conflict do nothing returning p.* into v;
+        if v.seq is null then
+            perform from deferred.__deferred_place p where p.queue = p_queue and p.priority = p_priority
+            order by p.queue desc, p.priority desc, p.seq desc limit 1;
+            if not found then
+                -- Else the insert would wait for another claim that is adding the first one; and would add it, though others have followed, if that
+                -- claim has moved on since: so we look again, in a statement behind the lock.
+                perform from deferred.__deferred_limit_guard g
+                where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]) for update skip locked;
+                if found then
+                    insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id, rest_xid, rest_id)
+                    select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
+                    where not exists (select from deferred.__deferred_place x where x.queue = p_queue and x.priority = p_priority)
+                    on conflict do nothing returning p.* into v;
+                end if;
             end if;
         end if;
         if v.seq is null then
-            perform set_config('deferred.claim_lock', 'busy', true) where current_setting('deferred.claim_lock') = '';
+            if current_setting('deferred.claim_lock') = '' then
+                v_said := set_config('deferred.claim_lock', 'busy', true);
+            end if;
             exit;
         end if;
-        perform set_config('deferred.claim_lock', 'held', true) where v_step = 1;
+        if v_step = 1 then
+            v_said := set_config('deferred.claim_lock', 'held', true);
+        end if;
 
         v_done := v.done;
         v_cur := v.cur;
@@ -169,49 +189,51 @@ begin
         v_all := v_want >= p_window;
         v_most := greatest(v_want, p_window) << greatest(0, v_step - 4);
 
-        -- The candidates, in order. All columns of them that are needed, as arrays: a row that went through the steps below would cost as
-        -- much as reading it.
+        -- The candidates, in order: those left over, those of transactions that were open in `done`, the range behind it. All columns of them that
+        -- are needed, as arrays: a row that went through the steps below would cost as much as reading it.
         with rest as materialized (
             select h.* from unnest(v.rest_xid, v.rest_id) r(xid, id)
             cross join lateral (
-                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn,
-                       h.watched is not null as parents
+                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at,
+                       h.suspect, h.fn, h.watched, h.max_attempts, h.params_bytes
                 from deferred.__deferred_hot h
                 -- By its id: said openly, the rest would lead into the index of what is ready, all of it for each job while it seems small.
                 where h.id = any (array[r.id]) and coalesce(h.xid = r.xid and h.due_at is null and not h.limited and h.fn is not null, false)
                 offset 0) h)
-        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.touched), array_agg(f.attempt), array_agg(f.attempt_base),
-               array_agg(f.visible_at), array_agg(f.suspect), array_agg(f.fn), array_agg(f.parents), array_agg(a.why), bool_or(f.touched),
-               count(*), count(*) filter (where f.again), greatest(0, v_most - (select count(*) from rest r where not r.touched))
-        into v_ids, v_xids, v_tids, v_touched, v_attempts, v_attempt_bases, v_ready_since, v_suspects, v_fns, v_parents, v_whys,
-             v_odd, v_found, v_again, v_room
+        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.attempt), array_agg(f.attempt_base), array_agg(f.visible_at),
+               array_agg(f.bytes), array_agg(f.flags), bit_or(f.flags), min(f.id), max(f.id), sum(f.bytes), count(*), count(*) filter (where f.again),
+               greatest(0, v_most - (select count(*) from rest r where not r.touched))
+        into v_ids, v_xids, v_tids, v_attempts, v_attempt_bases, v_ready_since, v_bytes, v_flags, v_flagged, v_low, v_high, v_size, v_found, v_again, v_room
         from (
-            select r.*, true as again from rest r
-            union all
-            (select o.*, false from (
-                select l.* from pg_snapshot_xip(v_done) s(xid)
-                cross join lateral (
-                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn,
-                           h.watched is not null as parents
+            select o.tid, o.id, o.xid, o.attempt, o.attempt_base, o.visible_at, o.again, coalesce(o.params_bytes, 1024) as bytes,
+                   -- All candidates that have expired, or are to be put apart, whether drawn or not: or a claim of few would find nothing among many.
+                   case when o.touched then c_touched else 0 end
+                   + case when o.expires_at <= now() then c_expired
+                          when v_limited or o.fn = any (v_limits) or (p_known is not null and o.fn <> all (p_known)) then c_apart else 0 end
+                   + case when o.suspect or coalesce(o.max_attempts, v_singly) = 1 then c_alone else 0 end
+                   + case when o.watched is not null then c_parents else 0 end as flags
+            from (
+                select r.*, true as again from rest r
+                union all
+                (select l.*, false from pg_snapshot_xip(v_done) s(xid)
+                 cross join lateral (
+                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt, h.attempt_base, h.visible_at, h.expires_at,
+                           h.suspect, h.fn, h.watched, h.max_attempts, h.params_bytes
                     from deferred.__deferred_hot h
                     where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
                       and h.xid between s.xid and s.xid  -- were it "=", the order of the primary key would do, and all of that may be walked
                       and (h.xid, h.id) > (v_xid, v_id)
                     order by h.queue, h.priority, h.xid, h.id limit v_most) l
-                where s.xid >= v_xid and pg_visible_in_snapshot(s.xid, v_cur)
-                union all
-                (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn, h.watched is not null
-                 from deferred.__deferred_hot h
-                 where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-                   and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)), case when v_xid >= pg_snapshot_xmax(v_done) then v_id else 0 end)
-                   and h.xid < pg_snapshot_xmax(v_cur) and pg_visible_in_snapshot(h.xid, v_cur)
-                 order by h.queue, h.priority, h.xid, h.id limit v_most)) o
-             order by o.xid, o.id
-             limit greatest(0, v_most - (select count(*) from rest r where not r.touched)))) f
-        -- All candidates that have expired, or are to be put apart, whether drawn or not: or a claim of few would find nothing among many.
-        cross join lateral (select case
-            when f.expires_at <= now() then 'expired'
-            when v_limited or f.fn = any (v_limits) or (p_known is not null and f.fn <> all (p_known)) then 'apart' end as why) a;
+                 where s.xid >= v_xid and pg_visible_in_snapshot(s.xid, v_cur)
+                 union all
+                 (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.fn, h.watched,
+                         h.max_attempts, h.params_bytes, false
+                  from deferred.__deferred_hot h
+                  where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
+                    and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)), case when v_xid >= pg_snapshot_xmax(v_done) then v_id else 0 end)
+                    and h.xid < pg_snapshot_xmax(v_cur) and pg_visible_in_snapshot(h.xid, v_cur)
+                  order by h.queue, h.priority, h.xid, h.id limit v_most)
+                 limit greatest(0, v_most - (select count(*) from rest r where not r.touched)))) o) f;
         v_used_up := v_found - v_again < v_room;
         exit when v_found = 0 and cardinality(v.rest_id) = 0 and not (v_used_up and v.xid is not null);
 
@@ -220,101 +242,112 @@ begin
         v_kept_ids := '{}';
         v_aside := 0;
         v_end := v_found;
-        v_odd := v_odd or array_remove(v_whys, null) <> '{}';
-        if v_all and v_found <= v_want and v_odd is not true then
+        v_singles := 0;
+        v_receipts := null;
+        v_cut := null;
+        if v_all and v_found <= v_want and (v_flagged & (c_touched | c_apart | c_expired | c_alone)) = 0 and v_used + v_size <= p_max_bytes then
             v_picks := array(select generate_series(1, v_found));
+            v_shared := v_ids;
         else
-            v_free := array(select h.id from deferred.__deferred_hot h
-                            where v_odd and h.ctid = any (array(select u.tid from unnest(v_tids, v_touched) u(tid, touched) where u.touched))
-                            for update skip locked);
-            select greatest(v_again, g.i) into v_end
-            from (select u.i from unnest(v_ids, v_touched, v_whys) with ordinality u(id, touched, why, i)
-                  where v_found > greatest(v_want, p_window) and u.why is null and (not u.touched or u.id = any (v_free))
-                  order by u.i offset greatest(v_want, p_window) - 1 limit 1) g;
-            v_end := coalesce(v_end, v_found);
-            v_used_up := v_used_up and v_end = v_found;
+            if v_flagged & c_touched <> 0 then
+                v_free := array(select h.id from deferred.__deferred_hot h
+                                where h.ctid = any (array(select u.tid from unnest(v_tids, v_flags) u(tid, flags) where u.flags & c_touched <> 0))
+                                for update skip locked);
+            end if;
+            if v_found > greatest(v_want, p_window) then
+                select greatest(v_again, g.i) into v_end
+                from (select u.i from unnest(v_ids, v_flags) with ordinality u(id, flags, i)
+                      where u.flags & (c_apart | c_expired) = 0 and (u.flags & c_touched = 0 or u.id = any (v_free))
+                      order by u.i offset greatest(v_want, p_window) - 1 limit 1) g;
+                v_end := coalesce(v_end, v_found);
+                v_used_up := v_used_up and v_end = v_found;
+            end if;
             -- Where many were put aside the candidates are many more than the window: then it ends with as many good ones as it would have had, and
             -- what lies behind is read by the next claim. Else it would have to be passed over by each of them.
             select array_agg(c.i order by c.n) filter (where c.n <= v_want),
-                   (array_agg(c.xid) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want),
-                   (array_agg(c.id) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want),
-                   array_agg(c.id) filter (where c.free and c.why = 'apart'), array_agg(c.id) filter (where c.free and c.why = 'expired'),
-                   count(*) filter (where case when c.free then c.why is not null else c.i > v_again end)
+                   coalesce((array_agg(c.xid) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.xid) filter (where c.n > v_want), '{}'),
+                   coalesce((array_agg(c.id) filter (where not c.free and c.i <= v_end))[:v_locked_max] || array_agg(c.id) filter (where c.n > v_want), '{}'),
+                   array_agg(c.id) filter (where c.free and c.flags & c_apart <> 0), array_agg(c.id) filter (where c.free and c.flags & c_expired <> 0),
+                   count(*) filter (where case when c.free then not c.good else c.i > v_again end)
             into v_picks, v_kept_xids, v_kept_ids, v_apart, v_expired, v_aside
-            from (select b.*, case when b.free and b.why is null and b.i <= v_end then
-                                  row_number() over (partition by b.free and b.why is null and b.i <= v_end
+            from (select b.*, case when b.free and b.good and b.i <= v_end then
+                                  row_number() over (partition by b.free and b.good and b.i <= v_end
                                                      order by case when v_all then b.i else hashint8extended(b.id, p_seed) end) end as n
-                  from (select u.*, not u.touched or u.id = any (v_free) as free
-                        from unnest(v_ids, v_xids, v_tids, v_touched, v_whys) with ordinality u(id, xid, tid, touched, why, i)) b) c;
+                  from (select u.*, u.flags & c_touched = 0 or u.id = any (v_free) as free, u.flags & (c_apart | c_expired) = 0 as good
+                        from unnest(v_ids, v_xids, v_flags) with ordinality u(id, xid, flags, i)) b) c;
             if v_apart is not null or v_expired is not null then
                 perform deferred.__claim_aside(p_queue, v_apart, v_expired);
             end if;
+            if v_flagged & c_alone = 0 and v_used + v_size <= p_max_bytes then
+                select array_agg(v_ids[p.i]), min(v_ids[p.i]), max(v_ids[p.i]), sum(v_bytes[p.i]) into v_shared, v_low, v_high, v_size
+                from unnest(v_picks) p(i);
+            else
+                -- Of those picked, in order, those beyond the budget for params are left, but the first job of a claim; and those that would not begin at once,
+                -- and must, or the end of their worker would count against them.
+                select array_agg(y.i) filter (where not y.beyond), array_agg(y.id) filter (where not y.beyond and not y.alone),
+                       min(y.id) filter (where not y.beyond and not y.alone), max(y.id) filter (where not y.beyond and not y.alone),
+                       sum(y.bytes) filter (where not y.beyond), count(*) filter (where not y.beyond and y.alone), bool_or(y.beyond),
+                       v_kept_xids || array_agg(v_xids[y.i]) filter (where y.beyond),
+                       v_kept_ids || array_agg(y.id) filter (where y.beyond)
+                into v_picks, v_shared, v_low, v_high, v_size, v_singles, v_cut, v_kept_xids, v_kept_ids
+                from (select x.*, ((v_more or x.upto > x.bytes) and v_used + x.upto > p_max_bytes) or (x.alone and x.alone_upto > v_alone) as beyond
+                      from (select w.*, sum(w.bytes) over upto as upto, count(*) filter (where w.alone) over upto as alone_upto
+                            from (select p.i, v_ids[p.i] as id, v_bytes[p.i] as bytes, v_flags[p.i] & c_alone <> 0 as alone from unnest(v_picks) p(i)) w
+                            window upto as (rows unbounded preceding)) x) y;
+            end if;
+            if v_singles > 0 then
+                v_receipts := array(select case when u.flags & c_alone <> 0 and u.i = any (v_picks) then deferred.__random() end
+                                    from unnest(v_flags) with ordinality u(flags, i));
+            end if;
         end if;
 
-        v_receipt := deferred.__random();
-        return query
-        -- What params are compressed to says little of what they come to, and reading them would be the cost that is to be bounded.
-        with row as materialized (
-            select p.i, r.id, d.fn, d.max_attempts, d.timeout_ms, d.backoff_floor_ms, d.backoff_ceiling_ms, d.backoff_exponent, d.created_at, d.label,
-                   d.params, d.tick, d.previous_tick, d.traceparent, a.alone, case when a.alone then deferred.__random() else v_receipt end as receipt,
-                   case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
-                        else least(pg_column_size(d.params)::bigint * 256, greatest(v_queue.params_max_bytes, 1048576))::integer end as bytes
-            from unnest(v_picks) p(i)
-            cross join lateral (select v_ids[p.i] as id) r
-            left join lateral (select x.* from deferred.__deferred x where x.id = r.id limit 1) d on true
-            cross join lateral (select v_suspects[p.i] or coalesce(d.max_attempts, v_queue.max_attempts, p_max_attempts) = 1 as alone) a),
-        -- Those that are left for their params: mostly none, and then nobody adds them up one by one.
-        -- So are those that would not begin at once, and must, or the end of their worker would count against them.
-        beyond as materialized (
-            select x.i
-            from (select r.i, r.bytes, r.alone, sum(r.bytes) over upto as upto, count(*) filter (where r.alone) over upto as alone_upto
-                  from row r
-                  where (select v_used + sum(r.bytes) > p_max_bytes or count(*) filter (where r.alone) > v_alone from row r)
-                  window upto as (rows unbounded preceding)) x
-            where ((v_more or x.upto > x.bytes) and v_used + x.upto > p_max_bytes) or (x.alone and x.alone_upto > v_alone)),
-        held as (
-            select r.* from row r where r.i <> all (array(select b.i from beyond b))),
-        lease as (
-            insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
-            select p_queue, p_worker, b.receipt, b.ids, int8range(b.low, b.high, '[]'), v_cur, b.alone, now() + v_lease_ms * interval '1 millisecond'
-            from (select v_receipt as receipt, array_agg(h.id) as ids, min(h.id) as low, max(h.id) as high, false as alone
-                  from held h where not h.alone having count(*) > 0
-                  union all
-                  select h.receipt, array[h.id], h.id, h.id, true from held h where h.alone) b),
-        moved as (
-            insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
-            select v.queue, v.priority, v.seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
-                   case when not v_used_up then case when v_end > v_again then v_xids[v_end] else v_xid end end,
-                   case when v_end > v_again then v_ids[v_end] else v_id end,
-                   v_kept_xids || array(select v_xids[b.i] from beyond b), v_kept_ids || array(select v_ids[b.i] from beyond b))
-        select h.id, h.receipt, v_attempts[h.i] + 1, v_attempt_bases[h.i], coalesce(h.max_attempts, v_queue.max_attempts), h.timeout_ms,
-               coalesce(h.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(h.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
-               coalesce(h.backoff_exponent, v_queue.backoff_exponent), h.created_at,
-               (date_part('epoch', now() - v_ready_since[h.i]) * 1000000)::bigint, coalesce(h.fn, v_fns[h.i])::text, h.label, h.params,
-               p_queue, p_priority, v_lease_ms,
-               case when h.alone then set_config('synchronous_commit', 'on', true) end,
-               (select case when set_config('deferred.claim_alone', (v_alone - count(*) filter (where x.alone))::text, true) is not null
-                            then set_config('deferred.claim_bytes', (v_used + sum(x.bytes))::text, true)::bigint end from held x),
-               (select true from beyond limit 1), h.tick, h.previous_tick, h.traceparent, v_parents[h.i]
-        from held h;
-        get diagnostics v_got = row_count;
-        v_used := current_setting('deferred.claim_bytes');
-        v_alone := current_setting('deferred.claim_alone');
+        insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
+        values (v.queue, v.priority, v.seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
+                case when not v_used_up then case when v_end > v_again then v_xids[v_end] else v_xid end end,
+                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids);
         delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq;
-        v_left := v_left - v_got;
-        v_more := v_more or v_got > 0;
+        v_got := coalesce(cardinality(v_picks), 0);
+        if v_got > 0 then
+            v_receipt := deferred.__random();
+            if v_shared is not null then
+                insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+                values (p_queue, p_worker, v_receipt, v_shared, int8range(v_low, v_high, '[]'), v_cur, false, now() + v_lease_ms * interval '1 millisecond');
+            end if;
+            if v_singles > 0 then
+                v_said := set_config('synchronous_commit', 'on', true);
+                insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+                select p_queue, p_worker, v_receipts[p.i], array[v_ids[p.i]], int8range(v_ids[p.i], v_ids[p.i], '[]'), v_cur, true,
+                       now() + v_lease_ms * interval '1 millisecond'
+                from unnest(v_picks) p(i) where v_receipts[p.i] is not null;
+            end if;
+            return query
+            select v_ids[p.i], coalesce(v_receipts[p.i], v_receipt), v_attempts[p.i] + 1, v_attempt_bases[p.i], coalesce(d.max_attempts, v_queue.max_attempts),
+                   d.timeout_ms, coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
+                   coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at,
+                   (date_part('epoch', now() - v_ready_since[p.i]) * 1000000)::bigint,
+                   coalesce(d.fn, (select h.fn from deferred.__deferred_hot h where h.id = v_ids[p.i]))::text, d.label, d.params, p_queue, p_priority, v_lease_ms,
+                   case when v_receipts[p.i] is not null then true end, v_cut, d.tick, d.previous_tick, d.traceparent, v_flags[p.i] & c_parents <> 0, v_tids[p.i]
+            from unnest(v_picks) p(i)
+            left join lateral (select x.* from deferred.__deferred x where x.id = v_ids[p.i] limit 1) d on true;
+            v_used := v_used + v_size;
+            v_alone := v_alone - v_singles;
+            v_said := set_config('deferred.claim_bytes', v_used::text, true);
+            v_said := set_config('deferred.claim_alone', v_alone::text, true);
+            v_left := v_left - v_got;
+            v_more := true;
+        end if;
         -- What needs a lease of its own beyond what can begin, or more room for params, is left, and nothing more is read for it: it would be
         -- left too, and all that is left is looked at by each claim.
-        exit when v_left <= 0 or v_got < coalesce(cardinality(v_picks), 0) or (v_fresh and v_aside = 0);
+        exit when v_left <= 0 or v_cut or (v_fresh and v_aside = 0);
     end loop;
-    perform set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
-    perform set_config('deferred.claim_waiting', (current_setting('deferred.claim_waiting')::bigint + (
-                -- Those left over; and where there is more, as many again as one claim looks at: nobody counts them.
-                select cardinality(p.rest_id) + case when p.xid is null then 0 else greatest(p_n, p_window) end
-                from deferred.__deferred_place p where v_left = 0 and p.queue = p_queue and p.priority = p_priority
-                order by p.queue desc, p.priority desc, p.seq desc limit 1))::text, true)
-    where v_left = 0;
-    perform set_config('deferred.claim_more', case when v_left > 0 then current_setting('deferred.claim_more') else 'more' end, true);
+    v_said := set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
+    if v_left > 0 then
+        return;
+    end if;
+    v_said := set_config('deferred.claim_more', 'more', true);
+    -- Those left over; and where there is more, as many again as one claim looks at: nobody counts them.
+    v_said := set_config('deferred.claim_waiting', (current_setting('deferred.claim_waiting')::bigint
+        + cardinality(v_kept_ids) + case when v_used_up then 0 else greatest(p_n, p_window) end)::text, true);
 end
 $$;
 comment on function deferred.__claim is 'claims ready jobs of one lane that no limit is about; what sql/queries/job_claim.sql calls for each';

@@ -18,7 +18,7 @@ create or replace function deferred.__claim_limited(
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
     params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz,
-    previous_tick timestamptz, traceparent text, parents boolean)
+    previous_tick timestamptz, traceparent text, parents boolean, tid tid)
 -- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
 language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
 as $$
@@ -191,7 +191,7 @@ begin
         from by_fn c left join lim f on f.kind = 'function' and f.name = c.fn
         where c.turn <= coalesce(f.room, 2147483647)),
     shared as materialized (
-        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms, greatest(q.params_max_bytes, 1048576) as params_max_bytes,
+        select c.tid, c.id, c.queue, c.fn, c.hash, c.rate, q.visibility_timeout_ms,
                (c.turn - 1 - ln(((hashtextextended(c.queue, $8) & 9007199254740991) + 1)::float8 / 9007199254740992::float8))
                / coalesce(q.weight, 1) as turn
         from by_queue c left join deferred.__deferred_queue q on q.name = c.queue
@@ -203,7 +203,8 @@ begin
         order by s.turn, s.id limit n),
     row as materialized (
         select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.expires_at, h.suspect, h.watched is not null as parents,
-               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $5) as lease_ms, p.params_max_bytes
+               h.priority, p.queue, p.fn, p.hash, p.turn, p.rate, coalesce(p.visibility_timeout_ms, $5) as lease_ms, h.max_attempts,
+               coalesce(h.params_bytes, 1024) as bytes
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
         -- One that was claimed without limits while these were being set is held, though its row does not say so.
         where h.due_at is null and h.receipt is null
@@ -215,18 +216,16 @@ begin
             select x.*, sum(x.bytes) filter (where x.expired is not true) over (order by x.turn, x.id) as upto,
                    count(*) filter (where x.alone and x.expired is not true) over (order by x.turn, x.id) as alone_upto
             from (select r.*, r.expires_at <= v_now as expired,
-                         case when pg_column_compression(d.params) is null then coalesce(pg_column_size(d.params), 1)
-                              else least(pg_column_size(d.params)::bigint * 256, r.params_max_bytes)::integer end as bytes,
-                         r.suspect or coalesce(d.max_attempts,
+                         r.suspect or coalesce(r.max_attempts,
                                 (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $6) = 1 as alone
-                  from row r left join deferred.__deferred d on d.id = r.id) x) y
+                  from row r) x) y
         where y.expired or y.upto = y.bytes or y.upto <= $9),
     job as (
         select a.* from able a where not a.waits),
     taken as (
         update deferred.__deferred_hot h set receipt = j.receipt, worker = $4
         from job j where h.ctid = j.tid and j.expired is not true
-        returning j.*),
+        returning j.*, h.ctid as at),
     lease as (
         insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
         select t.queue, $4, t.receipt, array[t.id], int8range(t.id, t.id, '[]'), pg_current_snapshot(), t.alone,
@@ -262,7 +261,7 @@ begin
            -- Counted by the worker from the moment it sent the transaction, which may have been at other things first.
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint
                                              + floor(extract(epoch from v_now - now()) * 1000)::bigint end,
-           d.tick, d.previous_tick, d.traceparent, t.parents
+           d.tick, d.previous_tick, d.traceparent, t.parents, t.at
     from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;

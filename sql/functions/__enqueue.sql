@@ -151,15 +151,15 @@ begin
     v_id := nextval('deferred.__deferred_id_seq');
     if $10 is null then
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded,
-            concurrency_key, concurrency)
+            concurrency_key, concurrency, max_attempts, params_bytes)
         values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_limited,
-            v_max_length is not null, v_lane, $18);
+            v_max_length is not null, v_lane, $18, $12, deferred.__params_bytes($2));
     else
         loop
             insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded,
-                concurrency_key, concurrency)
+                concurrency_key, concurrency, max_attempts, params_bytes)
             values (v_id, v_queue, v_fn, coalesce($5, 0), v_due, coalesce(v_due, v_now), v_expires, v_key, v_limited,
-                v_max_length is not null, v_lane, $18)
+                v_max_length is not null, v_lane, $18, $12, deferred.__params_bytes($2))
             on conflict (queue, key) where key is not null do nothing;
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.

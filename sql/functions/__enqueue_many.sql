@@ -65,14 +65,15 @@ begin
     v_special := $17 is not null or exists (select from deferred.__deferred_function)
         or exists (select from deferred.__deferred_queue q
                    where q.name = any (v_queues) and coalesce(q.max_running, q.rate, q.ttl_ms) is not null);
-    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency)
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, concurrency_key, concurrency, max_attempts,
+        params_bytes)
     select j.id, coalesce(j.queue, 'default'), j.fn, coalesce(j.priority, 0), t.due, coalesce(t.due, v_now),
            coalesce(j.expires_at, case when j.expires_ms > 0 then v_now + j.expires_ms * interval '1 millisecond' end,
                     case when v_special then deferred.__queue_expiry(coalesce(j.queue, 'default'), v_now) end),
            case when v_special then deferred.__is_limited(coalesce(j.queue, 'default'), j.fn, j.concurrency_key) else false end,
-           deferred.__own_key(v_actor, j.concurrency_key), j.concurrency
-    from unnest(v_ids, $1, $3, $5, $6, $7, $8, $9, $17, $18)
-         as j(id, fn, queue, priority, delay_ms, run_at, expires_ms, expires_at, concurrency_key, concurrency)
+           deferred.__own_key(v_actor, j.concurrency_key), j.concurrency, j.max_attempts, deferred.__params_bytes(j.params)
+    from unnest(v_ids, $1, $2, $3, $5, $6, $7, $8, $9, $12, $17, $18)
+         as j(id, fn, params, queue, priority, delay_ms, run_at, expires_ms, expires_at, max_attempts, concurrency_key, concurrency)
     cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
                         case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then

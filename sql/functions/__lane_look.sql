@@ -13,6 +13,15 @@ begin
         return exists (select from deferred.__deferred_hot h
                        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null limit 1);
     end if;
+    if v.rest_id <> '{}' then
+        perform from unnest(v.rest_xid, v.rest_id) r(xid, id)
+        cross join lateral (
+            select from deferred.__deferred_hot h
+            where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited limit 1) h limit 1;
+        if found then
+            return true;
+        end if;
+    end if;
     perform from deferred.__deferred_hot h
     where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
       and (h.xid, h.id) > (greatest(coalesce(v.xid, '0'), pg_snapshot_xmax(case when v.xid is null then v.cur else v.done end)),
@@ -28,13 +37,6 @@ begin
         where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null and h.xid between o.x and o.x
           and (o.x <> coalesce(v.xid, '0') or h.id > v.id)
         order by h.queue, h.priority, h.xid, h.id limit 1) h limit 1;
-    if found then
-        return true;
-    end if;
-    perform from unnest(v.rest_xid, v.rest_id) r(xid, id)
-    cross join lateral (
-        select from deferred.__deferred_hot h
-        where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited limit 1) h limit 1;
     return found;
 end
 $$;

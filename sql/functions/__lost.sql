@@ -32,9 +32,9 @@ begin
     row as materialized (
         select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at, e.alone,
                e.alone and p_outcome = 'lost'
-               and h.attempt + 1 - h.attempt_base >= coalesce((select d.max_attempts from deferred.__deferred d where d.id = h.id),
+               and h.attempt + 1 - h.attempt_base >= coalesce(h.max_attempts,
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
-        from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, e.lease
+        from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, x.max_attempts, e.lease
               from held e join deferred.__deferred_hot x on x.id = any (array[e.id]) and not e.spared
               for update of x skip locked) h
         join held e on e.id = h.id and e.lease = h.lease),

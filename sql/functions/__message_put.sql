@@ -40,8 +40,9 @@ begin
                uuid_hash_extended(gen_random_uuid(), 0) as receipt
         from place p),
     hot as (
-        insert into deferred.__deferred_hot (id, queue, fn, due_at, visible_at, expires_at, limited, bounded, put_receipt)
-        select j.id, j.queue, j.fn, j.due_at, coalesce(j.due_at, v_now), j.expires_at, j.limited, j.bounded, j.receipt
+        insert into deferred.__deferred_hot (id, queue, fn, due_at, visible_at, expires_at, limited, bounded, put_receipt, params_bytes)
+        select j.id, j.queue, j.fn, j.due_at, coalesce(j.due_at, v_now), j.expires_at, j.limited, j.bounded, j.receipt,
+               case when j.fn is not null then deferred.__params_bytes(j.params) end
         from job j where j.id is not null and not j.full),
     call as (
         insert into deferred.__deferred (id, queue, fn, params, run_at, expires_at, created_at, created_by, traceparent)

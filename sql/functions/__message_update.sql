@@ -36,7 +36,9 @@ begin
         set receipt = case when h.receipt is not null then f.receipt end,
             put_receipt = case when h.receipt is null then f.receipt end,
             due_at = case when ($4)[f.n] > 0 then v_now + ($4)[f.n] * interval '1 second' end,
-            visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id()
+            visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id(),
+            params_bytes = case when h.fn is not null and ($5)[f.n] is not null then deferred.__params_bytes(deferred.__message_params(($5)[f.n], true))
+                                else h.params_bytes end
         from first f where h.id = any (array[f.id])
         returning h.id, f.n, f.receipt, h.visible_at, h.fn),
     call as (

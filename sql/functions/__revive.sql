@@ -11,12 +11,13 @@ begin
     select * into d from deferred.__deferred x where x.id = p_id;
     select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = p_id;
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
-        concurrency_key, concurrency, due_at, watched)
+        concurrency_key, concurrency, due_at, watched, max_attempts, params_bytes)
     values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
         exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
         deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due,
-        coalesce(p_watched, case when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end))
+        coalesce(p_watched, case when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end),
+        d.max_attempts, deferred.__params_bytes(d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;
     insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;

@@ -110,10 +110,11 @@ begin
                           left join deferred.__deferred_hot h on h.queue = r.queue and h.key = v_mine || f.key) f
                     window w as (order by f.key collate "C")) t) s),
     hot as (
-        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded, watched)
+        insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, key, limited, bounded, watched, max_attempts,
+            params_bytes)
         select s.id, r.queue, r.fn, r.priority, v_due,
                case when ticks and s.n % 8192 = 0 then deferred.__rule_tick('queued', s.n, coalesce(v_due, v_now)) else coalesce(v_due, v_now) end,
-               v_expires, v_mine || s.key, v_limited, v_max_length is not null, case when v_cancel then true end
+               v_expires, v_mine || s.key, v_limited, v_max_length is not null, case when v_cancel then true end, v_max_attempts, deferred.__params_bytes(s.params)
         from src s where s.id is not null
         on conflict (queue, key) where key is not null do nothing
         returning id),

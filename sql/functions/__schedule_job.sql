@@ -50,9 +50,10 @@ begin
         due := null;
     end if;
     v_id := nextval('deferred.__deferred_id_seq');
-    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded, concurrency_key, concurrency)
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded, concurrency_key, concurrency,
+        max_attempts, params_bytes)
     values (v_id, s.queue, s.fn, coalesce((s.opts->>'priority')::smallint, 0), due, coalesce(due, v_now), v_expires, v_limited, q.max_length is not null,
-        v_lane, (s.opts->>'concurrency')::integer);
+        v_lane, (s.opts->>'concurrency')::integer, (s.opts->>'max_attempts')::integer, deferred.__params_bytes(s.params));
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, backoff_floor_ms,
         backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tick, previous_tick)
     values (v_id, s.queue, s.fn, s.params, coalesce(s.opts->>'label', case s.fn when 'send_mail' then deferred.__subject(s.params) end),

@@ -63,6 +63,10 @@ as $$
     where h.key is distinct from deferred.__own_key(d.created_by, d.key)
        or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
   union all
+    select 'I7: a hot row says of its job what a claim is to know', h.id, format('max_attempts %s, bytes of params %s', h.max_attempts, h.params_bytes)
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where h.fn is not null and (h.max_attempts is distinct from d.max_attempts or h.params_bytes is distinct from deferred.__params_bytes(d.params))
+  union all
     select 'I10: who waits counts the edges that are not met', w.id, format('counts %s, unmet are %s', w.waits, e.n)
     from deferred.__deferred_wait w
     cross join lateral (select count(*) filter (where x.what is null) + count(*) filter (where not deferred.__edge_met(x.kind, x.what)) as n

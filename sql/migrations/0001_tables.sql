@@ -254,7 +254,9 @@ create table deferred.__deferred_hot (
     concurrency_key text collate "C",
     concurrency     integer,
     put_receipt     bigint,
-    watched         boolean
+    watched         boolean,
+    max_attempts    integer,
+    params_bytes    integer
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
@@ -278,6 +280,8 @@ comment on column deferred.__deferred_hot.bounded is 'true: counts for max_lengt
 comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.watched is 'true: another job waits for it, and is told of its end by __deferred_ended; else nobody does: false: it has waited for others itself; NULL: for none';
+comment on column deferred.__deferred_hot.max_attempts is 'copied from __deferred, for the claim; NULL: as its queue or the worker has it';
+comment on column deferred.__deferred_hot.params_bytes is 'bytes of its params, for the claim: deferred.__params_bytes(); NULL: 1,024 or fewer';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
 -- The lanes: sql/functions/__claim.sql.

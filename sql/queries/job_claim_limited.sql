@@ -14,5 +14,5 @@
 -- locks: the rows taken, and the rows of __deferred_limit in play; those locked by others are passed over
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and __deferred_limit
 select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts, c.timeout_ms, c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
-       c.created_at, c.wait_us, c.fn, c.label, c.params, c.job_queue, c.job_priority, c.job_lease_ms, c.commit, c.seen, c.wait_ms, c.start_ms, c.tick, c.previous_tick, c.traceparent, c.parents
+       c.created_at, c.wait_us, c.fn, c.label, c.params, c.job_queue, c.job_priority, c.job_lease_ms, c.commit, c.seen, c.wait_ms, c.start_ms, c.tick, c.previous_tick, c.traceparent, c.parents, c.tid
 from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4, $7::text[], $8::int8, $9::int4, $10::int4) c

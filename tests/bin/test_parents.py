@@ -120,3 +120,21 @@ def test_one_that_cannot_be_told_is_given_back_and_told_by_the_next(db, ledger, 
     assert [parents(db, job)[str(parent)]["outcome"] for job in jobs] == ["ok"] * 3
     assert [[outcome for _, outcome in db.log(job)] for job in jobs] == [["ok"]] * 3, "they had not begun"
     ledger(db)
+
+
+def test_a_job_for_which_others_come_to_wait_while_it_runs_is_recorded(db, ledger):
+    """Its hot row is changed, and so is not where it was when it was claimed."""
+    db.plugins("running")
+    job, other = db.defer("sample.sleep", '{"ms": 1500}'), db.defer("sample.sleep", '{"ms": 1500}')
+    worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2", "--log-level", "debug"])
+    wait_for(lambda: db.one("select count(*) from deferred.__held") == 2)
+    before = db.one("select ctid::text from deferred.__deferred_hot where id = %s", job)
+    behind = db.defer("parents", after=job)
+    db.sql("select deferred.__settle(1000)")
+    wait_for(lambda: db.one("select ctid::text from deferred.__deferred_hot where id = %s", job) != before)
+    assert worker.wait(30) == OK and "refused" not in worker.output() and "lost" not in worker.output(), worker.output()
+    assert db.sql("select job_id, attempt, outcome from deferred.__deferred_log where job_id <> %s order by 1", behind) == [(job, 1, "ok"), (other, 1, "ok")]
+    while db.hot():
+        run(db)
+    assert parents(db, behind) == {str(job): {"id": job, "outcome": "ok", "result": result(db, job)}}
+    ledger(db)

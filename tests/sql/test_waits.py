@@ -4,7 +4,7 @@ import pg
 import psycopg2.errors as pgerror
 import pytest
 
-OK = "('{%s}', '{%s}', '{00:00:01}', '{00:00:00}', '{0}', '{0}', '{0}', '{0}', '{0}', 'p', '{%s}')"
+OK = "('{%s}', '{%s}', '{00:00:01}', '{00:00:00}', '{0}', '{0}', '{0}', '{0}', '{0}', 'p', '{%s}', array['%s'::tid])"
 
 
 def settle(db, most=1000):
@@ -138,8 +138,8 @@ def test_every_way_to_end_is_told(db):
     settle(db)
     db.hold(job["done"], receipt=5)
     with open(f"{pg.TOP}/sql/queries/job_done.sql") as f:
-        db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[]) as " + f.read())
-    db.sql("execute done" + OK % (job["done"], 5, 5))
+        db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as " + f.read())
+    db.sql("execute done" + OK % (job["done"], 5, 5, db.one("select ctid::text from deferred.__deferred_hot where id = %s", job["done"])))
     db.hold(job["finish"], receipt=6)
     with open(f"{pg.TOP}/sql/queries/job_finish.sql") as f:
         db.sql("prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as " + f.read())

@@ -120,6 +120,14 @@ def ready(db, receipt):
     db.fill(BATCH)
 
 
+class Held(list):
+    """Ids, and where their hot rows are."""
+
+    def __init__(self, db, ids):
+        super().__init__(ids)
+        self.tids = [r[0] for r in db.sql("select ctid::text from deferred.__deferred_hot where id = any (%s) order by id", ids)]
+
+
 def claimed(db, receipt):
     """A batch under a lease, as a claim leaves it: those that came last."""
     db.fill(BATCH)
@@ -128,7 +136,7 @@ def claimed(db, receipt):
     db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
            " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + interval '1 hour')",
            WORKER, receipt, ids, ids[0], ids[-1])
-    return ids
+    return Held(db, ids)
 
 
 def constant(n, *values):
@@ -150,6 +158,12 @@ def named(ids, rows):
     return [row[0] for row in rows]
 
 
+def unless_named(ids, rows):
+    """A row for each that was refused."""
+    refused = {row[0] for row in rows}
+    return [id for id in ids if id not in refused]
+
+
 def given_back(ids, rows):
     """A row for each, and whether it was."""
     return [id for id, back in rows if back]
@@ -163,7 +177,7 @@ def renewed(ids, rows):
 
 STATEMENTS = {
     "job_claim": (ready, claiming, named),
-    "job_done": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1", [receipt]], named),
+    "job_done": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1", [receipt], ids.tids], unless_named),
     "job_finish": (claimed, lambda ids, receipt: [*texts(ids, receipt), [receipt]], named),
     "job_retry": (claimed, lambda ids, receipt: [*texts(ids, receipt), *constant(len(ids), 0, 0), [receipt]], named),
     "job_renew": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], [LEASE_MS]], renewed),
