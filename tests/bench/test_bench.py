@@ -275,7 +275,11 @@ def test_each_statement_of_the_hot_path_settles_its_batch_and_one_that_does_not_
         assert {name: len(us) for name, us in place.costs_us.items()} == {name: 2 for name in plans.STATEMENTS}
         assert all(place.cost(name) > 0 for name in plans.STATEMENTS) and bench_db.ready() == 10
         for name, (prepare, *rest) in list(plans.STATEMENTS.items())[1:]:
-            monkeypatch.setattr(plans, "STATEMENTS", {name: (lambda db, receipt, prepare=prepare: [0, *prepare(db, receipt)[1:]], *rest)})
+            def wrong(db, receipt, prepare=prepare):
+                held = prepare(db, receipt)
+                held[0] = 0
+                return held
+            monkeypatch.setattr(plans, "STATEMENTS", {name: (wrong, *rest)})
             with pytest.raises(stage.Failed, match=f"{name}: 499 of 500"):
                 plans.measure_all([place], 1)
             bench_db.sql("delete from deferred.__deferred_lease")
