@@ -123,3 +123,24 @@ def test_only_the_owner_may(db, role):
         assert ("label" in db.run(["deferred", "index", "ls"], env=env).stdout) and db.one("select count(*) from deferred.__deferred_search where wanted") == 1
     finally:
         db.sql(f"drop role {name}")
+
+
+def test_a_member_of_the_owner_may(db):
+    """Not as a superuser, whom nothing is refused."""
+    name, env = login(db, "deferred_owner")
+    try:
+        db.defer("noop", label="a")
+        for words in (["add", "label"], ["add", "params.a"], ["rm", "params.a"]):
+            said = db.run(["deferred", "index", *words], env=env)
+            assert said.returncode == OK, said
+        assert [j["label"] for j in json.loads(db.run(["deferred", "ls", "--label", "a", "--json"], env=env).stdout)] == ["a"]
+        assert db.run(["deferred", "index", "rm", "label"], env=env).returncode == OK
+    finally:
+        db.sql(f"drop role {name}")
+
+
+def test_what_doctor_says_can_be_pasted(db):
+    assert db.run(["deferred", "index", "add", "params.it's; rm -r x"]).returncode == OK
+    db.sql("update pg_index set indisvalid = false where indexrelid = 'deferred.__deferred_0_search_1'::regclass")
+    assert r"deferred index add 'params.it'\''s; rm -r x'" in db.run(["deferred", "doctor"]).stdout
+    assert db.run(["deferred", "index", "add", "params.it's; rm -r x"]).stdout.count("__deferred_0: ") == 2 and built(db)[0][2]
