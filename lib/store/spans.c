@@ -25,7 +25,7 @@ static int begin(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
+	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 5000; set local jit = off; "
 		 "set local enable_seqscan = off; " PG_OWN_PATH, STORE_SPANS_MS);
 	return pg_command(pg, sql, err);
 }

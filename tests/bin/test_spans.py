@@ -185,3 +185,18 @@ def test_it_ends_with_its_reader(db, follow):
         said = db.run(["deferred", "spans", *follow], stdout=full, stderr=subprocess.PIPE)
     assert said.returncode == IOERR and "cannot write the answer" in said.stderr, said
     assert harness.run(["sh", "-c", 'exec "$0" "$@" >&-', harness.command(["deferred"])[0], "spans", *follow], env=db.env).returncode == IOERR
+
+
+def test_a_look_back_writes_nothing_twice(db):
+    """What was written is known again when its time is read anew, after a minute."""
+    jobs = [db.defer("noop", traceparent=TRACE) for _ in range(3000)]
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at)
+              select id, 1, 'ok', true, now(), now() - interval '56 seconds' + (id || ' ms')::interval from deferred.__deferred""")
+    program = db.spawn(["deferred", "spans", "--follow"])
+    harness.wait_for(lambda: program.output().count('"traceId"') == len(jobs))
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) select id, 2, 'ok', true, now(), now() - interval '50 seconds' from deferred.__deferred limit 1")
+    harness.wait_for(lambda: program.output().count('"traceId"') > len(jobs), timeout=60)
+    program.signal(signal.SIGINT)
+    assert program.wait() == OK
+    found = spans("".join(line + "\n" for line in program.output().splitlines() if line.startswith("{")))
+    assert len({s["spanId"] for s, _ in found}) == len(found) == len(jobs) + 1
