@@ -57,8 +57,8 @@ struct cmd {
 	enum { SHARDS_ON_REQUEST, SHARDS_ALL, SHARDS_ONE } shards; /* asked of all of them with --all-shards; anyway; never */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_history, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_show, cmd_simulate, cmd_status, cmd_top, cmd_why, cmd_schedule, cmd_shard;
+extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_history, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
+	cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why, cmd_schedule, cmd_shard;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT,

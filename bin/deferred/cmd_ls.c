@@ -2,6 +2,7 @@
 #include "filter.h"
 
 #include "base/job.h"
+#include "store/index.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -144,6 +145,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
+	if (rc == 0 && filter.jobs.label && !filter.jobs.running)
+		rc = store_index_usable(cli->pg, "label", &filter.jobs.label_index, &err);
 	if (rc == 0)
 		rc = store_admin_ls(cli->pg, &filter.jobs, &res, &err);
 	if (rc < 0)

@@ -5,14 +5,16 @@
 #include "program/completion.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cmd *const commands[] = {
 	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_purge, &cmd_status, &cmd_top, &cmd_why,
 	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold, &cmd_metrics, &cmd_schedule, &cmd_alert, &cmd_flow, &cmd_history,
-	&cmd_simulate, &cmd_advise, &cmd_shard, &cmd_graph,
+	&cmd_simulate, &cmd_advise, &cmd_shard, &cmd_graph, &cmd_index, &cmd_spans,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -67,11 +69,23 @@ static int close_output(const struct cli *cli, int exit_code)
 	return exit_code ? exit_code : EX_IOERR;
 }
 
+/* What is closed is held, by what cannot be written to: else the first connection would get its number, and the answer. */
+static void hold_descriptors(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli cli = { 0 };
 	int c, exit_code;
 
+	hold_descriptors();
 	if (completion_asked(argc, argv)) {
 		cli_describe(commands, COMMANDS, options);
 		return close_output(&cli, EX_OK);

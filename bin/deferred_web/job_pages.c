@@ -28,7 +28,8 @@ static bool fits(const struct pg_result *res, size_t row)
 /* What lists of one state are in order of, and look at, is said by sql/queries. */
 static int find(struct visit *v, const struct search *s, struct pg_result **res, struct deferred_error *err)
 {
-	int rc = s->filter.tags_len > 0 ? store_web_tagged(v->pg, err) : 0;
+	bool indexed = s->filter.tags_len > 0 || s->filter.label_index || s->more.value_index;
+	int rc = indexed ? store_web_indexed(v->pg, s->filter.tags_len > 0, err) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -85,6 +86,8 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 		visit_refuse(v, 403, "Params are not shown to your role, and not searched either.");
 		return 0;
 	}
+	if (rc == 0)
+		rc = search_indexes(v, &s, err);
 	if (rc == 0)
 		rc = find(v, &s, &res, err);
 	if (rc == 0) {

@@ -3,6 +3,7 @@
 
 #include "pages.h"
 #include "port/config.h"
+#include "store/index.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,26 @@ void search_form(struct visit *v, const struct search *s)
 	text_box(v, "since", "Deferred since", pages_text(v, "since"), "2h, 2026-11-22 10:00");
 	text_box(v, "until", "Until", pages_text(v, "until"), "now");
 	html_raw(&v->reply.body, "<button>Find</button></form>");
+}
+
+static const char *params_term(struct visit *v, const struct search *s)
+{
+	const char *term = "params";
+
+	for (size_t i = 0; i < s->more.path_len; i++)
+		term = arena_printf(&v->arena, "%s.%s", term, s->path[i]);
+	return term;
+}
+
+int search_indexes(struct visit *v, struct search *s, struct deferred_error *err)
+{
+	int rc = 0;
+
+	if (s->filter.label && !s->more.part)
+		rc = store_index_usable(v->pg, "label", &s->filter.label_index, err);
+	if (rc == 0 && s->more.path_len > 0)
+		rc = store_index_usable(v->pg, params_term(v, s), &s->more.value_index, err);
+	return rc;
 }
 
 bool search_has_index(const struct search *s)

@@ -77,6 +77,12 @@ void doctor_indexes(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_indexes, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
+		if (!pg_null(res, i, 3)) {
+			doctor_warn(d, "index %s, for searches, was not built to its end", pg_text(res, i, 0, NULL));
+			doctor_why(d, "each defer may pay for it, and no search uses it");
+			doctor_do(d, "%s", pg_text(res, i, 3, NULL));
+			continue;
+		}
 		doctor_fail(d, "index %s of %s is not valid", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
 		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps unique need not be");
 		doctor_do(d, pg_bool(res, i, 2) ? "create index on the partition that lacks it, and alter index %s attach partition it" : "reindex index concurrently %s",

@@ -77,6 +77,7 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 		else
 			pg_arg_null(&args);
 		arg_rest(&args, filter);
+		pg_arg_text(&args, filter->label_index ? filter->label : NULL);
 	}
 	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
 }

@@ -21,6 +21,7 @@ struct store_admin_filter {
 	const char *queue, *fn;
 	const char *state; /* one of JOB_STATES; NULL: those the command is for */
 	const char *label, *key, *rule, *by;
+	bool label_index; /* there is one of labels: store_index_usable() */
 	const char *const *tags; /* all of which it has */
 	size_t tags_len;         /* 0: any */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */

@@ -97,9 +97,10 @@ int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, stru
 	return exec(pg, &sql_web_job_params, &args, res, err);
 }
 
-int store_web_tagged(struct pg *pg, struct deferred_error *err)
+int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err)
 {
-	return pg_command(pg, "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan", err);
+	return pg_command(pg, tags ? "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan"
+				   : "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan", err);
 }
 
 int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err)
@@ -122,11 +123,15 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const
 	pg_arg_text(&args, search->part ? "true" : "false");
 	pg_arg_text(&args, search->outcome);
 	pg_arg_text_array(&args, filter->tags_len > 0 ? filter->tags : NULL, NULL, filter->tags_len);
-	if (search->path_len == 0)
+	if (search->path_len == 0) {
+		pg_arg_text(&args, filter->label_index && !search->part ? filter->label : NULL);
 		return exec(pg, &sql_web_jobs, &args, res, err);
+	}
 	pg_arg_text_array(&args, search->path, NULL, search->path_len);
 	pg_arg_text(&args, search->value);
 	pg_arg_text_array(&args, search->hidden, NULL, search->hidden_len);
+	pg_arg_text(&args, filter->label_index && !search->part ? filter->label : NULL);
+	pg_arg_text(&args, search->value_index ? search->value : NULL);
 	return exec(pg, &sql_web_jobs_params, &args, res, err);
 }
 

@@ -58,14 +58,15 @@ struct store_web_search {
 	/* In the params, by keys from the outermost on; needs deferred_reader. path_len 0: anything. */
 	const char *const *path, *value;
 	size_t path_len;
+	bool value_index; /* there is one of what the path leads to: store_index_usable() */
 	const char *const *hidden; /* functions whose params are not looked at */
 	size_t hidden_len;
 };
 /* Source: web_jobs.sql, web_jobs_params.sql. */
 int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err);
 
-/* What follows in the transaction is planned for the tags it is given, whose index can be read as a bitmap only. */
-int store_web_tagged(struct pg *pg, struct deferred_error *err);
+/* What follows in the transaction is planned for what it is given: for tags, whose index can be read as a bitmap only, and for values that have an index. No partition, nor the net, is read as a whole then. */
+int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err);
 
 /* What an action is done to: one of these; all of them 0 and NULL: anything. */
 struct store_web_target {

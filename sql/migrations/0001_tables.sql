@@ -1130,4 +1130,21 @@ comment on column deferred.__deferred_alert.text is 'one sentence, for people';
 comment on column deferred.__deferred_alert.mend is 'the command that shows more, or mends it';
 grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 
+-- ---------------------------------------------------------------- indexes for searches
+
+-- What a search may find by an index, as "deferred index add" was told. The indexes are those of the partitions, each by itself, so that each is built and
+-- dropped CONCURRENTLY: one of the parent would lock it against who defers.
+create table deferred.__deferred_search (
+    number  integer generated always as identity primary key,
+    term    text collate "C" not null unique,
+    wanted  boolean not null default true,
+    made_at timestamptz not null default clock_timestamp()
+);
+comment on table  deferred.__deferred_search is 'what searches find by an index: deferred.__search_next()';
+comment on column deferred.__deferred_search.number is 'index PARTITION_search_NUMBER of each partition of __deferred is the one; no number comes twice';
+comment on column deferred.__deferred_search.term is 'label, or params. and the keys of a value from the outermost on, with dots between';
+comment on column deferred.__deferred_search.wanted is 'false: its indexes are being dropped, and no search uses them';
+comment on column deferred.__deferred_search.made_at is 'when it was asked for';
+grant select on deferred.__deferred_search to deferred_viewer, deferred_worker;
+
 reset role;

@@ -1,12 +1,13 @@
 -- admin_ls_hot: jobs still to be run, oldest first; looks at the first 10,000 of queue, function and state only.
 -- $1 queue (text), $2 function (text), $3 state waiting, delayed, ready or claimed (text); each NULL: any. $4 most rows (int4).
 --   $5 go on after this job (int8, NULL: from the beginning). $6 label,
---   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any
+--   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any.
+--   $13 label, where "deferred index add label" has made its index (text, NULL: it has not)
 -- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),
 --   seconds until it is due, or while claimed until the lease ends, negative: since (int8), last outcome (text), the job as a
 --   JSON object with held_by (text), what holds it back: function, no worker has it; while it is ready, paused, its queue, or limit, it may
 --   (text; NULL: nothing); it fits (bool, false: not listed, the row tells how far was looked); it is the last that was looked at, and there may be more (bool)
--- locks: none. Index: __deferred_tags, where tags are given; primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
+-- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
 --   (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of __deferred_offer, once
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
@@ -23,6 +24,8 @@ from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at
                                            else 'ready' end)
         and x.id > coalesce($5::int8, 0)
         and ($12::text[] is null or x.id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))
+        and ($13::text is null or x.id = any (array(select d.id from deferred.__deferred d
+            where hashtextextended(d.label collate "C", 0) = hashtextextended($13 collate "C", 0) and d.label = $13)))
       order by x.id limit 10000) h
 cross join lateral (
     select x.*, case when x.state in ('ready', 'delayed') and x.fn not in (select o.fn from deferred.__offered o)

@@ -3,9 +3,9 @@
 --   $5 go on after this job (int8, NULL: from the newest). $6 label or, where $13, a part of it,
 --   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text); each NULL: any. $12 jobs to look at (int4). $13 (bool).
 --   $14 outcome of the last attempt (text, NULL: any). $15 tags, all of which it has (text[], NULL: any): then it looks at $12 jobs that have them, and it has to be
---   planned for these tags
+--   planned for these tags. $16 label, where "deferred index add label" has made its index (text, NULL: it has not): the same
 -- returns the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended, negative
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, then for each job that may fit as the view deferred.job
+-- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, or those of __search_create(), then for each job that may fit as the view deferred.job
 --   (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from coalesce(j.finished_at, j.visible_at) - clock_timestamp())::int8,
@@ -16,8 +16,15 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
                  and ($9::text is null or x.created_by = $9) and ($10::text is null or x.created_at >= $10::timestamptz)
                  and ($11::text is null or x.created_at < $11::timestamptz), false) as may
-      from (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at from deferred.__deferred y
-            where y.id < coalesce($5::int8, 9223372036854775807) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12) x) d
+      from (
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at from deferred.__deferred y
+             where $16::text is null and y.id < coalesce($5::int8, 9223372036854775807) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
+            union all
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at from deferred.__deferred y
+             where y.label = $16 and hashtextextended(y.label collate "C", 0) is not null
+               and (hashtextextended(y.label collate "C", 0), y.id) < (hashtextextended($16 collate "C", 0), coalesce($5::int8, 9223372036854775807))
+               and (hashtextextended(y.label collate "C", 0), y.id) >= (hashtextextended($16 collate "C", 0), -9223372036854775808)
+               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or d.n = $12
 order by d.id desc limit $4::int4

@@ -5,9 +5,10 @@
 --   $14 outcome of the last attempt (text, NULL: any). $15 tags, all of which it has (text[], NULL: any): then it looks at $12 jobs that have them, and it has to be
 --   planned for these tags
 --   $16 where it is (text[]: keys and numbers in arrays, from the outermost on), $17 value (text), $18 functions that are left out (text[]).
+--   $19 label, $20 value, where "deferred index add" has made its index (text, NULL: it has not): then it looks at $12 jobs that have it, and has to be planned for it.
 --   Params with escapes that no text can hold, \u0000 or halves of surrogate pairs, are passed over: PostgreSQL would refuse the statement
 -- returns the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended, negative
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, then for each job that may fit as the view deferred.job
+-- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, or those of __search_create(), then for each job that may fit as the view deferred.job
 --   (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from coalesce(j.finished_at, j.visible_at) - clock_timestamp())::int8,
@@ -20,8 +21,21 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                  and ($11::text is null or x.created_at < $11::timestamptz)
                  and x.fn <> all ($18::text[])
                  and case when x.params::text ~* '\\u(0000|d[89a-f])' then false else x.params #>> $16::text[] = $17::text end, false) as may
-      from (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
-            where y.id < coalesce($5::int8, 9223372036854775807) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12) x) d
+      from (
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
+             where $19::text is null and $20::text is null and y.id < coalesce($5::int8, 9223372036854775807) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
+            union all
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
+             where y.label = $19 and hashtextextended(y.label collate "C", 0) is not null
+               and (hashtextextended(y.label collate "C", 0), y.id) < (hashtextextended($19 collate "C", 0), coalesce($5::int8, 9223372036854775807))
+               and (hashtextextended(y.label collate "C", 0), y.id) >= (hashtextextended($19 collate "C", 0), -9223372036854775808)
+               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)
+            union all
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
+             where $19 is null and hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
+               and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), coalesce($5::int8, 9223372036854775807))
+               and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
+               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or d.n = $12
 order by d.id desc limit $4::int4

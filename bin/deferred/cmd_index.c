@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Indexes for searches. Each is built on one partition after the other, by CREATE INDEX CONCURRENTLY, which keeps nobody from deferring or claiming. What is to be done next
+ * is found in the catalog, so a call that was interrupted is gone on with by the same call.
+ */
+#include "cmd.h"
+
+#include "store/index.h"
+#include "table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAIT_S 1          /* until it is looked again what somebody else does */
+#define SAME_STATEMENTS 3 /* in a row: then it does not come to an end */
+
+static bool no_options(struct cli *cli, int argc, char **argv, int *code)
+{
+	int c = cli_getopt(cli, argc, argv, NULL);
+
+	*code = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	return c == CLI_OPT_DONE;
+}
+
+/* ---- add and rm --------------------------------------------------------------------------------- */
+
+static void say(const struct cli *cli, const struct pg_result *next)
+{
+	const char *what = pg_text(next, 0, 0, NULL), *part = pg_text(next, 0, 1, NULL);
+
+	if (cli->json)
+		return;
+	if (strcmp(what, "build") == 0)
+		printf("%s: builds it, about %" PRId64 " jobs\n", part, pg_int(next, 0, 3));
+	else if (strcmp(what, "wait") == 0)
+		printf("%s: waits for who is at work on it\n", part);
+	else
+		printf("%s: drops %s\n", part, strcmp(what, "drop") == 0 ? "it" : "what an interrupted build left");
+	fflush(stdout);
+}
+
+/* Until nothing is left to do. */
+static int steps(const struct cli *cli, const char *term, struct deferred_error *err)
+{
+	struct pg_result *last = NULL, *next;
+	int same = 0, rc;
+
+	while ((rc = store_index_next(cli->pg, term, &next, err)) == 0 && !pg_null(next, 0, 0)) {
+		bool waits = pg_null(next, 0, 2);
+		bool again = last && strcmp(pg_text(last, 0, 0, NULL), pg_text(next, 0, 0, NULL)) == 0 && strcmp(pg_text(last, 0, 1, NULL), pg_text(next, 0, 1, NULL)) == 0;
+
+		if (!again || !waits)
+			say(cli, next);
+		same = again && !waits ? same + 1 : 0;
+		pg_result_free(last);
+		last = next;
+		if (waits)
+			sleep(WAIT_S);
+		else if (same == SAME_STATEMENTS)
+			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index", pg_text(next, 0, 1, NULL));
+		else
+			rc = store_index_do(cli->pg, pg_text(next, 0, 2, NULL), err);
+		if (rc < 0)
+			break;
+	}
+	pg_result_free(last == next ? NULL : next);
+	pg_result_free(last);
+	if (rc < 0 && !err->hint[0])
+		error_hint(err, "the same command goes on where this one stopped");
+	return rc;
+}
+
+/* Bytes of it, and jobs in it. */
+static int size(const struct cli *cli, const char *term, int64_t *bytes, int64_t *jobs, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = store_index_ls(cli->pg, &res, err);
+
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
+		if (strcmp(pg_text(res, i, 0, NULL), term) == 0) {
+			*bytes = pg_int(res, i, 3);
+			*jobs = pg_int(res, i, 4);
+		}
+	pg_result_free(res);
+	return rc;
+}
+
+static int begin(struct cli *cli, int argc, char **argv)
+{
+	int rc;
+
+	if (!no_options(cli, argc, argv, &rc))
+		return rc ? rc : -1;
+	if (argc - optind != 1)
+		return cli_usage(cli, "one term is wanted: label, or params. and keys with dots between");
+	cli->role = "deferred_owner";
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	cli_set_limits(cli, true);
+	return 0;
+}
+
+static int add(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	int64_t bytes = 0, jobs = 0;
+	int rc = begin(cli, argc, argv);
+
+	if (rc != 0)
+		return rc < 0 ? EX_OK : rc;
+	rc = store_index_add(cli->pg, argv[optind], &err);
+	if (rc == 0)
+		rc = steps(cli, argv[optind], &err);
+	if (rc == 0)
+		rc = size(cli, argv[optind], &bytes, &jobs, &err);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		printf("{\"bytes\": %" PRId64 ", \"jobs\": %" PRId64 "}\n", bytes, jobs);
+		return EX_OK;
+	}
+	printf("searches use it from now on: %" PRId64 " bytes, about %" PRId64 " jobs in it\n", bytes, jobs);
+	puts("each defer of a job that has such a value now pays for one more row in an index: INDEXES FOR SEARCHES in deferred(1) has what that was measured to be");
+	return EX_OK;
+}
+
+static int rm(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	bool found = false;
+	int rc = begin(cli, argc, argv);
+
+	if (rc != 0)
+		return rc < 0 ? EX_OK : rc;
+	rc = store_index_drop(cli->pg, argv[optind], &found, &err);
+	if (rc == 0 && !found)
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "there is no index for searches of \"%.64s\": deferred index ls", argv[optind]);
+	if (rc == 0)
+		rc = steps(cli, argv[optind], &err);
+	if (rc < 0)
+		return cli_fail(cli, &err);
+	puts(cli->json ? "true" : "it is gone");
+	return EX_OK;
+}
+
+/* ---- ls ----------------------------------------------------------------------------------------- */
+
+static void print_table(const struct pg_result *res)
+{
+	static const char *const headers[] = { "TERM", "STATE", ">PARTITIONS", ">BYTES", ">JOBS", ">BYTES A JOB" };
+	struct table t;
+
+	table_begin(&t, headers, 6);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		int64_t built = pg_int(res, i, 1), parts = pg_int(res, i, 2), bytes = pg_int(res, i, 3), jobs = pg_int(res, i, 4);
+
+		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
+		table_cell(&t, "%s", !pg_bool(res, i, 5) ? "going" : built < parts ? "partial" : "built");
+		table_cell(&t, "%" PRId64 " of %" PRId64, built, parts);
+		table_cell(&t, "%" PRId64, bytes);
+		table_cell(&t, "%" PRId64, jobs);
+		table_cell(&t, jobs > 0 ? "%" PRId64 : "", jobs > 0 ? bytes / jobs : 0);
+	}
+	table_end(&t);
+}
+
+static int ls(struct cli *cli, int argc, char **argv)
+{
+	struct deferred_error err = { 0 };
+	struct pg_result *res = NULL;
+	int rc;
+
+	if (!no_options(cli, argc, argv, &rc))
+		return rc;
+	if (optind < argc)
+		return cli_usage(cli, "no argument is wanted");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	if (store_index_ls(cli->pg, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res, 6);
+		putchar('\n');
+	} else if (pg_rows(res) > 0) {
+		print_table(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct cli_word words[] = { { "add", add }, { "ls", ls }, { "rm", rm }, { 0 } };
+
+	return cli_run_word(cli, words, argc, argv);
+}
+
+const struct cmd cmd_index = {
+	"index", "ls\n       deferred index add TERM\n       deferred index rm TERM", "have searches find a label, or a value of the params, by an index", run, "deferred_viewer",
+	"add, ls and rm",
+};

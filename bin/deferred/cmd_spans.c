@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attempts as spans, for a collector of traces. They are read by the time at which they ended, a slice at a time, so that no snapshot is old and no answer large.
+ *
+ * What is recorded late stands in a slice that was read before: a worker that had lost its server, a transaction that stayed open after deferred.finish(). So with
+ * --follow each slice is read three times, when it is 2 s, 1 min and 70 min old, and what was written before is left out. The last is how far the sums of figures
+ * look back, too.
+ */
+#include "cmd.h"
+
+#include "base/clock.h"
+#include "base/job.h"
+#include "base/traceparent.h"
+#include "deferred.h"
+#include "otlp.h"
+#include "seen.h"
+#include "store/spans.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define S INT64_C(1000000)
+#define EPOCH_US (INT64_C(946684800) * S) /* 2000, since 1970 */
+#define SINCE_MS (60 * 60 * 1000)
+#define SLICE_FIRST (10 * S)
+#define SLICE_MAX (30 * 24 * 60 * 60 * S)
+#define POLL_MS 1000
+
+/* A line is not to be longer than what readers of files take, a MiB by default. */
+#define SPANS_A_LINE 64
+
+static const struct {
+	int64_t age, every;
+} passes[] = { { 2 * S, 1 * S }, { 60 * S, 10 * S }, { 70 * 60 * S, 60 * S } };
+#define PASSES (sizeof(passes) / sizeof(passes[0]))
+#define OLDEST (passes[PASSES - 1].age)
+
+struct spans {
+	struct cli *cli;
+	bool all, follow, errors;
+	int64_t slice;
+	int64_t at[PASSES]; /* so far each has come */
+	int64_t turned;
+	struct seen seen;
+	struct otlp_span batch[SPANS_A_LINE];
+	size_t len;
+};
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
+/* A line that was begun is ended. */
+static void catch_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static int write_batch(struct spans *s, struct deferred_error *err)
+{
+	char *line = NULL;
+	int rc = s->len > 0 ? otlp_line(s->batch, s->len, &line, err) : 0;
+
+	if (rc == 0 && line)
+		puts(line);
+	free(line);
+	s->len = 0;
+	return rc;
+}
+
+static const char *text_or_null(const struct pg_result *res, size_t row, int col)
+{
+	return pg_null(res, row, col) ? NULL : pg_text(res, row, col, NULL);
+}
+
+/* What some other hand has stored is no trace context. */
+static int write_row(struct spans *s, const struct pg_result *res, size_t row, struct deferred_error *err)
+{
+	int outcome = job_outcome_of(pg_text(res, row, 5, NULL));
+	struct otlp_span span = {
+		.job = pg_int(res, row, 0), .attempt = pg_int(res, row, 1), .queue = pg_text(res, row, 2, NULL), .fn = text_or_null(res, row, 3),
+		.traceparent = pg_text(res, row, 4, NULL), .outcome = pg_text(res, row, 5, NULL), .final = pg_bool(res, row, 6),
+		.failed = outcome != JOB_OK && outcome != JOB_SNOOZED, .start_us = pg_int(res, row, 7) + EPOCH_US, .end_us = pg_int(res, row, 8) + EPOCH_US,
+		.wait_us = pg_null(res, row, 9) ? -1 : pg_int(res, row, 9), .worker = pg_int(res, row, 10), .error = text_or_null(res, row, 11),
+	};
+
+	span.id = otlp_span_id(span.job, span.attempt, span.end_us);
+	if (!traceparent_valid(span.traceparent) || (s->follow && !seen_first(&s->seen, span.id)))
+		return 0;
+	s->batch[s->len++] = span;
+	return s->len == SPANS_A_LINE ? write_batch(s, err) : 0;
+}
+
+/* One slice; narrower where it has too much, wider where it has little. Times of which there is more than that in a microsecond are read as they are. */
+static int read_slice(struct spans *s, int64_t *at, int64_t end, struct deferred_error *err)
+{
+	int64_t to = end - *at < s->slice ? end : *at + s->slice;
+	bool any = to - *at <= 1, full = false;
+	struct pg_result *res;
+	int rc = store_spans(s->cli->pg, *at, to, any, s->all, s->errors, &full, &res, err);
+
+	if (rc == 0 && full) {
+		s->slice = (to - *at) / 4 > 1 ? (to - *at) / 4 : 1;
+	} else if (rc == 0) {
+		for (size_t row = 1; rc == 0 && row < pg_rows(res); row++)
+			rc = write_row(s, res, row, err);
+		if (rc == 0)
+			rc = write_batch(s, err);
+		if (pg_int(res, 0, 0) < STORE_SPANS_ROWS / 8 && to < end && s->slice < SLICE_MAX)
+			s->slice *= 4;
+		*at = to;
+	}
+	pg_result_free(res);
+	return rc;
+}
+
+static bool output_ends(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	return fflush(stdout) != 0 || ferror(stdout) || (poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLNVAL)));
+}
+
+static int read_to(struct spans *s, int64_t *at, int64_t end, struct deferred_error *err)
+{
+	int rc = 0;
+
+	while (rc == 0 && *at < end && !ended && !output_ends())
+		rc = read_slice(s, at, end, err);
+	return rc;
+}
+
+/* What may be read again is remembered for as long as that takes. */
+static void remember(struct spans *s, int64_t now)
+{
+	if (now - s->turned < OLDEST + 10 * 60 * S)
+		return;
+	seen_turn(&s->seen);
+	s->turned = now;
+}
+
+static int follow(struct spans *s, struct deferred_error *err)
+{
+	struct store_spans_now now;
+	int rc = 0;
+
+	while (rc == 0 && !ended && !output_ends()) {
+		struct pollfd out = { .fd = STDOUT_FILENO };
+
+		rc = store_spans_now(s->cli->pg, NULL, 0, &now, err);
+		for (size_t i = 0; rc == 0 && i < PASSES; i++)
+			if (now.now_us - passes[i].age - s->at[i] >= passes[i].every)
+				rc = read_to(s, &s->at[i], now.now_us - passes[i].age, err);
+		remember(s, now.now_us);
+		if (rc == 0 && !ended && !output_ends())
+			poll(&out, 1, POLL_MS);
+	}
+	return rc;
+}
+
+/* Where to go on, for who is started anew. */
+static void tell_end(const struct spans *s)
+{
+	time_t at_s = (time_t)((s->at[0] + EPOCH_US) / S);
+	char text[32];
+	struct tm tm;
+
+	if (gmtime_r(&at_s, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		fprintf(stderr, "deferred: told what ended before %s: --since then goes on\n", text);
+}
+
+static int read_all(struct spans *s, const char *since, int64_t since_ms, struct deferred_error *err)
+{
+	struct store_spans_now now;
+	int rc = store_spans_now(s->cli->pg, since, since_ms, &now, err);
+
+	if (rc < 0)
+		return rc;
+	s->errors = now.errors;
+	s->turned = now.now_us;
+	s->at[0] = now.since_us = now.since_us > 0 ? now.since_us : 0; /* no attempt ended before 2000 */
+	for (size_t i = 1; i < PASSES; i++)
+		s->at[i] = now.since_us > now.now_us - passes[i].age ? now.since_us : now.now_us - passes[i].age;
+	return s->follow ? follow(s, err) : read_to(s, &s->at[0], now.now_us, err);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "since", required_argument, NULL, 's' }, { "follow", no_argument, NULL, 'f' }, { "all", no_argument, NULL, 'a' }, { 0 }
+	};
+	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
+	struct deferred_error err = { 0 }, ignored = { 0 };
+	const char *since = NULL;
+	int64_t since_ms = SINCE_MS;
+	int c, rc;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		switch (c) {
+		case 's':
+			since = config_parse_ms(optarg, &since_ms, &ignored) < 0 ? optarg : NULL;
+			break;
+		case 'f':
+			s.follow = true;
+			break;
+		case 'a':
+			s.all = true;
+			break;
+		default:
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		}
+	}
+	if (optind < argc)
+		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	catch_signals();
+	rc = read_all(&s, since, since_ms, &err);
+	seen_clear(&s.seen);
+	if (s.follow)
+		tell_end(&s);
+	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
+}
+
+const struct cmd cmd_spans = {
+	"spans", "[--since TIME] [--follow] [--all]", "write attempts as OTLP spans, for a collector of traces", run, "deferred_viewer", NULL, NULL, SHARDS_ONE,
+};
