@@ -49,6 +49,7 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
 		.load = pool_load(&w->pool) + children,
 		.alone = in_hand.alone, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
+		.lanes_before = w->lanes_before.n > 0,
 	};
 }
 
@@ -71,7 +72,7 @@ static int add_claim(struct worker *w, const struct plan_ask *ask, struct deferr
 	struct store_claim claim = {
 		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
 		.n = (int)ask->free, .limited = (int)ask->limited, .rated = ask->rated, .bytes = ask->bytes, .alone = ask->alone,
-		.lanes = ask->look ? NULL : &w->lanes,
+		.lanes = ask->look ? NULL : w->lanes.n > 0 ? &w->lanes : &w->lanes_before,
 	};
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
@@ -234,7 +235,9 @@ static void after_claim(struct worker *w)
 	};
 	int64_t pause_ms = plan_learn(&w->plan, &got);
 
-	if (c->claims)
+	if (c->claims && c->lanes.n == 0 && w->lanes.n > 0)
+		lanes_move(&w->lanes_before, &w->lanes);
+	else if (c->claims)
 		lanes_move(&w->lanes, &c->lanes);
 	if (pause_ms > 0)
 		w->retry_ns = c->sent_ns + (uint64_t)pause_ms * NS_PER_MS;

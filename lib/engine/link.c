@@ -60,6 +60,7 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	pg_close(w->pg);
 	w->pg = NULL;
 	lanes_clear(&w->lanes);
+	lanes_clear(&w->lanes_before);
 	w->plan.lanes_ns = 0;
 	ledger_forget_leases(&w->ledger);
 	worker_delayed_forget(w);

@@ -101,7 +101,9 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.alone = (int)alone_room(in);
 	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
 	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !in->woken);
-	ask.look = !in->lanes || in->now >= p->lanes_ns;
+	/* Who is woken finds a job most likely where the last ones were. */
+	ask.guess = in->woken && (in->lanes || in->lanes_before);
+	ask.look = !ask.guess && (!in->lanes || in->now >= p->lanes_ns);
 	return ask;
 }
 
@@ -111,6 +113,8 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 		p->promoted_ns = now;
 	if (ask->free + ask->limited == 0)
 		return;
+	if (ask->guess)
+		p->lanes_ns = 0;
 	p->asked = (size_t)(ask->free + ask->limited);
 	p->asked_free = (size_t)ask->free;
 	if (p->ended > 0)

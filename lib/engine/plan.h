@@ -51,6 +51,7 @@ struct plan_in {
 	size_t alone, limited; /* of these */
 	int64_t params;    /* bytes of params in hand */
 	bool lanes;        /* some lanes are known */
+	bool lanes_before; /* and some that gave something before there was nothing */
 };
 
 struct plan_ask {
@@ -61,6 +62,7 @@ struct plan_ask {
 	int bytes;         /* of params */
 	bool promote;      /* delayed jobs and ended leases are looked at */
 	bool look;         /* all lanes are asked, not only the known ones */
+	bool guess;        /* known ones are asked, and all of them right after it */
 };
 
 /* What came of a cycle. */

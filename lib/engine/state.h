@@ -156,6 +156,7 @@ struct worker {
 	size_t said_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	struct lanes lanes;        /* that gave something to the last claim */
+	struct lanes lanes_before; /* where it gave nothing: that gave something last */
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
 		uint64_t whole_ns; /* then all again */

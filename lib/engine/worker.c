@@ -573,6 +573,7 @@ static void tear_down(struct worker *w)
 {
 	store_cycle_clear(&w->cycle);
 	lanes_clear(&w->lanes);
+	lanes_clear(&w->lanes_before);
 	pg_close(w->pg);
 	pg_close(w->stall.pg);
 	ledger_clear(&w->ledger);

@@ -143,6 +143,10 @@ static void a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time(voi
 	assert_true(next(PLAN(.look_at_delayed = true), IN(.woken = true)).promote);
 	assert_true(next(PLAN(.lanes_ns = 10000 * MS), IN()).look);
 	assert_true(next(PLAN(), IN(.lanes = false)).look);
+	assert_true(next(PLAN(), IN(.lanes = false, .lanes_before = true)).look);
+	assert_false(next(PLAN(.lanes_ns = 0), IN(.lanes = false, .lanes_before = true, .woken = true)).look);
+	assert_true(next(PLAN(), IN(.lanes = false, .woken = true)).look);
+	assert_false(next(PLAN(), IN()).guess);
 	assert_false(next(PLAN(.exhausted = true, .look_at_delayed = true), IN()).promote); /* no claim, no look */
 	assert_int_equal(next(PLAN(), IN(.params = 1000)).bytes, (16 << 20) - 1000);
 	assert_int_equal(next(PLAN(), IN(.params = 17 << 20)).bytes, 0);
@@ -161,6 +165,21 @@ static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got g
 	got.promoted = ask.promote;
 	got.looked = ask.look;
 	return plan_learn(p, &got);
+}
+
+/* A job may have come to a lane that nobody knew. */
+static void who_is_woken_asks_the_last_lanes_first_and_all_of_them_then(void **state)
+{
+	struct plan_in woken = IN(.lanes = false, .lanes_before = true, .woken = true);
+	struct plan p = PLAN();
+	struct plan_ask ask = plan_next(&p, &woken);
+
+	(void)state;
+	assert_true(ask.guess && !ask.look);
+	claim(&p, &woken, (struct plan_got){ .free_n = 0 });
+	assert_false(p.exhausted);
+	assert_true(plan_next(&p, &IN(.lanes = false, .lanes_before = true)).look);
+	assert_true(plan_next(&p, &IN()).look);
 }
 
 static void nothing_is_ready_once_everybody_was_asked(void **state)
@@ -316,6 +335,7 @@ int main(void)
 		cmocka_unit_test(who_meets_locked_jobs_asks_again_but_not_for_ever),
 		cmocka_unit_test(a_run_waits_for_a_rate_and_a_service_sleeps),
 		cmocka_unit_test(what_was_cut_is_not_asked_for_again_at_once),
+		cmocka_unit_test(who_is_woken_asks_the_last_lanes_first_and_all_of_them_then),
 		cmocka_unit_test(lanes_are_looked_for_again_the_later_the_longer_it_took),
 	};
 
