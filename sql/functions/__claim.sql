@@ -9,6 +9,9 @@
 -- xid between the two (one range of the index). When they are used up, `cur` becomes `done`, and the next claim takes a fresh `cur`. A
 -- transaction that stays open for hours costs nothing, one that commits late is not missed, whatever order the numbers were given in.
 --
+-- What has to be known of a job to hand it out stands in its hot row, where who defers it has put it: how many attempts it has, and how large its params
+-- are, where that is not as usual. So all is decided by what the one scan has read, and calls are read once, to be handed out, those that are.
+--
 -- A lane is locked by locking its newest place: read first, without a lock, whether there is anything; what is locked by another
 -- claim is passed while another lane has jobs, and waited for only by a claim that holds nothing. Then each statement has a snapshot of its
 -- own, younger than the lock. The next place is a row with the next number, added before the one before it is deleted: under a held
