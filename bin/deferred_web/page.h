@@ -57,6 +57,10 @@ void page_button(struct visit *v, const char *path, const char *label, const cha
 /* The hidden field that says that a form came from a page of ours. */
 void page_token(struct visit *v);
 
+/* The texts of two kinds of holes, to be filled in. */
+void page_token_text(struct visit *v);
+void page_user_text(struct visit *v);
+
 /* A number in front of people: "12 ms", "3.4 s", "2 min 5 s". */
 void page_span_us(struct buf *b, int64_t us);
 

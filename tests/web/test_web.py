@@ -1,5 +1,7 @@
 """deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
 
+import contextlib
+import html
 import html.parser
 import http.client
 import json
@@ -8,6 +10,8 @@ import pwd
 import re
 import signal
 import socket
+import threading
+import time
 
 import pytest
 
@@ -244,3 +248,82 @@ def test_it_does_not_listen_where_passwords_could_be_read(db):
     for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on")):
         done = db.run(["deferred_web", *options])
         assert done.returncode == 78 and says in done.stderr, done
+
+
+@contextlib.contextmanager
+def many(web, n, path, who):
+    """So many browsers that keep a page fresh, each as page.js does; gives a list of the bodies they got."""
+    over, bodies = threading.Event(), []
+
+    def browser(user):
+        seen = web_of(web, user)
+        status, headers, body = seen("/" if path is None else path)
+        while not over.is_set():
+            assert status in (200, 304)
+            bodies.append((user, status, body))
+            over.wait(1)
+            status, headers, body = seen(path, If_None_Match=headers["ETag"])
+    browsers = [threading.Thread(target=browser, args=(who[i % len(who)],)) for i in range(n)]
+    for b in browsers:
+        b.start()
+    yield bodies
+    over.set()
+    for b in browsers:
+        b.join()
+
+
+def web_of(web, user):
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+
+    def ask(path, **headers):
+        connection.request("GET", path, headers={"X-Forwarded-User": user, **{k.replace("_", "-"): v for k, v in headers.items()}})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    return ask
+
+
+@pytest.mark.slow
+def test_fifty_browsers_cost_the_database_what_one_costs(start_web, db):
+    db.defer("noop")
+    people = {f"v{i}": "deferred_viewer" for i in range(25)} | {f"o{i}": "deferred_operator" for i in range(25)}
+    web = start_web('auth = proxy\nproxies = "127.0.0.1"\nusers = "' + ", ".join(f"{u}:{r}" for u, r in people.items()) + '"')
+
+    def transactions():
+        return db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+
+    def cost(n, who):
+        with many(web, n, "/queues/default", who) as bodies:
+            time.sleep(12)  # until sessions that have nothing to do have told what they did
+            before = transactions()
+            time.sleep(6)
+            took = transactions() - before
+        return took, bodies
+    one, _ = cost(1, ["v0"])
+    all_of_them, bodies = cost(50, list(people))
+    assert len(bodies) > 50 * 5 and all_of_them <= 2 * one + 40, (one, all_of_them)  # there are two kinds of rights
+    # Each has a page that is his own, and no more than his.
+    tokens = {}
+    for user, status, body in bodies:
+        if status == 200:
+            assert f"<bdi>{user}</bdi>" in body and (">Pause<" in body) == (people[user] == "deferred_operator")
+            tokens.setdefault(user, set()).update(re.findall(r'name="token" value="(\w+)"', body))
+    assert all(len(tokens[u]) in (1, 2) for u in people if u[0] == "o") and len(set.union(*tokens.values())) >= 25
+    # What a button did is seen at once, by who keeps his page fresh too; and who comes to a page sees it as it is.
+    asked = web_of(web, "o1")
+    status, headers, body = asked("/queues/default")
+    token = re.search(r'name="token" value="(\w+)"', body)[1]
+    assert web.ask("/queues/default/pause", None, "POST", {"token": token}, X_Forwarded_User="o1")[0] == 303
+    assert "This queue is paused" in asked("/queues/default", If_None_Match=headers["ETag"])[2] and "This queue is paused" in web_of(web, "v1")("/queues/default", If_None_Match="x")[2]
+    db.sql("update deferred.__deferred_queue set paused = false")
+    assert "This queue is paused" not in asked("/queues/default")[2]
+
+
+def test_without_javascript_what_changes_is_loaded_anew(web, job):
+    again = '<noscript><meta http-equiv="refresh" content="10"></noscript></head>'
+    for path in ("/", "/?range=24h", "/queues", f"/jobs/{job}", "/running", "/dead", "/workers"):
+        assert again in web.page(path, "vic"), path
+    for path in ("/queues/default", "/jobs", "/functions/fail", "/audit"):
+        assert again not in web.page(path), path  # there are forms, or nothing changes
+    stop = html.unescape(re.search(r'<noscript><p>[^<]*<a href="([^"]*)"', web.page("/?range=24h&%22%3E%3Cb%3E"))[1])
+    assert stop == "?range=24h&%22%3E%3Cb%3E&still=1" and "<noscript>" not in web.page("/" + stop)
+    assert "noscript" not in web.ask("/jobs/999999")[2]
