@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEAD_LOOK 10000
+#define DEAD_TOLD 300 /* on the overview */
+#define DEAD_LOOK 2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
 
 const char *pages_text(struct visit *v, const char *name)
 {
@@ -285,7 +286,7 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 	int rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &queues, err);
 
 	if (rc == 0)
-		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, STORE_WEB_COUNT, &dead, err);
+		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, DEAD_TOLD, &dead, err);
 	if (rc == 0)
 		rc = store_admin_status(v->pg, &status, err);
 	if (rc == 0) {
@@ -387,7 +388,7 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Dead");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 10,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
+			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 2,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
 						 "All of a function again: <code>deferred retry --fn NAME</code></p>");
 		page_live(v, "dead");
 		page_part(v, &part, res, NULL);

@@ -156,3 +156,11 @@ def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     with pytest.raises(psycopg2.errors.InvalidParameterValue):
         db.sql("select deferred.__act_some(null, null, '{}', null, false, 'x', null)")
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_pages_about_the_dead_look_at_a_bounded_number_of_them(web, db):
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'fail')) from generate_series(1, 4000)))")
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from h")
+    told = web.json("/.json", "vic")
+    assert told["dead_last_hour"] == 301 and "<b>301+</b>" in web.page("/", "vic")
+    assert [(d["fn"], d["dead"], d["more"]) for d in web.json("/dead.json", "vic")["dead"]] == [("fail", 2000, "t")]
