@@ -194,6 +194,24 @@ static void progress(struct buf *b, const struct pg_result *res, size_t row, int
 	html_raw(b, "</bdi>");
 }
 
+/* Jobs that were cancelled or have expired say why, and did not fail. */
+static void retry_link(struct buf *b, const struct pg_result *res, size_t row, int col)
+{
+	const char *outcome = pg_text(res, row, col + 1, NULL);
+
+	if (strcmp(outcome, "cancelled") == 0 || strcmp(outcome, "expired") == 0)
+		return;
+	html_raw(b, "<a href=\"/jobs/all?verb=retry&amp;state=dead&amp;fn=");
+	html_url(b, pg_text(res, row, col, NULL));
+	html_raw(b, "&amp;error=");
+	html_url(b, pg_text(res, row, col + 2, NULL));
+	html_raw(b, "\">Retry all<span class=\"unseen\"> of ");
+	html_text(b, pg_text(res, row, col, NULL));
+	html_raw(b, ", that said: ");
+	html_text(b, pg_text(res, row, col + 2, NULL));
+	html_raw(b, "</span></a>");
+}
+
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col)
 {
 	struct buf *b = &v->reply.body;
@@ -206,6 +224,10 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 	}
 	if (pg_null(res, row, col))
 		return;
+	if (cell == CELL_RETRY) {
+		retry_link(b, res, row, col);
+		return;
+	}
 	switch (cell) {
 	case CELL_TEXT:
 		html_raw(b, "<bdi>");

@@ -20,6 +20,7 @@ enum cell {
 	CELL_US,       /* microseconds */
 	CELL_KIB,
 	CELL_PROGRESS, /* this column and the next two: done, total, text */
+	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the one two behind it an error of dead jobs of it */
 	CELL_HIDDEN,   /* in JSON only */
 	CELL_WHOLE     /* in JSON only: an object with all there is, in place of the other columns */
 };

@@ -204,6 +204,7 @@ int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin
 	pg_arg_int4(&args, dry);
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
+	pg_arg_text(&args, filter->error);
 	return exec(pg, &sql_web_act_some, &args, res, err);
 }
 
