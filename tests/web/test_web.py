@@ -1,5 +1,6 @@
 """deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
 
+import concurrent.futures
 import contextlib
 import html
 import html.parser
@@ -10,6 +11,7 @@ import pwd
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -327,3 +329,42 @@ def test_without_javascript_what_changes_is_loaded_anew(web, job):
     stop = html.unescape(re.search(r'<noscript><p>[^<]*<a href="([^"]*)"', web.page("/?range=24h&%22%3E%3Cb%3E"))[1])
     assert stop == "?range=24h&%22%3E%3Cb%3E&still=1" and "<noscript>" not in web.page("/" + stop)
     assert "noscript" not in web.ask("/jobs/999999")[2]
+
+
+def test_killed_in_any_moment_it_leaves_nothing_behind(start_web, db):
+    """What it was at is done or not, its row of the audit with it; whoever comes next goes on."""
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 3000)))")
+    for after_s in (0.0, 0.01, 0.1, 0.3, 0.6, 1.0):
+        web = start_web()
+        token = web.token("/jobs/all?verb=cancel&state=ready")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = pool.submit(web.ask, "/jobs/all/cancel?state=ready", "opal", "POST", {"token": token})
+            time.sleep(after_s)
+            web.program.signal(signal.SIGKILL)
+            web.program.wait(30)
+            asked.exception()
+        start_web.started.remove(web)
+        harness.wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()") == 0, 20, "its sessions are gone")
+        assert db.one("select coalesce(sum(jobs), 0) from deferred.__deferred_action") == 3000 - db.hot()
+    assert db.hot() < 3000 and db.sql("select * from deferred.check_ledger()") == []
+    assert start_web().json("/.json")["ready"] == min(1000, db.hot())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user")
+def test_another_user_of_the_machine_learns_nothing(db, people, start_web):
+    """Not by a socket in a folder that anybody may enter, nor by loopback."""
+    db.defer("noop", label="a secret order")
+    place = os.path.join(db.dir, "open")
+    os.makedirs(place)
+    os.chmod(db.dir, 0o711), os.chmod(place, 0o711)
+    web = db.spawn(["deferred_web", "--listen", os.path.join(place, "s"), "--auth", "none"])
+    harness.wait_for(lambda: "listening on" in web.output() or not web.alive(), what="a listening deferred_web")
+    ask = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'GET /jobs HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n'); print(s.makefile().read())"
+    done = {uid: subprocess.run(["/usr/bin/python3", "-c", ask, os.path.join(place, "s")], user=uid, group=uid, extra_groups=[], capture_output=True, text=True) for uid in (0, 65534)}
+    assert "a secret order" in done[0].stdout and "Permission denied" in done[65534].stderr and done[65534].stdout == ""
+    web.signal(signal.SIGTERM)
+    assert web.wait(30) == 0
+    over_tcp = start_web()
+    for path in ("/", "/jobs", "/jobs.json", "/metrics", "/queues/default", "/queues/none", "/nothing"):
+        status, _, text = over_tcp.ask(path, None)
+        assert status == 401 and "secret" not in text and "default" not in text, path
