@@ -79,14 +79,14 @@ bool snapshot_wanted(const struct visit *v)
 	return !v->route->action && request_value(&v->request, "if-none-match") && knows_rights(v);
 }
 
-/* The page, and what who asks may see of it. In the arena. */
+/* The page, and who sees the same of it: a login may be told more than others of equal rights, as of sessions of the database that are its own. In the arena. */
 static const char *key(struct visit *v)
 {
 	const char *path = v->request.raw_path;
 
 	if (v->role)
 		return arena_printf(&v->arena, "%s %s?%s", v->role, path, v->query);
-	return arena_printf(&v->arena, "%d%d%d %s?%s", v->me.viewer, v->me.reader, v->me.operator, path, v->query);
+	return arena_printf(&v->arena, "%d%d%d %s %s?%s", v->me.viewer, v->me.reader, v->me.operator, v->me.role, path, v->query);
 }
 
 /* Locked. NULL: there is none. */

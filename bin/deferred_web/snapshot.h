@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * snapshot - pages as they were a moment ago, for all who may see the same: so 50 browsers that keep a page fresh cost the database what one does.
+ * snapshot - pages as they were a moment ago, for all who see by the same role: so 50 browsers that keep a page fresh cost the database what one does.
  *
- * Only who has the page already, and asks what has changed, gets one of them; who comes to a page sees it as it is. What differs between two people of
- * equal rights, their name and the token of forms, is left out of what is kept, and filled in.
+ * Only who has the page already, and asks what has changed, gets one of them; who comes to a page sees it as it is. What differs between two people who
+ * act as one role, their name and the token of forms, is left out of what is kept, and filled in.
  */
 #ifndef SNAPSHOT_H
 #define SNAPSHOT_H

@@ -368,3 +368,21 @@ def test_another_user_of_the_machine_learns_nothing(db, people, start_web):
     for path in ("/", "/jobs", "/jobs.json", "/metrics", "/queues/default", "/queues/none", "/nothing"):
         status, _, text = over_tcp.ask(path, None)
         assert status == 401 and "secret" not in text and "default" not in text, path
+
+
+def test_a_login_gets_no_page_that_was_made_for_another(web, db):
+    """What the database tells of its sessions is another's."""
+    job = db.defer("noop")
+    assert db.run(["check_deferred"]).returncode == 0
+    job = db.defer("noop")
+    db.sql(f"create role seer_{os.getpid()} login password '{web.PASSWORD}' in role password_people, deferred_viewer, pg_read_all_stats")
+    holder = db.connect()
+    holder.cursor().execute("select 'a secret query' from deferred.__deferred_hot for update")
+    try:
+        seer = f"seer_{os.getpid()}"
+        for _ in range(2):
+            assert "a secret query" in web.ask(f"/jobs/{job}", seer, If_None_Match="x")[2] and "state not seen" in web.ask(f"/jobs/{job}", "vic", If_None_Match="x")[2]
+    finally:
+        holder.close()
+        db.sql("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()")
+        db.sql(f"drop role {seer}")
