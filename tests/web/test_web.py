@@ -386,3 +386,18 @@ def test_a_login_gets_no_page_that_was_made_for_another(web, db):
         holder.close()
         db.sql("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()")
         db.sql(f"drop role {seer}")
+
+
+def test_jobs_of_a_time_are_found_beneath_many_newer_ones(web, db):
+    db.sql("insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}', now() - (40001 - i) * interval '1 minute' "
+           "from generate_series(1, 40000) i; analyze deferred.__deferred")
+    ids = [row[0] for row in db.sql("select id from deferred.__deferred where created_at between now() - interval '601 hours' and now() - interval '600 hours' order by id desc")]
+    assert len(ids) == 60
+    for _ in range(7):  # the sixth time the plan is one for any arguments
+        told = web.json("/jobs.json?since=601h&until=600h", "vic")
+        assert [j["id"] for j in told["jobs"]] == ids[:50] and told["after"] == ids[49]
+    told = web.json(f"/jobs.json?since=601h&until=600h&after={ids[49]}", "vic")
+    assert [j["id"] for j in told["jobs"]] in (ids[50:], ids[50:-1]) and "after" not in told, "it does not go on to the oldest job of all"
+    told = web.json("/jobs.json?since=601h&until=600h&q=params.x:1", "rea")
+    assert told["jobs"] == [] and "after" not in told
+    assert web.json("/jobs.json?until=9000h", "vic")["jobs"] == [] == web.json("/jobs.json?since=2099-01-01", "vic")["jobs"]
