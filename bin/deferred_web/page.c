@@ -205,11 +205,11 @@ static void retry_link(struct buf *b, const struct pg_result *res, size_t row, i
 	html_url(b, pg_text(res, row, col, NULL));
 	html_raw(b, "&amp;error=");
 	html_url(b, pg_text(res, row, col + 2, NULL));
-	html_raw(b, "\">Retry all<span class=\"unseen\"> of ");
+	html_raw(b, "\" aria-label=\"Retry all of ");
 	html_text(b, pg_text(res, row, col, NULL));
 	html_raw(b, ", that said: ");
 	html_text(b, pg_text(res, row, col + 2, NULL));
-	html_raw(b, "</span></a>");
+	html_raw(b, "\">Retry all</a>");
 }
 
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col)

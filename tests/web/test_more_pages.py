@@ -175,8 +175,8 @@ def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
            "select id, 1, 'failed', true, case when id = any (%s) then 'another' else regexp_replace(%s, '17', id::text) || E'\nline 2' end from h", list(other), hostile)
     for who in ("vic", "rea"):
         assert "Retry all" not in web.page("/dead", who) and "Retry all" not in web.page("/functions/fail", who)
-    links = [html.unescape(found) for found in re.findall(r'<a href="([^"]*)">Retry all<', web.page("/dead"))]
-    assert len(links) == 3 and html.unescape(re.search(r'<a href="([^"]*)">Retry all<', web.page("/functions/fail"))[1]) == links[0]
+    links = [html.unescape(found) for found in re.findall(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/dead"))]
+    assert len(links) == 3 and html.unescape(re.search(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/functions/fail"))[1]) == links[0]
     text = web.page(links[0])
     assert "<p>1600 jobs." in text and "<script>alert" not in text and "no order #" in text and 'href="/dead">Back to the list' in text
     steps = 0

@@ -2,7 +2,7 @@
 "use strict";
 
 const every = 2000, patience = 600000;
-let tag = null, wait = every, touched = performance.now();
+let tag = null, wait = every, touched = performance.now(), timer, busy = false;
 
 /* How long to the next look, where one took so long. A page that nobody has touched for ten minutes is looked at less often: left open over
  * night it takes less than half a percent of a processor, however long an answer takes. */
@@ -16,8 +16,9 @@ function pause(took) {
 async function refresh() {
 	const parts = document.querySelectorAll("[data-live]");
 
-	if (parts.length === 0)
+	if (parts.length === 0 || busy)
 		return;
+	busy = true;
 	if (!document.hidden) {
 		const began = performance.now();
 
@@ -40,7 +41,19 @@ async function refresh() {
 			wait = Math.min(60000, 2 * wait);
 		}
 	}
-	setTimeout(refresh, wait);
+	busy = false;
+	timer = setTimeout(refresh, wait);
+}
+
+/* Who comes back to a page sees it as it is. */
+function touch() {
+	const away = performance.now() - touched > patience;
+
+	touched = performance.now();
+	if (away) {
+		clearTimeout(timer);
+		refresh();
+	}
 }
 
 /* A row to go on from: the one marked, or the first. */
@@ -77,5 +90,5 @@ addEventListener("submit", event => {
 /* The next step of what is done to many jobs; whoever presses Stop is elsewhere by then. */
 setTimeout(() => document.querySelector("form[data-go]")?.requestSubmit(), 400);
 for (const kind of ["pointermove", "keydown", "scroll", "visibilitychange"])
-	document.addEventListener(kind, () => { touched = performance.now(); }, { capture: true, passive: true });
-setTimeout(refresh, every);
+	document.addEventListener(kind, touch, { capture: true, passive: true });
+timer = setTimeout(refresh, every);
