@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SNAPSHOTS 32
 #define BODY_MAX (256u * 1024)         /* larger ones are not kept */
+#define PATIENCE_NS (300 * NS_PER_MS)  /* a page that takes longer is made by each who wants it: it is the slow one that is to wait, not others behind it */
 #define RIGHTS_NS (60 * NS_PER_S)      /* what a session may see is asked for that often, where only what has changed is wanted */
 
 struct snapshot {
@@ -33,10 +35,14 @@ struct snapshots {
 struct snapshots *snapshots_new(void)
 {
 	struct snapshots *s = calloc(1, sizeof(*s));
+	pthread_condattr_t clock;
 
 	if (s) {
 		pthread_mutex_init(&s->lock, NULL);
-		pthread_cond_init(&s->made, NULL);
+		pthread_condattr_init(&clock);
+		pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+		pthread_cond_init(&s->made, &clock);
+		pthread_condattr_destroy(&clock);
 	}
 	return s;
 }
@@ -162,19 +168,34 @@ static void keep(struct snapshot *one, const struct visit *v)
 	one->made_ns = clock_ns();
 }
 
+/* By the clock that is waited by. */
+static struct timespec in_a_while(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_nsec += (long)PATIENCE_NS;
+	if (at.tv_nsec >= (long)NS_PER_S) {
+		at.tv_sec++;
+		at.tv_nsec -= (long)NS_PER_S;
+	}
+	return at;
+}
+
 bool snapshot_get(struct snapshots *s, struct visit *v)
 {
 	const char *name = key(v);
+	struct timespec end = in_a_while();
 	struct snapshot *one;
 	bool found = false;
 
 	pthread_mutex_lock(&s->lock);
-	while ((one = find(s, name)) && one->making)
-		pthread_cond_wait(&s->made, &s->lock);
+	while ((one = find(s, name)) && one->making && pthread_cond_timedwait(&s->made, &s->lock, &end) == 0)
+		;
 	if (one && one->body && clock_ns() - one->made_ns < SNAPSHOT_MS * NS_PER_MS) {
 		fill(v, one);
 		found = true;
-	} else {
+	} else if (!one || !one->making) {
 		v->making = one ? one : add(s, name);
 		if (v->making)
 			v->making->making = true;

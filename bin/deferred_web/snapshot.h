@@ -19,7 +19,7 @@ void snapshots_free(struct snapshots *s);
 /* Is the visit one that takes a page that is a little old, and is it known what it may see? */
 bool snapshot_wanted(const struct visit *v);
 
-/* True: v->reply is the page. False: it has to be made, and others who want it wait for that: snapshot_made() is due, whatever comes of it. */
+/* True: v->reply is the page. False: it has to be made, and others who want it may wait for that, for a moment: snapshot_made() is due, whatever comes of it. */
 bool snapshot_get(struct snapshots *s, struct visit *v);
 
 /* v->reply is a page that was made now, or what became of it: others may have it too. Not for what snapshot_get() gave, which has no holes any more. */
