@@ -18,6 +18,7 @@ import time
 import pytest
 
 import harness
+import pg
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
 PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/flows", "/workers", "/rules",
@@ -401,3 +402,20 @@ def test_jobs_of_a_time_are_found_beneath_many_newer_ones(web, db):
     told = web.json("/jobs.json?since=601h&until=600h&q=params.x:1", "rea")
     assert told["jobs"] == [] and "after" not in told
     assert web.json("/jobs.json?until=9000h", "vic")["jobs"] == [] == web.json("/jobs.json?since=2099-01-01", "vic")["jobs"]
+
+
+def test_a_search_reads_no_more_than_it_looks_at(db):
+    """Of what the planner knows nothing of it takes a small share to be meant, and would sort it."""
+    db.sql("insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}' from generate_series(1, 60000); analyze deferred.__deferred")
+    for name, more in (("web_jobs", ""), ("web_jobs_params", ", array['x'], '1', array[]::text[]")):
+        with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql")) as f:
+            text = f.read()
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            for since, until in (("null", "null"), ("(now() - interval '1 hour')::text", "now()::text"), ("(now() + interval '1 hour')::text", "null")):
+                with db.connect(options="-c role=deferred_reader") as c, c.cursor() as cursor:
+                    cursor.execute(f"set jit = off; set enable_bitmapscan = off; set plan_cache_mode = {mode}")
+                    cursor.execute(f"prepare x as {text}")
+                    cursor.execute(f"execute x(null, null, null, 50, null, 'nothing', null, null, null, {since}, {until}, 10000, 'true', null, null{more})")
+                    assert len(cursor.fetchall()) <= 1
+                    cursor.execute("select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables where relname like '\\_\\_deferred\\_0' or relname = '__deferred_default'")
+                    assert cursor.fetchone()[0] <= 20001, (name, mode, since)  # a job that is looked at may be looked up
