@@ -32,7 +32,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                and ($15::text[] is null or y.tags @> $15) order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)
             union all
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
-             where $19 is null and hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
+             where $19 is null and $20 is not null and hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
                and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
                and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
                and ($15::text[] is null or y.tags @> $15) order by hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
