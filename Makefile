@@ -22,7 +22,7 @@
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
 #   check-advise what `deferred advise` promises, for 20 seeded workloads, followed by the real check_deferred in scaled time; a quarter of an hour, best on a
-#                machine that does nothing else
+#                machine that does nothing else. The seeds are printed; SEED=N has them begin at N in place of 0
 #   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
 #   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
 #   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
@@ -45,7 +45,7 @@
 #   clean        stop the private server, remove build/
 #
 # Variables: CC, CFLAGS, LDFLAGS add to ours; V=1 shows whole commands; SANITIZE=address,undefined builds
-# into a folder of its own; SEED=N repeats a check-faults; TESTS="tests/bin/test_x.py -k word" narrows the
+# into a folder of its own; SEED=N repeats a check-faults, check-advise, ledger or growth; TESTS="tests/bin/test_x.py -k word" narrows the
 # checks to some of pytest's.
 
 .DEFAULT_GOAL := all
@@ -379,9 +379,12 @@ check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+# The first of 20 seeds. Those from 0 on are the ones it was written by; any other number has it try workloads that nobody has seen.
+ADVISE_SEED := $(or $(SEED),0)
 check-advise: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
-	@seq 0 19 | xargs -n 5 | tr ' ' , | xargs -P 4 -I% env DEFERRED_ADVISE=% $(PYTHON) -m pytest -q -s tests/bin/test_advise.py -k comes_true
+	@echo "seeds $(ADVISE_SEED) to $$(($(ADVISE_SEED) + 19)): SEED=$(ADVISE_SEED) for the same ones again"
+	@seq $(ADVISE_SEED) $$(($(ADVISE_SEED) + 19)) | xargs -n 5 | tr ' ' , | xargs -P 4 -I% env DEFERRED_ADVISE=% $(PYTHON) -m pytest -q -s tests/bin/test_advise.py -k comes_true
 check-schedules: deps-schedules
 	+@$(MAKE) --no-print-directory $(PARALLEL) all
 	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))

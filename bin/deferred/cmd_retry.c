@@ -10,6 +10,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID... | [--dry-run] [--state STATE] " FILTER_USAGE,
+	"retry", "ID... | [--dry-run] [--state STATE] [--error LINE] " FILTER_USAGE,
 	"have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run, "deferred_worker", NULL, values,
 };

@@ -3,14 +3,17 @@
 
 #include "port/params.h"
 #include "store/admin.h"
+#include "store/client.h"
 #include "store/top.h"
 #include "table.h"
 #include "top.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,6 +39,26 @@ static void clear(struct top *top)
 	top->causes_len = 0;
 }
 
+/* Once it is done it is told of no more. */
+static int look_at_chosen(struct top *top, struct pg *pg, struct deferred_error *err)
+{
+	struct store_why why;
+	int rc;
+
+	top->job_causes_len = 0;
+	if (top_chosen(top) == pg_rows(top->running)) {
+		top->chosen = 0;
+		top->of_chosen = false;
+	}
+	if (!top->of_chosen)
+		return 0;
+	rc = store_why_job(pg, top->chosen, &why, err);
+	if (rc == 0)
+		top->job_causes_len = cause_of_job(&why.job, top->job_causes);
+	store_why_clear(&why);
+	return rc;
+}
+
 /* Each statement is bounded and takes no lock; between two looks no transaction is open, so that nothing is kept from being vacuumed. */
 static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 {
@@ -54,6 +77,8 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 		rc = store_top_running(pg, top->queue, TOP_RUNNING, &top->running, err);
 	if (!pg_broken(pg) && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
+	if (rc == 0 && top->chosen)
+		rc = look_at_chosen(top, pg, err);
 	return rc;
 }
 
@@ -194,6 +219,20 @@ static int64_t now_ms(void)
 	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
+enum { KEY_UP = 256, KEY_DOWN, KEY_OTHER };
+
+/* What stands behind an escape: those of an arrow come at once. */
+static int escaped(void)
+{
+	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
+	unsigned char c[2];
+
+	for (size_t i = 0; i < sizeof(c); i++)
+		if (poll(&fd, 1, 50) <= 0 || read(STDIN_FILENO, &c[i], 1) != 1)
+			return KEY_OTHER;
+	return (c[0] == '[' || c[0] == 'O') && (c[1] == 'A' || c[1] == 'B') ? c[1] == 'A' ? KEY_UP : KEY_DOWN : KEY_OTHER;
+}
+
 /* A key; 0: the time has come, -1: a signal or the end of the terminal. */
 static int key(const struct terminal *t, int64_t wait_ms)
 {
@@ -210,7 +249,39 @@ static int key(const struct terminal *t, int64_t wait_ms)
 		stopped = 1;
 		return -1;
 	}
-	return c;
+	return c == 0x1b ? escaped() : c;
+}
+
+/* The job before or behind the chosen one, or the first. */
+static void choose(struct top *top, int step)
+{
+	size_t n = pg_rows(top->running), at = top_chosen(top);
+
+	if (n == 0)
+		return;
+	if (at == n)
+		at = 0;
+	else if (step < 0 ? at > 0 : at + 1 < n)
+		at = step < 0 ? at - 1 : at + 1;
+	top->chosen = pg_int(top->running, at, 0);
+}
+
+static void cancel_chosen(struct top *top, const struct terminal *t, struct pg *pg)
+{
+	struct deferred_error err = { 0 };
+	int answer;
+
+	snprintf(top->said, sizeof(top->said), "cancel job %" PRId64 "? y, or any other key", top->chosen);
+	draw(top);
+	while ((answer = key(t, -1)) < 0 && !stopped)
+		draw(top);
+	top->said[0] = '\0';
+	if (answer != 'y')
+		return;
+	if (store_cancel(pg, top->chosen, &err) < 0)
+		snprintf(top->said, sizeof(top->said), "job %" PRId64 ": %.200s", top->chosen, err.code == DEFERRED_ENOTFOUND ? "there is nothing to cancel" : err.message);
+	else
+		snprintf(top->said, sizeof(top->said), "job %" PRId64 " is cancelled", top->chosen);
 }
 
 /* Until a key or a signal ends it. held: a frame stays until it is let go. */
@@ -220,7 +291,7 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 	struct terminal t;
 	int64_t next = now_ms();
 	bool held = false;
-	int rc = 0;
+	int rc = 0, pressed;
 
 	if (!terminal_begin(&t))
 		return once(cli, top);
@@ -233,7 +304,8 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 			next = now_ms() + interval_ms;
 			draw(top);
 		}
-		switch (key(&t, held ? -1 : next > now ? next - now : 0)) {
+		pressed = key(&t, held ? -1 : next > now ? next - now : 0);
+		switch (pressed) {
 		case 'q':
 			stopped = 1;
 			break;
@@ -244,6 +316,25 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 		case 's':
 			top->sort = (top->sort + 1) % TOP_SORTS_LEN;
 			draw(top);
+			break;
+		case KEY_UP:
+		case KEY_DOWN:
+			choose(top, pressed == KEY_UP ? -1 : 1);
+			top->said[0] = '\0';
+			draw(top);
+			break;
+		case '\n':
+		case '\r':
+			top->of_chosen = top->chosen && !top->of_chosen;
+			held = false;
+			next = now_ms();
+			break;
+		case 'c':
+			if (!top->chosen)
+				break;
+			cancel_chosen(top, &t, cli->pg);
+			held = false;
+			next = now_ms();
 			break;
 		case 'r':
 			held = false;

@@ -64,6 +64,9 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 	case FILTER_BY:
 		filter->jobs.by = value;
 		return true;
+	case FILTER_ERROR:
+		filter->jobs.error = value;
+		return true;
 	case FILTER_TAG:
 		filter->jobs.tags = filter->tags;
 		return cli_tag(cli, value, filter->tags, &filter->jobs.tags_len);
@@ -164,13 +167,14 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 int filter_run(struct cli *cli, int argc, char **argv, const char *done, enum store_admin_verb verb, const char *const *states,
 	       int (*one)(struct pg *pg, int64_t id, struct deferred_error *err))
 {
-	static const struct option options[] = { FILTER_OPTIONS, { "dry-run", no_argument, NULL, 'n' }, { 0 } };
+	/* The first is for jobs that have ended. */
+	static const struct option options[] = { { "error", required_argument, NULL, FILTER_ERROR }, FILTER_OPTIONS, { "dry-run", no_argument, NULL, 'n' }, { 0 } };
 	struct filter filter;
 	bool dry = false;
 	int c;
 
 	filter_init(&filter);
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+	while ((c = cli_getopt(cli, argc, argv, verb == STORE_ADMIN_RETRY ? options : options + 1)) != CLI_OPT_DONE) {
 		if (c == 'n')
 			dry = true;
 		else if (c < FILTER_STATE)

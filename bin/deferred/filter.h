@@ -11,7 +11,7 @@
 #include "store/admin.h"
 
 /* Codes that are nobody's letter. */
-enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY, FILTER_TAG };
+enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY, FILTER_TAG, FILTER_ERROR };
 
 #define FILTER_OPTIONS                                                                                                                    \
 	{ "state", required_argument, NULL, FILTER_STATE }, { "fn", required_argument, NULL, FILTER_FN },                                 \

@@ -33,7 +33,16 @@ struct top {
 	struct cause causes[CAUSES_MAX];
 	size_t causes_len;
 	struct pg_result *recent, *arrivals, *running;
+	/* One of the jobs that workers have, which somebody has chosen; 0: none. */
+	int64_t chosen;
+	bool of_chosen;         /* what is said is why that one is not done */
+	struct cause job_causes[CAUSES_MAX];
+	size_t job_causes_len;
+	char said[256];         /* of what was done, or is asked; "": nothing */
 };
+
+/* The row of the chosen job; how many there are, where it is not among them. */
+size_t top_chosen(const struct top *top);
 
 /*
  * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers bold and what clears the

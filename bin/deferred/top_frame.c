@@ -213,15 +213,25 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 
 /* ---- jobs that workers have ----------------------------------------------------------------------- */
 
+size_t top_chosen(const struct top *top)
+{
+	size_t i = 0;
+
+	while (i < ROWS(top->running) && pg_int(top->running, i, 0) != top->chosen)
+		i++;
+	return i;
+}
+
 static void print_running(struct frame *f, const struct top *top, int max)
 {
 	char age[TABLE_AGE_SIZE], lease[TABLE_AGE_SIZE];
+	size_t chosen = top_chosen(top), first = chosen < ROWS(top->running) && max > 0 && chosen >= (size_t)max ? chosen - (size_t)max + 1 : 0;
 
 	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE", "WORKER, PROGRESS");
-	for (size_t i = 0; i < ROWS(top->running) && (max < 0 || (int)i < max); i++) {
+	for (size_t i = first; i < ROWS(top->running) && (max < 0 || i - first < (size_t)max); i++) {
 		const char *progress = pg_text(top->running, i, 7, NULL);
 
-		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", pg_int(top->running, i, 0), f->name, f->name, pg_text(top->running, i, 1, NULL),
+		(i == chosen ? head : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->running, i, 0), f->name, f->name, pg_text(top->running, i, 1, NULL),
 		     f->name - 4, f->name - 4, pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)), table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
 		     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
 	}
@@ -239,6 +249,7 @@ static int at_most(size_t n, int max)
 void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal)
 {
 	struct frame f = { out, rows, cols, 0, terminal, cols > 0 && cols < 100 ? 18 : 32 };
+	const struct cause *c = top->of_chosen && top->job_causes_len > 0 ? top->job_causes : top->causes_len > 0 ? top->causes : NULL;
 	int room = rows > FIXED ? rows - FIXED : 0, queues = -1, functions = -1, running = -1;
 
 	if (rows > 0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
@@ -247,12 +258,12 @@ void top_frame(const struct top *top, FILE *out, int rows, int cols, bool termin
 		running = room - queues - functions;
 	}
 	print_head(&f, top);
-	if (top->causes_len > 0) {
-		line(&f, "why: %s", top->causes[0].why);
-		line(&f, "     %s", top->causes[0].figure);
-		line(&f, "do:  %s", top->causes[0].mend[0] ? top->causes[0].mend : "nothing");
+	if (c) {
+		line(&f, "why: %s", c->why);
+		line(&f, "     %s", c->figure);
+		line(&f, "do:  %s", c->mend[0] ? c->mend : "nothing");
 	}
-	line(&f, "%s", "");
+	(top->said[0] ? head : line)(&f, "%s", top->said);
 	print_queues(&f, top, queues);
 	line(&f, "%s", "");
 	print_functions(&f, top, functions);

@@ -54,7 +54,8 @@ static bool read_filter(struct visit *v, struct search *s, const char *verb, int
 		visit_refuse(v, 400, "That is done to jobs by state, queue, function, time, and words such as label:\"the whole label\", key:, tag:, rule: and by:.");
 		return false;
 	}
-	if (!is_for(verb, s->filter.state)) {
+	s->filter.error = pages_text(v, "error");
+	if (!is_for(verb, s->filter.state) || (s->filter.error && strcmp(verb, "retry") != 0)) {
 		visit_refuse(v, 400, strcmp(verb, "retry") == 0 ? "Jobs that are dead, cancelled, expired or delayed can be retried." : "Only jobs that have not ended can be cancelled.");
 		return false;
 	}
@@ -70,6 +71,7 @@ static void facts(struct visit *v, const struct search *s)
 	page_fact(v, "State", f->state);
 	page_fact(v, "Queue", f->queue);
 	page_fact(v, "Function", f->fn);
+	page_fact(v, "Error, numbers as #", f->error);
 	page_fact(v, "Label", f->label);
 	page_fact(v, "Key", f->key);
 	page_fact(v, "Rule", f->rule);
@@ -100,8 +102,13 @@ static void step_form(struct visit *v, const struct search *s, const char *verb,
 	buf_text(b, at ? "<button>" : "<button class=\"careful\">");
 	html_text(b, label);
 	html_raw(b, "</button></form>");
-	buf_text(b, at ? "<a class=\"stop\" href=\"/jobs?" : "<a href=\"/jobs?");
-	search_query(v, s, true);
+	buf_text(b, at ? "<a class=\"stop\" href=\"" : "<a href=\"");
+	if (s->filter.error) { /* which the list does not search for */
+		html_raw(b, "/dead");
+	} else {
+		html_raw(b, "/jobs?");
+		search_query(v, s, true);
+	}
 	buf_text(b, at ? "\">Stop</a></div>" : "\">Back to the list</a></div>");
 }
 

@@ -21,6 +21,8 @@ struct session {
 	unsigned char mac[CRYPTO_SHA256_BYTES]; /* of the password */
 	struct pg *pg;
 	uint64_t born_ns, used_ns;
+	struct store_web_me me; /* of a login that acts for itself, as it was at me_ns */
+	uint64_t me_ns;
 };
 
 /* Who failed to log in. An old one gives its place up. */
@@ -155,6 +157,10 @@ enum desk_outcome desk_open(struct desk *d, struct visit *v, struct deferred_err
 		v->pg = pg_alive(s->pg) ? s->pg : NULL;
 		if (v->pg) {
 			v->pg_born_ns = s->born_ns;
+			if (!v->role) {
+				v->me = s->me;
+				v->me_ns = s->me_ns;
+			}
 			free(s);
 			return DESK_OK;
 		}
@@ -192,6 +198,8 @@ void desk_close(struct desk *d, struct visit *v)
 		s->pg = v->pg;
 		s->born_ns = v->pg_born_ns;
 		s->used_ns = clock_ns();
+		s->me = v->me;
+		s->me_ns = v->me_ns;
 		pthread_mutex_lock(&d->lock);
 		if (d->idle_len < SESSIONS_MAX) {
 			s->next = d->idle;

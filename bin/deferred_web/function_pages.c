@@ -138,15 +138,18 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 	static const struct column columns[] = {
 		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_STATE, "outcome", "Outcome" }, { 2, CELL_TEXT, "error", "First line, numbers as #" }, { 3, CELL_INT, "jobs", "Jobs" },
 		{ 5, CELL_AGO, "last_s", "Last" }, { 4, CELL_AGO, "first_s", "First" }, { 6, CELL_JOB, "newest", "Newest" },
+		{ 0, CELL_RETRY, NULL, "Again" },
 	};
-	static const struct part part = PART("errors", "Errors", "None among the newest 2,000 jobs that ended without success.", columns);
+	static const struct part all = PART("errors", "Errors", "None among the newest 2,000 jobs that ended without success.", columns);
 	struct pg_result *res = NULL;
+	struct part part = all;
 	const char **hidden;
 	size_t len;
 	int rc;
 
 	if (!v->me.reader)
 		return 0;
+	part.len -= v->json || !visit_may_act(v);
 	hidden = hidden_functions(v, &len);
 	rc = store_web_errors(v->pg, fn, hidden, len, &res, err);
 	if (rc == 0)

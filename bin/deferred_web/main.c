@@ -15,6 +15,7 @@
 #include "port/config.h"
 #include "program/notify.h"
 #include "program/program.h"
+#include "snapshot.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -152,6 +153,11 @@ static int start(struct run *run, struct deferred_error *err)
 	}
 	if (!(run->web.kept = kept_new(err)))
 		return EX_OSERR;
+	run->web.snapshots = snapshots_new();
+	if (!run->web.snapshots) {
+		error_set(err, DEFERRED_ENOMEM, "web", "out of memory");
+		return EX_OSERR;
+	}
 	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
 	if (!run->web.desk)
 		return EX_OSERR;
@@ -181,6 +187,7 @@ static void tick(struct run *run)
 		server_tick(run->servers[i]);
 	desk_tick(run->web.desk);
 	kept_tick(run->web.kept);
+	snapshots_tick(run->web.snapshots);
 	budget_trim();
 	arena_reserve();
 	flush_logs(run, 0);
@@ -243,6 +250,7 @@ static void release(struct run *run)
 	if (run->web.desk)
 		desk_stop(run->web.desk);
 	kept_free(run->web.kept);
+	snapshots_free(run->web.snapshots);
 	listen_close(&run->sockets);
 	flush_logs(run, LAST_WORDS_MS);
 	access_log_close(run->web.log);

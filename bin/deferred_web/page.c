@@ -41,6 +41,27 @@ static void navigation(struct visit *v)
 	html_raw(b, "</ul></nav>");
 }
 
+/* What is written by text() is another's at another visit. */
+static void hole(struct visit *v, int what, void (*text)(struct visit *v))
+{
+	size_t at = v->reply.body.len;
+
+	text(v);
+	if (v->holes_len < VISIT_HOLES_MAX)
+		v->holes[v->holes_len] = (struct visit_hole){ .what = what, .at = at, .len = v->reply.body.len - at };
+	v->holes_len++;
+}
+
+void page_user_text(struct visit *v)
+{
+	html_text(&v->reply.body, v->user[0] ? v->user : v->me.role);
+}
+
+static bool reloads(struct visit *v)
+{
+	return v->route && v->route->reloads && v->reply.status == 200 && !guard_field(&v->arena, v->query, strlen(v->query), "still");
+}
+
 void page_begin(struct visit *v, const char *kind, const char *title)
 {
 	struct buf *b = &v->reply.body;
@@ -55,14 +76,17 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 	html_raw(b, " \xc2\xb7 deferred</title><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
 		    "<meta name=\"color-scheme\" content=\"light dark\">"
 		    "<link rel=\"stylesheet\" href=\"" ASSET_style_css "\"><link rel=\"icon\" type=\"image/svg+xml\" href=\"" ASSET_icon_svg "\">"
-		    "<script src=\"" ASSET_page_js "\" defer></script></head><body><a class=\"skip\" href=\"#main\">Skip to content</a><header>"
+		    "<script src=\"" ASSET_page_js "\" defer></script>");
+	if (reloads(v))
+		html_raw(b, "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>");
+	html_raw(b, "</head><body><a class=\"skip\" href=\"#main\">Skip to content</a><header>"
 		    "<a class=\"brand\" href=\"/\">deferred</a>");
 	navigation(v);
 	html_raw(b, "<form role=\"search\" action=\"/jobs\"><label class=\"unseen\" for=\"q\">Find jobs</label>"
 		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" autocomplete=\"off\"></form>");
 	if (v->me.role[0]) {
 		html_raw(b, "<p class=\"who\"><bdi>");
-		html_text(b, v->user[0] ? v->user : v->me.role);
+		hole(v, HOLE_USER, page_user_text);
 		html_raw(b, "</bdi> <span>");
 		html_text(b, v->me.operator && visit_may_act(v) ? "operator" : v->me.reader ? "reader" : "viewer");
 		html_raw(b, "</span></p>");
@@ -82,10 +106,21 @@ void page_end(struct visit *v)
 {
 	struct buf *b = &v->reply.body;
 
-	if (v->json)
+	if (v->json) {
 		html_raw(b, "}\n");
-	else
-		html_raw(b, "</main><footer><p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open. "
+		return;
+	}
+	html_raw(b, "</main><footer>");
+	if (reloads(v)) {
+		html_raw(b, "<noscript><p>Loaded anew every 10 s. <a href=\"?");
+		/* No browser writes anything else. */
+		if (*v->query && !v->query[strspn(v->query, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=&%+-_.~")]) {
+			html_text(b, v->query);
+			html_raw(b, "&amp;");
+		}
+		html_raw(b, "still=1\">Keep it as it is</a></p></noscript>");
+	}
+	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open. "
 			    "Each page is there as JSON too: put <code>.json</code> behind its path.</p></footer></body></html>\n");
 }
 
@@ -159,6 +194,24 @@ static void progress(struct buf *b, const struct pg_result *res, size_t row, int
 	html_raw(b, "</bdi>");
 }
 
+/* Jobs that were cancelled or have expired say why, and did not fail. */
+static void retry_link(struct buf *b, const struct pg_result *res, size_t row, int col)
+{
+	const char *outcome = pg_text(res, row, col + 1, NULL);
+
+	if (strcmp(outcome, "cancelled") == 0 || strcmp(outcome, "expired") == 0)
+		return;
+	html_raw(b, "<a href=\"/jobs/all?verb=retry&amp;state=dead&amp;fn=");
+	html_url(b, pg_text(res, row, col, NULL));
+	html_raw(b, "&amp;error=");
+	html_url(b, pg_text(res, row, col + 2, NULL));
+	html_raw(b, "\" aria-label=\"Retry all of ");
+	html_text(b, pg_text(res, row, col, NULL));
+	html_raw(b, ", that said: ");
+	html_text(b, pg_text(res, row, col + 2, NULL));
+	html_raw(b, "\">Retry all</a>");
+}
+
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col)
 {
 	struct buf *b = &v->reply.body;
@@ -171,6 +224,10 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 	}
 	if (pg_null(res, row, col))
 		return;
+	if (cell == CELL_RETRY) {
+		retry_link(b, res, row, col);
+		return;
+	}
 	switch (cell) {
 	case CELL_TEXT:
 		html_raw(b, "<bdi>");
@@ -385,15 +442,19 @@ void page_fact(struct visit *v, const char *name, const char *value)
 	html_raw(b, "</bdi></dd></div>");
 }
 
-void page_token(struct visit *v)
+void page_token_text(struct visit *v)
 {
-	struct buf *b = &v->reply.body;
 	char token[GUARD_TOKEN_SIZE];
 
 	guard_token(v->web->key, v->user, v->began_us / 1000000 / 3600, token);
-	html_raw(b, "<input type=\"hidden\" name=\"token\" value=\"");
-	html_text(b, token);
-	html_raw(b, "\">");
+	html_text(&v->reply.body, token);
+}
+
+void page_token(struct visit *v)
+{
+	html_raw(&v->reply.body, "<input type=\"hidden\" name=\"token\" value=\"");
+	hole(v, HOLE_TOKEN, page_token_text);
+	html_raw(&v->reply.body, "\">");
 }
 
 void page_button(struct visit *v, const char *path, const char *label, const char *confirm)

@@ -20,6 +20,7 @@ enum cell {
 	CELL_US,       /* microseconds */
 	CELL_KIB,
 	CELL_PROGRESS, /* this column and the next two: done, total, text */
+	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the one two behind it an error of dead jobs of it */
 	CELL_HIDDEN,   /* in JSON only */
 	CELL_WHOLE     /* in JSON only: an object with all there is, in place of the other columns */
 };
@@ -56,6 +57,10 @@ void page_button(struct visit *v, const char *path, const char *label, const cha
 
 /* The hidden field that says that a form came from a page of ours. */
 void page_token(struct visit *v);
+
+/* The texts of two kinds of holes, to be filled in. */
+void page_token_text(struct visit *v);
+void page_user_text(struct visit *v);
 
 /* A number in front of people: "12 ms", "3.4 s", "2 min 5 s". */
 void page_span_us(struct buf *b, int64_t us);

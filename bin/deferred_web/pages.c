@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEAD_LOOK 10000
+#define DEAD_TOLD 300 /* on the overview */
+#define DEAD_LOOK 2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
 
 const char *pages_text(struct visit *v, const char *name)
 {
@@ -285,7 +286,7 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 	int rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &queues, err);
 
 	if (rc == 0)
-		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, STORE_WEB_COUNT, &dead, err);
+		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, DEAD_TOLD, &dead, err);
 	if (rc == 0)
 		rc = store_admin_status(v->pg, &status, err);
 	if (rc == 0) {
@@ -387,7 +388,7 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Dead");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 10,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
+			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 2,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
 						 "All of a function again: <code>deferred retry --fn NAME</code></p>");
 		page_live(v, "dead");
 		page_part(v, &part, res, NULL);
@@ -461,8 +462,8 @@ static int page_metrics(struct visit *v, struct deferred_error *err)
 }
 
 const struct route routes[] = {
-	{ "/", "overview", "Overview", page_overview, false, before_backlog, NULL },
-	{ "/queues", "queues", "Queues", page_queues, false, NULL, NULL },
+	{ "/", "overview", "Overview", page_overview, false, before_backlog, NULL, true },
+	{ "/queues", "queues", "Queues", page_queues, false, NULL, NULL, true },
 	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue, NULL },
 	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
 	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
@@ -471,7 +472,7 @@ const struct route routes[] = {
 	{ "/jobs/all", "bulk", "Jobs", page_bulk, false, NULL, NULL },
 	{ "/jobs/all/retry", "retry-all", NULL, action_retry_all, true, NULL, NULL },
 	{ "/jobs/all/cancel", "cancel-all", NULL, action_cancel_all, true, NULL, NULL },
-	{ "/jobs/#", "job", "Job", page_job, false, before_job, NULL },
+	{ "/jobs/#", "job", "Job", page_job, false, before_job, NULL, true },
 	{ "/jobs/#/retry", "retry", NULL, action_retry, true, NULL, NULL },
 	{ "/jobs/#/run", "run", NULL, action_run, true, NULL, NULL },
 	{ "/jobs/#/cancel", "cancel", NULL, action_cancel, true, NULL, NULL },
@@ -479,8 +480,8 @@ const struct route routes[] = {
 	{ "/flow/#", "flow", "Flow", page_flow, false, NULL, NULL },
 	{ "/flow/#/retry", "retry", NULL, action_flow_retry, true, NULL, NULL },
 	{ "/flow/#/cancel", "cancel", NULL, action_flow_cancel, true, NULL, NULL },
-	{ "/running", "running", "Running", page_running, false, NULL, NULL },
-	{ "/dead", "dead", "Dead", page_dead, false, NULL, NULL },
+	{ "/running", "running", "Running", page_running, false, NULL, NULL, true },
+	{ "/dead", "dead", "Dead", page_dead, false, NULL, NULL, true },
 	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },
 	{ "/functions/*", "function", "Function", page_function, false, before_figures, NULL },
 	{ "/functions/*/set", "set", NULL, action_set, true, NULL, after_set },
@@ -489,7 +490,7 @@ const struct route routes[] = {
 	{ "/recurring/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
 	{ "/recurring/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
 	{ "/recurring/*/run", "run", NULL, action_run, true, NULL, NULL },
-	{ "/workers", "workers", "Workers", page_workers, false, NULL, NULL },
+	{ "/workers", "workers", "Workers", page_workers, false, NULL, NULL, true },
 	{ "/rules", "rules", "Rules", page_rules, false, NULL, NULL },
 	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL, NULL },
 	{ "/audit", "audit", "Audit", page_audit, false, NULL, NULL },

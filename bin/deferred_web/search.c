@@ -221,7 +221,7 @@ bool search_has_index(const struct search *s)
 
 void search_query(struct visit *v, const struct search *s, bool fixed)
 {
-	static const char *const kept[] = { "q", "state", "queue", "fn", "outcome", "since", "until" };
+	static const char *const kept[] = { "q", "state", "queue", "fn", "outcome", "error", "since", "until" };
 	struct buf *b = &v->reply.body;
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {

@@ -8,6 +8,7 @@
 #include "http/text.h"
 #include "page.h"
 #include "pages.h"
+#include "snapshot.h"
 #include "store/migrate.h"
 
 #include <arpa/inet.h>
@@ -53,6 +54,7 @@ void visit_refuse(struct visit *v, int status, const char *text)
 	snprintf(title, sizeof(title), "%d", status);
 	v->reply.content_type = NULL;
 	buf_clear(&v->reply.body);
+	v->holes_len = 0;
 	v->reply.status = status;
 	page_begin(v, NULL, status == 401 ? "Log in" : status == 404 ? "Not found" : status == 403 ? "Not allowed" : "That did not work");
 	if (v->json) {
@@ -135,6 +137,7 @@ static int in_transaction(struct visit *v, struct deferred_error *err)
 
 	if (rc == 0)
 		rc = store_web_me(v->pg, &v->me, err);
+	v->me_ns = rc == 0 ? clock_ns() : 0;
 	if (rc == 0 && !v->me.viewer)
 		rc = error_set(err, DEFERRED_EDB, "web", "no viewer");
 	if (rc < 0) {
@@ -150,22 +153,12 @@ static int in_transaction(struct visit *v, struct deferred_error *err)
 	return v->route->run(v, err);
 }
 
-void visit_run(struct visit *v)
+/* With a session of its own: the page, or the action. */
+static void run(struct visit *v)
 {
 	struct deferred_error err = { 0 }, ignored = { 0 };
-	enum desk_outcome outcome = desk_open(v->web->desk, v, &err);
 	int rc;
 
-	if (outcome != DESK_OK) {
-		if (outcome == DESK_AWAY)
-			refuse_database(v, &err);
-		else
-			refuse(v, outcome == DESK_OFTEN ? 429 : 401, outcome == DESK_OFTEN ? "Too many tries. Wait a minute." :
-			       "The database does not know that name and password.");
-		if (outcome == DESK_REFUSED)
-			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
-		return;
-	}
 	rc = v->role ? store_web_role(v->pg, v->role, &err) : 0;
 	if (rc == 0 && v->route->before) {
 		v->route->before(v);
@@ -184,7 +177,42 @@ void visit_run(struct visit *v)
 		if (!pg_broken(v->pg))
 			store_web_end(v->pg, false, &ignored);
 	}
+	if (v->route->action)
+		snapshots_drop(v->web->snapshots);
+}
+
+/* Was it made for this visit? Else it is what another was answered a moment ago. */
+static bool make(struct visit *v)
+{
+	struct deferred_error err = { 0 };
+	enum desk_outcome outcome;
+	bool made;
+
+	/* Who acts as a role that was said needs no session to be told what others of that role were. */
+	if (v->role && snapshot_wanted(v) && snapshot_get(v->web->snapshots, v))
+		return false;
+	outcome = desk_open(v->web->desk, v, &err);
+	if (outcome != DESK_OK) {
+		if (outcome == DESK_AWAY)
+			refuse_database(v, &err);
+		else
+			refuse(v, outcome == DESK_OFTEN ? 429 : 401, outcome == DESK_OFTEN ? "Too many tries. Wait a minute." :
+			       "The database does not know that name and password.");
+		if (outcome == DESK_REFUSED)
+			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
+		return true;
+	}
+	made = v->role || !snapshot_wanted(v) || !snapshot_get(v->web->snapshots, v);
+	if (made)
+		run(v);
 	desk_close(v->web->desk, v);
+	return made;
+}
+
+void visit_run(struct visit *v)
+{
+	if (make(v))
+		snapshot_made(v->web->snapshots, v);
 	if (v->reply.status == 200 && !v->route->action)
 		tag(v);
 }

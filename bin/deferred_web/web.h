@@ -17,6 +17,7 @@ enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE, WEB_PEER }; /* in the order o
 
 struct desk;
 struct kept;
+struct snapshots;
 
 struct web {
 	/* Settings. Borrowed; NULL: not set. */
@@ -27,6 +28,7 @@ struct web {
 	struct access_log *log;             /* NULL: none */
 	struct desk *desk;
 	struct kept *kept;
+	struct snapshots *snapshots;
 };
 
 struct visit;
@@ -41,7 +43,15 @@ struct route {
 	bool action; /* by POST */
 	void (*before)(struct visit *v); /* what makes transactions of its own; NULL: nothing */
 	void (*after)(struct visit *v);  /* the same of an action that was done */
+	bool reloads; /* without JavaScript it is loaded anew: there is nothing on it that people fill in */
 };
+
+/* A place in a page that differs between people who otherwise see the same. */
+struct visit_hole {
+	enum { HOLE_USER, HOLE_TOKEN } what;
+	size_t at, len;
+};
+#define VISIT_HOLES_MAX 16
 
 struct visit {
 	struct web *web;
@@ -65,6 +75,10 @@ struct visit {
 	struct pg *pg;
 	uint64_t pg_born_ns; /* when it logged in */
 	struct store_web_me me;
+	uint64_t me_ns;      /* when that was asked for; 0: not yet */
+	struct visit_hole holes[VISIT_HOLES_MAX];
+	size_t holes_len;    /* beyond the maximum: there were more */
+	struct snapshot *making; /* others wait for this page; NULL: nobody */
 	struct cause *causes; /* why jobs wait, or this one does; in the arena */
 	size_t causes_len;
 

@@ -249,6 +249,8 @@ static int some(struct pg *pg, enum store_admin_verb verb, const struct store_ad
 		arg_rest(&args, filter);
 		pg_arg_text(&args, at);
 		pg_arg_int4(&args, dry);
+		if (verb == STORE_ADMIN_RETRY)
+			pg_arg_text(&args, filter->error);
 		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc < 0 && err)

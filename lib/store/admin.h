@@ -24,6 +24,7 @@ struct store_admin_filter {
 	bool label_index; /* there is one of labels: store_index_usable() */
 	const char *const *tags; /* all of which it has */
 	size_t tags_len;         /* 0: any */
+	const char *error; /* first line of what the last attempt said, numbers as #; for a retry only */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
 	bool running;      /* those that workers hold; of the others queue and fn count then */
 	int limit;

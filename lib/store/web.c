@@ -106,7 +106,11 @@ int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err)
 int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
+	/* Which of what may be asked for is asked for decides how it is found. */
+	int rc = pg_command(pg, "set local plan_cache_mode = force_custom_plan", err);
 
+	if (rc < 0)
+		return rc;
 	pg_args_init(&args);
 	pg_arg_text(&args, filter->queue);
 	pg_arg_text(&args, filter->fn);
@@ -204,6 +208,7 @@ int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin
 	pg_arg_int4(&args, dry);
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
+	pg_arg_text(&args, filter->error);
 	return exec(pg, &sql_web_act_some, &args, res, err);
 }
 

@@ -1,7 +1,7 @@
 -- Jobs that fit a filter, by parts: of the next 5,000 jobs of a walk the first `batch` that fit and that who asks may touch.
 --
 -- filter: an object with texts fn, queue, label, key, rule, by (who deferred it), since and until (timestamps of created_at), and with a list
--- tags, all of which a job has, each absent or null: any.
+-- tags, all of which a job has, each absent or null: any. error: what its last attempt said, as __error_kind() has it; no job that has not ended has one.
 -- at: where the walk is, an object this function made; null: at its beginning. after: where it goes on; null: that was all.
 --
 -- A walk ends where it began: at the last id drawn and the time it was begun at, so what fails again meanwhile is not met a second time.
@@ -18,6 +18,7 @@ declare
     v_key   text := filter->>'key';
     v_rule  text := filter->>'rule';
     v_by    text := filter->>'by';
+    v_error text := filter->>'error';
     v_tags  text[] := (select array_agg(t.tag) from json_array_elements_text(nullif(filter->>'tags', '')::json) t(tag));
     v_many  boolean := v_tags is null or coalesce((at->>'many')::boolean, false);
     v_few   bigint[];
@@ -36,13 +37,13 @@ begin
         v_many := cardinality(v_few) > c_look;
     end if;
     with walk as materialized (
-        (select l.job_id as id, l.finished_at
+        (select l.job_id as id, l.finished_at, l.error
          from deferred.__deferred_log l
          where not v_hot and l.final and l.outcome <> 'ok' and l.finished_at between v_time and v_last_time
            and (l.finished_at, l.job_id) > (v_time, v_id) and (v_many or l.job_id = any (v_few))
          order by l.finished_at, l.job_id limit c_look)
         union all
-        (select h.id, null from deferred.__deferred_hot h where v_hot and h.id > v_id and h.id <= v_last_id and (v_many or h.id = any (v_few))
+        (select h.id, null, null from deferred.__deferred_hot h where v_hot and v_error is null and h.id > v_id and h.id <= v_last_id and (v_many or h.id = any (v_few))
          order by h.id limit c_look)),
     found as materialized (
         select w.id, w.finished_at
@@ -50,7 +51,7 @@ begin
         where j.state = any (states) and j.finished_at is not distinct from w.finished_at
           and (v_fn is null or j.fn = v_fn) and (v_queue is null or j.queue = v_queue) and (v_label is null or j.label = v_label)
           and (v_key is null or j.key = v_key) and (v_rule is null or j.rule = v_rule) and (v_by is null or j.created_by = v_by)
-          and (v_tags is null or j.tags @> v_tags)
+          and (v_tags is null or j.tags @> v_tags) and (v_error is null or deferred.__error_kind(w.error) = v_error)
           and (v_since is null or j.created_at >= v_since) and (v_until is null or j.created_at < v_until)
           and deferred.__may_touch(j.created_by::name)
         order by w.finished_at, w.id limit batch)

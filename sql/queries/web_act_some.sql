@@ -1,9 +1,9 @@
 -- web_act_some: retry or cancel the next 1,000 jobs that fit a filter, or fewer where that takes long.
 -- $1 verb: retry, cancel (text); $2 state, NULL: those the verb is for; $3 queue, $4 function, $5 label, $6 key, $7 rule, $8 who deferred it, $9 deferred since,
 --   $10 until (text), $11 tags, all of which it has (text[]); each NULL: any. $12 where to go on (text), NULL: at the beginning; $13 1: count them only,
---   else 0 (int4); $14 who asks, $15 from what address (text)
+--   else 0 (int4); $14 who asks, $15 from what address, $16 first line of its error, numbers as #, NULL: any (text)
 -- returns one row: jobs done (int8), jobs that were refused (int8), why the first of them was (text), where to go on (text), NULL: that was all
 -- locks: as admin_retry_some.sql and admin_cancel_some.sql; none where it counts
 select s.done, s.refused, s.why, s.after::text
 from deferred.__act_some($1::text, $2::text, json_build_object('queue', $3::text, 'fn', $4::text, 'label', $5::text, 'key', $6::text, 'rule', $7::text,
-                            'by', $8::text, 'since', $9::text, 'until', $10::text, 'tags', $11::text[]), $12::text::json, $13::int4 = 1, $14::text, $15::text) s
+                            'by', $8::text, 'since', $9::text, 'until', $10::text, 'tags', $11::text[], 'error', $16::text), $12::text::json, $13::int4 = 1, $14::text, $15::text) s

@@ -3,13 +3,12 @@
 -- returns function, outcome, first line (text), how many (int8), seconds since the first and the last of them (int8), the newest (int8); 100 rows at most
 -- locks: none. Index: __deferred_log_ended, then primary keys of the partitions of __deferred
 with newest as materialized (
-    select l.job_id, l.finished_at, l.outcome, left(split_part(left(l.error, 1000), E'\n', 1), 300) as said from deferred.__deferred_log l
+    select l.job_id, l.finished_at, l.outcome, deferred.__error_kind(l.error) as said from deferred.__deferred_log l
     where l.final and l.outcome <> 'ok' order by l.finished_at desc limit $2::int4)
-select d.fn, n.outcome, g.said, count(*), extract(epoch from clock_timestamp() - min(n.finished_at))::int8,
+select d.fn, n.outcome, n.said, count(*), extract(epoch from clock_timestamp() - min(n.finished_at))::int8,
        extract(epoch from clock_timestamp() - max(n.finished_at))::int8, (array_agg(n.job_id order by n.finished_at desc))[1]
 from newest n
 cross join lateral (select x.fn from deferred.__deferred x where x.id = n.job_id and x.fn is not null offset 0) d
-cross join lateral (select regexp_replace(n.said, '[0-9]+', '#', 'g') as said) g
 where n.said is not null and ($1::text is null or d.fn = $1) and d.fn <> all ($3::text[])
-group by d.fn, n.outcome, g.said
-order by count(*) desc, d.fn, g.said limit 100
+group by d.fn, n.outcome, n.said
+order by count(*) desc, d.fn, n.said limit 100

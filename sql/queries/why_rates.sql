@@ -3,7 +3,7 @@
 -- returns one row: minutes looked at (float8; 0: nothing ended), attempts, those that failed, those that were superseded (int8), their run time in seconds (float8), function that took
 --   most of it (text), its share (float8), its median run time in seconds, the one before (float8; NULL: not known), the build it has since then (text; NULL: the same), a job
 --   that failed as most did (int8)
--- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages, and for 2,000 of the time before
+-- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages, and for 1,000 of the time before
 with tail as materialized (
     select greatest(s.pages - $2::int8, 0) as near, greatest(s.pages - $3::int8, 0) as far
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
@@ -22,7 +22,7 @@ before as materialized (
     select b.run_us, b.plugin, b.finished_at
     from (select l.job_id, l.run_us, l.plugin, l.finished_at from deferred.__deferred_log l
           where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.ctid >= (select format('(%s,0)', t.far)::tid from tail t)
-          limit 2000) b
+          limit 1000) b
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = b.job_id limit 1) d
     where d.fn = (select f.fn from by_fn f) and ($1 is null or d.queue = $1)),
 usual as materialized (

@@ -134,3 +134,51 @@ def test_top_on_a_terminal(db):
     while top.read(0.05):
         pass
     assert top.process.returncode == 69 and "\x1b[?1049ldeferred: " in top.text, top.text
+
+
+def test_a_job_is_chosen_asked_about_and_cancelled(db):
+    jobs = [db.defer("sleep", '{"ms": 60000}') for _ in range(3)]
+    db.spawn(["check_deferred", "--cnt", "0", "--runners", "3"])
+    harness.wait_for(lambda: all(db.held(job) for job in jobs))
+    top = Terminal(db, 30, 100, "--interval", "100ms")
+    lines = top.frame("why: nothing waits", f"{jobs[2]} sleep")
+    shown = [int(line.split()[0]) for line in lines if re.match(r" +\d+ sleep", line)]
+    assert sorted(shown) == jobs and not any(line.startswith(">") for line in lines)
+    top.key("c")  # of none
+    top.key("\x1b[B")
+    top.frame(f">{shown[0]:11}")
+    top.key("\x1b[B")
+    top.key("\x1bOB")
+    top.key("\x1b[B")
+    top.frame(f">{shown[2]:11}")
+    top.key("\x1b[A")
+    top.frame(f">{shown[1]:11}")
+    top.key("\r")
+    top.frame(f"why: job {shown[1]} is being run by worker")
+    top.key("\r")
+    top.frame("why: nothing waits")
+    top.key("c")
+    top.frame(f"cancel job {shown[1]}? y, or any other key")
+    top.key("n")
+    top.frame("why: nothing waits", f">{shown[1]:11}")
+    assert all(db.held(job) for job in jobs)
+    top.key("c")
+    top.frame(f"cancel job {shown[1]}?")
+    top.key("y")
+    top.frame(f"job {shown[1]} is cancelled")
+    harness.wait_for(lambda: db.one("select state from deferred.job where id = %s", shown[1]) == "cancelled")
+    top.key("q")
+    assert top.end() == 0
+    # Who may look, and not act, is told so.
+    name, env = login(db, "deferred_viewer")
+    top = Terminal(db, 30, 100, "--interval", "100ms", env=env)
+    top.frame(f"{shown[0]} sleep")
+    top.key("\x1b[A")
+    top.frame(f">{shown[0]:11}")
+    top.key("c")
+    top.frame("cancel job")
+    top.key("y")
+    top.frame(f"job {shown[0]}: ")
+    assert db.held(shown[0])
+    top.key("q")
+    assert top.end() == 0

@@ -339,3 +339,21 @@ def test_what_is_asked_for_wrongly(db):
     done = db.run(["deferred", "why", str(job)])
     assert (done.returncode, done.stdout) == (OK, "no worker was ever seen: check_deferred has not been started for this database\n"
                                               "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor, on the host whose cron is to start check_deferred\n")
+
+
+def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, why):
+    db.sql("select deferred.schedule('nightly', '0 3 * * *', 'fail', '{\"error\": \"no disk\"}', '{\"max_attempts\": 1}')")
+    db.sql("update deferred.__deferred_schedule set next_at = now() - interval '1 s'; update deferred.__deferred_state set next_tick = now() - interval '1 s'")
+    check(db)  # which has its job deferred first
+    check(db)
+    job = db.one("select max(id) from deferred.__deferred")
+    assert why()[0] == ("schedule", f"schedule nightly fails: its last job, {job}, is dead", why()[0][2], f"deferred show {job}; once that is mended: deferred retry {job}")
+    do(db, why()[0][3])
+    do(db, f"deferred retry {job}")
+    do(db, "deferred schedule pause nightly")
+    under_way, *more = why(None, "--all")
+    assert under_way[:2] == ("under_way", "1 job waits, and nothing holds it back") and under_way[3] == "", under_way
+    do(db, "deferred cancel --fn fail")
+    assert [c[0] for c in why()] == ["nothing_waits"] and ("schedule", "schedule nightly is paused") in [c[:2] for c in why(None, "--all")]
+    do(db, [c[3] for c in why(None, "--all") if c[0] == "schedule"][0])
+    assert "schedule" not in [c[0] for c in why(None, "--all")]

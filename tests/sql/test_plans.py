@@ -185,3 +185,15 @@ def test_what_a_cycle_costs_depends_neither_on_statistics_nor_on_the_backlog_nor
     for state, (scans, pages) in costs.items():
         assert not [s for s in scans if s[1] == "Seq Scan" or (s[1].startswith("Index") and not s[3])], (state, scans)
         assert pages < 3 * costs["few"][1] + 300, (state, {s: p for s, (_, p) in costs.items()})
+
+
+def test_what_lies_in_each_queue_is_told_without_reading_all_of_one(db):
+    """Where nearly all jobs lie in one queue, the planner takes any other for as full."""
+    db.sql("insert into deferred.__deferred_queue (name) select 'q' || i from generate_series(1, 5) i")
+    fill(db, 30000)
+    db.sql("vacuum analyze deferred.__deferred_hot")
+    with db.connect() as c, c.cursor() as cursor:
+        cursor.execute("select queue, ready, ready_more from deferred.__depths(1000)")
+        assert sorted(cursor) == [("default", 1000, True), *((f"q{i}", 0, False) for i in range(1, 6))]
+        cursor.execute("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = '__deferred_hot'")
+        assert cursor.fetchone()[0] < 3000

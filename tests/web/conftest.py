@@ -79,6 +79,7 @@ def start_web(db, people):
     def start(*args):
         started.append(Web(db, *args))
         return started[-1]
+    start.started = started
     yield start
     for web in started:
         web.connection.close()

@@ -156,3 +156,43 @@ def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     with pytest.raises(psycopg2.errors.InvalidParameterValue):
         db.sql("select deferred.__act_some(null, null, '{}', null, false, 'x', null)")
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_pages_about_the_dead_look_at_a_bounded_number_of_them(web, db):
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'fail')) from generate_series(1, 4000)))")
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from h")
+    told = web.json("/.json", "vic")
+    assert told["dead_last_hour"] == 301 and "<b>301+</b>" in web.page("/", "vic")
+    assert [(d["fn"], d["dead"], d["more"]) for d in web.json("/dead.json", "vic")["dead"]] == [("fail", 2000, "t")]
+
+
+def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
+    hostile = "no order 17 " + HOSTILE
+    assert db.run(["deferred", "function", "set", "fail", "--max-running", "9"]).returncode == 0
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'fail')) from generate_series(1, 1600)))")
+    other = db.defer("fail"), db.defer("echo")
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+           "select id, 1, 'failed', true, case when id = any (%s) then 'another' else regexp_replace(%s, '17', id::text) || E'\nline 2' end from h", list(other), hostile)
+    for who in ("vic", "rea"):
+        assert "Retry all" not in web.page("/dead", who) and "Retry all" not in web.page("/functions/fail", who)
+    links = [html.unescape(found) for found in re.findall(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/dead"))]
+    assert len(links) == 3 and html.unescape(re.search(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/functions/fail"))[1]) == links[0]
+    text = web.page(links[0])
+    assert "<p>1600 jobs." in text and "<script>alert" not in text and "no order #" in text and 'href="/dead">Back to the list' in text
+    steps = 0
+    while True:
+        form = re.search(r'<form class="act" method="post"(?: data-go)? action="([^"]*)">(.*?)</form>', text)
+        if not form:
+            break
+        fields = {k: html.unescape(v) for k, v in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[2])}
+        text = web.ask(html.unescape(form[1]), "opal", "POST", fields)[2]
+        steps += 1
+    assert "1600 jobs are ready again." in text and steps >= 2 and db.sql("select id from deferred.job where state = 'dead'") == [(id,) for id in other]
+    audit = web.json("/audit.json")["actions"]
+    assert json.loads(audit[0]["filter"]) == {"state": "dead", "fn": "fail", "error": "no order # " + re.sub(r"\d+", "#", HOSTILE)} and sum(a["jobs"] for a in audit) == 1600
+    # A command does it too; what has not ended has no error.
+    assert web.ask("/jobs/all?verb=cancel&error=another")[0] == 400
+    assert db.run(["deferred", "retry", "--error", "another", "--dry-run"]).stdout == "2 jobs to retry\n"
+    assert db.run(["deferred", "retry", "--error", "another", "--fn", "echo"]).stdout == "1 job ready\n" and db.one("select state from deferred.job where id = %s", other[1]) == "ready"
+    assert db.run(["deferred", "retry", "--error", "anot"]).stdout == "0 jobs ready\n" and db.run(["deferred", "cancel", "--error", "another"]).returncode == 64
+    assert db.sql("select * from deferred.check_ledger()") == []

@@ -1,5 +1,8 @@
 """deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
 
+import concurrent.futures
+import contextlib
+import html
 import html.parser
 import http.client
 import json
@@ -8,10 +11,14 @@ import pwd
 import re
 import signal
 import socket
+import subprocess
+import threading
+import time
 
 import pytest
 
 import harness
+import pg
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
 PAGES = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", "/jobs?state=ready", "/jobs?outcome=failed", "/jobs/{job}", "/running", "/dead", "/functions", "/functions/fail", "/recurring", "/flows", "/workers", "/rules",
@@ -244,3 +251,170 @@ def test_it_does_not_listen_where_passwords_could_be_read(db):
     for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on")):
         done = db.run(["deferred_web", *options])
         assert done.returncode == 78 and says in done.stderr, done
+
+
+@contextlib.contextmanager
+def many(web, n, path, who):
+    """So many browsers that keep a page fresh, each as page.js does; gives a list of the bodies they got."""
+    over, bodies = threading.Event(), []
+
+    def browser(user):
+        seen = web_of(web, user)
+        status, headers, body = seen("/" if path is None else path)
+        while not over.is_set():
+            assert status in (200, 304)
+            bodies.append((user, status, body))
+            over.wait(1)
+            status, headers, body = seen(path, If_None_Match=headers["ETag"])
+    browsers = [threading.Thread(target=browser, args=(who[i % len(who)],)) for i in range(n)]
+    for b in browsers:
+        b.start()
+    yield bodies
+    over.set()
+    for b in browsers:
+        b.join()
+
+
+def web_of(web, user):
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+
+    def ask(path, **headers):
+        connection.request("GET", path, headers={"X-Forwarded-User": user, **{k.replace("_", "-"): v for k, v in headers.items()}})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    return ask
+
+
+@pytest.mark.slow
+def test_fifty_browsers_cost_the_database_what_one_costs(start_web, db):
+    db.defer("noop")
+    people = {f"v{i}": "deferred_viewer" for i in range(25)} | {f"o{i}": "deferred_operator" for i in range(25)}
+    web = start_web('auth = proxy\nproxies = "127.0.0.1"\nusers = "' + ", ".join(f"{u}:{r}" for u, r in people.items()) + '"')
+
+    def transactions():
+        return db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+
+    def cost(n, who):
+        with many(web, n, "/queues/default", who) as bodies:
+            time.sleep(12)  # until sessions that have nothing to do have told what they did
+            before = transactions()
+            time.sleep(6)
+            took = transactions() - before
+        return took, bodies
+    one, _ = cost(1, ["v0"])
+    all_of_them, bodies = cost(50, list(people))
+    assert len(bodies) > 50 * 5 and all_of_them <= 2 * one + 40, (one, all_of_them)  # there are two kinds of rights
+    # Each has a page that is his own, and no more than his.
+    tokens = {}
+    for user, status, body in bodies:
+        if status == 200:
+            assert f"<bdi>{user}</bdi>" in body and (">Pause<" in body) == (people[user] == "deferred_operator")
+            tokens.setdefault(user, set()).update(re.findall(r'name="token" value="(\w+)"', body))
+    assert all(len(tokens[u]) in (1, 2) for u in people if u[0] == "o") and len(set.union(*tokens.values())) >= 25
+    # What a button did is seen at once, by who keeps his page fresh too; and who comes to a page sees it as it is.
+    asked = web_of(web, "o1")
+    status, headers, body = asked("/queues/default")
+    token = re.search(r'name="token" value="(\w+)"', body)[1]
+    assert web.ask("/queues/default/pause", None, "POST", {"token": token}, X_Forwarded_User="o1")[0] == 303
+    assert "This queue is paused" in asked("/queues/default", If_None_Match=headers["ETag"])[2] and "This queue is paused" in web_of(web, "v1")("/queues/default", If_None_Match="x")[2]
+    db.sql("update deferred.__deferred_queue set paused = false")
+    assert "This queue is paused" not in asked("/queues/default")[2]
+
+
+def test_without_javascript_what_changes_is_loaded_anew(web, job):
+    again = '<noscript><meta http-equiv="refresh" content="10"></noscript></head>'
+    for path in ("/", "/?range=24h", "/queues", f"/jobs/{job}", "/running", "/dead", "/workers"):
+        assert again in web.page(path, "vic"), path
+    for path in ("/queues/default", "/jobs", "/functions/fail", "/audit"):
+        assert again not in web.page(path), path  # there are forms, or nothing changes
+    stop = html.unescape(re.search(r'<noscript><p>[^<]*<a href="([^"]*)"', web.page("/?range=24h&%22%3E%3Cb%3E"))[1])
+    assert stop == "?range=24h&%22%3E%3Cb%3E&still=1" and "<noscript>" not in web.page("/" + stop)
+    assert "noscript" not in web.ask("/jobs/999999")[2]
+
+
+def test_killed_in_any_moment_it_leaves_nothing_behind(start_web, db):
+    """What it was at is done or not, its row of the audit with it; whoever comes next goes on."""
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 3000)))")
+    for after_s in (0.0, 0.01, 0.1, 0.3, 0.6, 1.0):
+        web = start_web()
+        token = web.token("/jobs/all?verb=cancel&state=ready")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = pool.submit(web.ask, "/jobs/all/cancel?state=ready", "opal", "POST", {"token": token})
+            time.sleep(after_s)
+            web.program.signal(signal.SIGKILL)
+            web.program.wait(30)
+            asked.exception()
+        start_web.started.remove(web)
+        harness.wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()") == 0, 20, "its sessions are gone")
+        assert db.one("select coalesce(sum(jobs), 0) from deferred.__deferred_action") == 3000 - db.hot()
+    assert db.hot() < 3000 and db.sql("select * from deferred.check_ledger()") == []
+    assert start_web().json("/.json")["ready"] == min(1000, db.hot())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user")
+def test_another_user_of_the_machine_learns_nothing(db, people, start_web):
+    """Not by a socket in a folder that anybody may enter, nor by loopback."""
+    db.defer("noop", label="a secret order")
+    place = os.path.join(db.dir, "open")
+    os.makedirs(place)
+    os.chmod(db.dir, 0o711), os.chmod(place, 0o711)
+    web = db.spawn(["deferred_web", "--listen", os.path.join(place, "s"), "--auth", "none"])
+    harness.wait_for(lambda: "listening on" in web.output() or not web.alive(), what="a listening deferred_web")
+    ask = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'GET /jobs HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n'); print(s.makefile().read())"
+    done = {uid: subprocess.run(["/usr/bin/python3", "-c", ask, os.path.join(place, "s")], user=uid, group=uid, extra_groups=[], capture_output=True, text=True) for uid in (0, 65534)}
+    assert "a secret order" in done[0].stdout and "Permission denied" in done[65534].stderr and done[65534].stdout == ""
+    web.signal(signal.SIGTERM)
+    assert web.wait(30) == 0
+    over_tcp = start_web()
+    for path in ("/", "/jobs", "/jobs.json", "/metrics", "/queues/default", "/queues/none", "/nothing"):
+        status, _, text = over_tcp.ask(path, None)
+        assert status == 401 and "secret" not in text and "default" not in text, path
+
+
+def test_a_login_gets_no_page_that_was_made_for_another(web, db):
+    """What the database tells of its sessions is another's."""
+    job = db.defer("noop")
+    assert db.run(["check_deferred"]).returncode == 0
+    job = db.defer("noop")
+    db.sql(f"create role seer_{os.getpid()} login password '{web.PASSWORD}' in role password_people, deferred_viewer, pg_read_all_stats")
+    holder = db.connect()
+    holder.cursor().execute("select 'a secret query' from deferred.__deferred_hot for update")
+    try:
+        seer = f"seer_{os.getpid()}"
+        for _ in range(2):
+            assert "a secret query" in web.ask(f"/jobs/{job}", seer, If_None_Match="x")[2] and "state not seen" in web.ask(f"/jobs/{job}", "vic", If_None_Match="x")[2]
+    finally:
+        holder.close()
+        db.sql("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()")
+        db.sql(f"drop role {seer}")
+
+
+def test_jobs_of_a_time_are_found_beneath_many_newer_ones(web, db):
+    db.sql("insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}', now() - (40001 - i) * interval '1 minute' "
+           "from generate_series(1, 40000) i; analyze deferred.__deferred")
+    ids = [row[0] for row in db.sql("select id from deferred.__deferred where created_at between now() - interval '601 hours' and now() - interval '600 hours' order by id desc")]
+    assert len(ids) == 60
+    for _ in range(7):  # the sixth time the plan is one for any arguments
+        told = web.json("/jobs.json?since=601h&until=600h", "vic")
+        assert [j["id"] for j in told["jobs"]] == ids[:50] and told["after"] == ids[49]
+    told = web.json(f"/jobs.json?since=601h&until=600h&after={ids[49]}", "vic")
+    assert [j["id"] for j in told["jobs"]] in (ids[50:], ids[50:-1]) and "after" not in told, "it does not go on to the oldest job of all"
+    told = web.json("/jobs.json?since=601h&until=600h&q=params.x:1", "rea")
+    assert told["jobs"] == [] and "after" not in told
+    assert web.json("/jobs.json?until=9000h", "vic")["jobs"] == [] == web.json("/jobs.json?since=2099-01-01", "vic")["jobs"]
+
+
+def test_a_search_reads_no_more_than_it_looks_at(db):
+    """Of what the planner knows nothing of it takes a small share to be meant, and would sort it."""
+    db.sql("insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}' from generate_series(1, 60000); analyze deferred.__deferred")
+    for name, more in (("web_jobs", ", null"), ("web_jobs_params", ", array['x'], '1', array[]::text[], null, null")):
+        with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql")) as f:
+            text = f.read()
+        for since, until in (("null", "null"), ("(now() - interval '1 hour')::text", "now()::text"), ("(now() + interval '1 hour')::text", "null")):
+            with db.connect(options="-c role=deferred_reader") as c, c.cursor() as cursor:
+                cursor.execute("set jit = off; set enable_bitmapscan = off; set plan_cache_mode = force_custom_plan")
+                cursor.execute(f"prepare x as {text}")
+                cursor.execute(f"execute x(null, null, null, 50, null, 'nothing', null, null, null, {since}, {until}, 10000, 'true', null, null{more})")
+                assert len(cursor.fetchall()) <= 1
+                cursor.execute("select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables where relname like '\\_\\_deferred\\_0' or relname = '__deferred_default'")
+                assert cursor.fetchone()[0] < 11000, (name, since)

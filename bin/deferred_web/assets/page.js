@@ -1,15 +1,24 @@
 /* Pages work without any of this. It keeps what is shown fresh, asks before what cannot be undone, and moves by keyboard. */
 "use strict";
 
-const every = 2000;
-let tag = null, wait = every;
+const every = 2000, patience = 600000;
+let tag = null, wait = every, touched = performance.now(), timer, busy = false;
+
+/* How long to the next look, where one took so long. A page that nobody has touched for ten minutes is looked at less often: left open over
+ * night it takes less than half a percent of a processor, however long an answer takes. */
+function pause(took) {
+	if (performance.now() - touched > patience)
+		return Math.min(600000, Math.max(5 * every, 250 * took));
+	return Math.min(60000, Math.max(every, 10 * took));
+}
 
 /* The same page once more; where nothing has changed the server says so. What somebody has the focus in stays as it is, and so do opened details. */
 async function refresh() {
 	const parts = document.querySelectorAll("[data-live]");
 
-	if (parts.length === 0)
+	if (parts.length === 0 || busy)
 		return;
+	busy = true;
 	if (!document.hidden) {
 		const began = performance.now();
 
@@ -27,12 +36,24 @@ async function refresh() {
 						part.replaceChildren(...document.importNode(other, true).childNodes);
 				}
 			}
-			wait = Math.min(60000, Math.max(every, 10 * (performance.now() - began)));
+			wait = pause(performance.now() - began);
 		} catch {
 			wait = Math.min(60000, 2 * wait);
 		}
 	}
-	setTimeout(refresh, wait);
+	busy = false;
+	timer = setTimeout(refresh, wait);
+}
+
+/* Who comes back to a page sees it as it is. */
+function touch() {
+	const away = performance.now() - touched > patience;
+
+	touched = performance.now();
+	if (away) {
+		clearTimeout(timer);
+		refresh();
+	}
 }
 
 /* A row to go on from: the one marked, or the first. */
@@ -68,4 +89,6 @@ addEventListener("submit", event => {
 });
 /* The next step of what is done to many jobs; whoever presses Stop is elsewhere by then. */
 setTimeout(() => document.querySelector("form[data-go]")?.requestSubmit(), 400);
-setTimeout(refresh, every);
+for (const kind of ["pointermove", "keydown", "scroll", "visibilitychange"])
+	document.addEventListener(kind, touch, { capture: true, passive: true });
+timer = setTimeout(refresh, every);

@@ -125,5 +125,28 @@ for (let steps = 0; (await plain.getByRole("button", { name: "Go on" }).count())
 }
 check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
 
+/* A page that nobody touches is asked for less often, and as often as before once somebody does. */
+const idle = await person(viewer);
+await idle.clock.install();
+await idle.goto(`${url}/queues`);
+let asked = 0;
+idle.on("request", request => { asked += request.resourceType() === "fetch" ? 1 : 0; });
+async function asks_in(seconds) {
+	asked = 0;
+	for (let s = 0; s < seconds; s++) {
+		await idle.clock.runFor(1000);
+		await new Promise(resolve => { setTimeout(resolve, 30); }); /* for the answer, which takes real time */
+	}
+	return asked;
+}
+const looked_at = await asks_in(120);
+check(`looked at, a page was asked for ${looked_at} times in two minutes`, looked_at >= 12 && looked_at <= 61);
+await idle.clock.fastForward(11 * 60000);
+const alone = await asks_in(300);
+check(`left alone, a page was asked for ${alone} times in five minutes`, alone <= 31);
+await idle.keyboard.press("Escape");
+const again = await asks_in(3);
+check(`touched again, a page was asked for ${again} times at once`, again >= 1);
+
 console.log(JSON.stringify(wrong));
 await browser.close();
