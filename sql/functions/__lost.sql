@@ -21,7 +21,7 @@ begin
     lease as materialized (
         select e.* from ended e union all select b.* from left_behind b),
     held as materialized (
-        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at,
+        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at, l.snap,
                p_spare and l.expires_at >= now() and deferred.__at_most(h.queue, h.fn, h.concurrency_key) as spared
         from lease l cross join lateral unnest(l.ids) i(id)
         join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
@@ -36,6 +36,8 @@ begin
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
         from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, x.max_attempts, e.lease
               from held e join deferred.__deferred_hot x on x.id = any (array[e.id]) and not e.spared
+               -- Of the row that is locked once more: it may have been given back, and be held by somebody else, since it was read.
+               and pg_visible_in_snapshot(x.xid, e.snap)
               for update of x skip locked) h
         join held e on e.id = h.id and e.lease = h.lease),
     back as (

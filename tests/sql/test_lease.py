@@ -194,3 +194,24 @@ def test_repair_finds_what_has_a_number_that_has_not_come_yet(db, worker):  # no
     assert w.take() == []
     assert db.one("select deferred.__repair()") == 2
     assert sorted(ids(w.take())) == late and sorted(w.held()) == jobs + late
+
+
+def test_what_was_given_back_while_its_worker_was_taken_for_dead_is_not_taken_from_who_has_it_now(db, worker):  # noqa: F811
+    """Between the look at what it holds and the locks of these jobs."""
+    db.sql("""create or replace function deferred.__at_most(queue text, fn text, concurrency_key text) returns boolean language plpgsql as
+              $$ begin perform pg_advisory_xact_lock(1); return false; end $$""")
+    job = db.defer("f")
+    a, b, c = worker(), worker(), worker()
+    held = a.take()
+    c.ask_plain("select pg_advisory_xact_lock(1)")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        burying = pool.submit(db.sql, "select id from deferred.__lost(array[%s]::bigint[], 'lost', 3, true)", a.id)
+        wait_for(lambda: c.ask_plain("select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'advisory'") == [(1,)])
+        assert a.release(*held) == 1
+        a.commit()
+        now = b.take()
+        assert ids(now) == [job]
+        c.rollback()
+        assert burying.result() == []
+    assert b.finish(*now) == {job}
+    b.commit()
