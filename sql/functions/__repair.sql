@@ -21,7 +21,7 @@ begin
         order by p.queue desc, p.priority desc, p.seq desc limit 1 for update skip locked;
         continue when not found;
         with stranded as materialized (
-            select b.id from (
+            select b.id, b.xid from (
                 (select h.id, h.xid from deferred.__deferred_hot h
                  where h.queue = v.queue and h.priority = v.priority and h.due_at is null and not h.limited and h.fn is not null
                    and h.xid < pg_snapshot_xmax(v.done) and pg_visible_in_snapshot(h.xid, v.done))
@@ -39,7 +39,9 @@ begin
               and not exists (select from deferred.__deferred_lease l
                               where l.span @> b.id and b.id = any (l.ids) and pg_visible_in_snapshot(b.xid, l.snap))),
         free as materialized (
-            select h.id from stranded s join deferred.__deferred_hot h on h.id = any (array[s.id]) for update of h skip locked)
+            -- As it is by now: one that was put apart meanwhile may be held.
+            select h.id from stranded s join deferred.__deferred_hot h on h.id = any (array[s.id]) and coalesce(h.xid = s.xid and not h.limited, false)
+            for update of h skip locked)
         update deferred.__deferred_hot h set xid = pg_current_xact_id() from free f where h.id = any (array[f.id]);
         get diagnostics v_rows = row_count;
         v_all := v_all + v_rows;
