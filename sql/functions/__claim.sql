@@ -253,8 +253,10 @@ begin
             v_shared := v_ids;
         else
             if v_flagged & c_touched <> 0 then
+                -- Of the row that is locked once more: before 15.15 a server may lock a later version, which was made ready since, by an earlier place.
                 v_free := array(select h.id from deferred.__deferred_hot h
                                 where h.ctid = any (array(select u.tid from unnest(v_tids, v_flags) u(tid, flags) where u.flags & c_touched <> 0))
+                                  and pg_visible_in_snapshot(h.xid, v_cur)
                                 for update skip locked);
             end if;
             if v_found > greatest(v_want, p_window) then

@@ -207,7 +207,7 @@ begin
                coalesce(h.params_bytes, 1024) as bytes
         from pick p join deferred.__deferred_hot h on h.ctid = p.tid
         -- One that was claimed without limits while these were being set is held, though its row does not say so.
-        where h.due_at is null and h.receipt is null
+        where h.due_at is null and h.receipt is null and pg_visible_in_snapshot(h.xid, pg_current_snapshot())
           and not exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))
         for update of h skip locked),
     -- As in __claim.sql: of those that can be run, as many as their params allow, and one at least; and no more with one attempt than can begin.
