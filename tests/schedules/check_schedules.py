@@ -80,8 +80,16 @@ def by_croniter(rule, zone, base, n):
         signal.alarm(0)
 
 
+def put_forward(rule, zone, t):
+    """A tick of a time that the clocks of that moment skipped. We let it come when they have been put forward, as Debian's cron does and as
+    the watched clocks hold us to; croniter and systemd leave it out."""
+    before, after = ((t + d).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None) for d in (-cron_reference.MINUTE, cron_reference.MINUTE * 0))
+    rule = cron_reference.Rule(rule)
+    return rule.fixed and after - before > cron_reference.MINUTE and not rule.matches(after)
+
+
 def check_others(db, args):
-    r, agreed, asked, wrong = random.Random(args.seed), 0, 0, []
+    r, agreed, asked, skipped, wrong = random.Random(args.seed), 0, 0, 0, []
     zones = zone_names(r, db, 1000)
     while asked < args.others:
         rule, zone = cron_reference.random_rule(r), r.choice(zones)
@@ -94,10 +102,12 @@ def check_others(db, args):
         if theirs != others or len(theirs) != 5:
             continue
         agreed += 1
-        ours = [t for t, in db.sql("select tick from deferred.schedule_next(%s, 5, %s, %s)", rule, zone, base)]
-        if ours != theirs:
+        ours = [t for t, in db.sql("select tick from deferred.schedule_next(%s, 10, %s, %s)", rule, zone, base)]
+        shown = [t for t in ours if not put_forward(rule, zone, t)]
+        skipped += shown[:5] == theirs != ours[:5]
+        if shown[:5] != theirs:
             wrong.append(f"{rule!r} in {zone} from {base}: {[str(t) for t in ours]}, croniter and systemd say {[str(t) for t in theirs]}")
-    print(f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ")
+    print(f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ, beside {skipped} whose time was skipped")
     return wrong
 
 
