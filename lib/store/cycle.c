@@ -678,20 +678,41 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
+/* What many jobs of a claim have in common: a row says it where it differs from the row before. The queue lies in the result. */
+struct common {
+	const char *queue;
+	int64_t receipt, lease_ms, claimed_at;
+	int priority;
+};
+
+static void take_common(struct common *common, const struct pg_result *res, size_t i, int claimed_at)
+{
+	if (!pg_null(res, i, 1))
+		common->receipt = pg_int(res, i, 1);
+	if (pg_null(res, i, 14))
+		return;
+	common->queue = pg_text(res, i, 14, NULL);
+	common->priority = (int)pg_int(res, i, 15);
+	common->lease_ms = pg_int(res, i, 16);
+	common->claimed_at = pg_int(res, i, claimed_at);
+}
+
 /* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some other hand has stored what is no
- * such thing, whether it may have waited for others, and where its hot row is. */
-static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res, size_t i, int tick)
+ * such thing, whether it may have waited for others, where its hot row is, and when it was claimed. */
+static struct job *job_of(struct store_cycle *cycle, struct common *common, const struct pg_result *res, size_t i, int tick)
 {
 	size_t params_len;
 	const char *params = pg_text(res, i, 13, &params_len);
-	struct job *job = job_new(pg_text(res, i, 14, NULL), pg_text(res, i, 11, NULL), pg_text(res, i, 12, NULL), params, params_len);
+	struct job *job;
 
+	take_common(common, res, i, tick + 5);
+	job = job_new(common->queue, pg_text(res, i, 11, NULL), pg_text(res, i, 12, NULL), params, params_len);
 	if (!job) {
 		cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
 		return NULL;
 	}
 	job->id = pg_int(res, i, 0);
-	job->receipt = pg_int(res, i, 1);
+	job->receipt = common->receipt;
 	job->tid = pg_tid(res, i, tick + 4);
 	job->attempt = (int32_t)pg_int(res, i, 2);
 	job->attempt_base = (int32_t)pg_int(res, i, 3);
@@ -703,10 +724,10 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
 	job->tick_us = pg_null(res, i, tick) ? 0 : pg_int(res, i, tick) + PG_EPOCH_US;
 	job->previous_tick_us = pg_null(res, i, tick + 1) ? 0 : pg_int(res, i, tick + 1) + PG_EPOCH_US;
-	job->wait_us = pg_int(res, i, 10) > 0 ? pg_int(res, i, 10) : 0;
+	job->wait_us = common->claimed_at > pg_int(res, i, 10) ? common->claimed_at - pg_int(res, i, 10) : 0;
 	job->claimed_ns = job->lease_ns = cycle->sent_ns;
-	job->priority = (int)pg_int(res, i, 15);
-	job->lease_ms = job->granted_ms = pg_int(res, i, 16);
+	job->priority = common->priority;
+	job->lease_ms = job->granted_ms = common->lease_ms;
 	job->alone = !pg_null(res, i, 17);
 	job->asks = pg_bool(res, i, tick + 3);
 	if (traceparent_valid(pg_text(res, i, tick + 2, NULL)))
@@ -716,12 +737,14 @@ static struct job *job_of(struct store_cycle *cycle, const struct pg_result *res
 
 static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 {
+	struct common common = { "", 0, 0, 0, 0 };
+
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job *job;
 
 		cycle->limited_seen = pg_int(res, i, 18);
 		cycle->limited_wait_ms = pg_int(res, i, 19);
-		if (pg_null(res, i, 0) || !(job = job_of(cycle, res, i, 21)))
+		if (pg_null(res, i, 0) || !(job = job_of(cycle, &common, res, i, 21)))
 			continue;
 		job->limited = true;
 		if (!pg_null(res, i, 20))
@@ -734,8 +757,10 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 
 static void take_unlimited(struct store_cycle *cycle, const struct pg_result *res)
 {
+	struct common common = { "", 0, 0, 0, 0 };
+
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct job *job = job_of(cycle, res, i, 19);
+		struct job *job = job_of(cycle, &common, res, i, 19);
 
 		cycle->cut |= pg_bool(res, i, 18);
 		if (!job)

@@ -35,9 +35,9 @@
 create or replace function deferred.__claim(p_queue text, p_priority integer, p_share double precision, p_round integer, p_n integer, p_window integer,
     p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes bigint)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer, timeout_ms bigint,
-    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text,
+    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, ready_since timestamptz, fn text,
     label text, params json, queue text, priority integer, lease_ms bigint, alone boolean, cut boolean, tick timestamptz, previous_tick timestamptz,
-    traceparent text, parents boolean, tid tid)
+    traceparent text, parents boolean, tid tid, claimed_at timestamptz)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -51,7 +51,7 @@ declare
     c_parents constant integer := 16;  -- may have been waited for
     v          deferred.__deferred_place;
     v_queue    deferred.__deferred_queue;
-    v_limits   text[];
+    v_limits   text[];    -- functions that are, if any
     v_lease_ms bigint;
     v_limited  boolean;   -- the queue is
     v_singly   integer;   -- how many attempts a job has that does not say it
@@ -120,7 +120,7 @@ begin
     v_lease_ms := coalesce(v_queue.visibility_timeout_ms, p_lease_ms);
     v_limited := coalesce(v_queue.max_running, v_queue.rate) is not null;
     v_singly := coalesce(v_queue.max_attempts, p_max_attempts);
-    v_limits := array(select f.name from deferred.__deferred_function f);
+    v_limits := nullif(array(select f.name from deferred.__deferred_function f), '{}');
     for v_step in 1 .. 14 loop  -- what is left of `cur`, and a fresh one; again, and of more, while there were some to be put aside, or locked
         if p_round = 3 and v_step = 1 then
             -- Those who wait stand in line here: at the place itself each claim that ends would wake all of them, for one. Where the line is
@@ -248,7 +248,7 @@ begin
         v_singles := 0;
         v_receipts := null;
         v_cut := null;
-        if v_all and v_found <= v_want and (v_flagged & (c_touched | c_apart | c_expired | c_alone)) = 0 and v_used + v_size <= p_max_bytes then
+        if v_found <= v_want and (v_flagged & (c_touched | c_apart | c_expired | c_alone)) = 0 and v_used + v_size <= p_max_bytes then
             v_picks := array(select generate_series(1, v_found));
             v_shared := v_ids;
         else
@@ -325,14 +325,17 @@ begin
                        now() + v_lease_ms * interval '1 millisecond'
                 from unnest(v_picks) p(i) where v_receipts[p.i] is not null;
             end if;
+            -- What is the same for all of them is said with the first.
             return query
-            select v_ids[p.i], coalesce(v_receipts[p.i], v_receipt), v_attempts[p.i] + 1, v_attempt_bases[p.i], coalesce(d.max_attempts, v_queue.max_attempts),
+            select v_ids[p.i], case when p.n = 1 or v_singles > 0 then coalesce(v_receipts[p.i], v_receipt) end, v_attempts[p.i] + 1,
+                   nullif(v_attempt_bases[p.i], 0), coalesce(d.max_attempts, v_queue.max_attempts),
                    d.timeout_ms, coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
-                   coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at,
-                   (date_part('epoch', now() - v_ready_since[p.i]) * 1000000)::bigint,
-                   coalesce(d.fn, (select h.fn from deferred.__deferred_hot h where h.id = v_ids[p.i]))::text, d.label, d.params, p_queue, p_priority, v_lease_ms,
-                   case when v_receipts[p.i] is not null then true end, v_cut, d.tick, d.previous_tick, d.traceparent, v_flags[p.i] & c_parents <> 0, v_tids[p.i]
-            from unnest(v_picks) p(i)
+                   coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at, v_ready_since[p.i],
+                   coalesce(d.fn, (select h.fn from deferred.__deferred_hot h where h.id = v_ids[p.i]))::text, d.label, d.params,
+                   case when p.n = 1 then p_queue end, case when p.n = 1 then p_priority end, case when p.n = 1 then v_lease_ms end,
+                   case when v_receipts[p.i] is not null then true end, v_cut, d.tick, d.previous_tick, d.traceparent,
+                   case when v_flags[p.i] & c_parents <> 0 then true end, v_tids[p.i], case when p.n = 1 then now() end
+            from unnest(v_picks) with ordinality p(i, n)
             left join lateral (select x.* from deferred.__deferred x where x.id = v_ids[p.i] limit 1) d on true;
             v_used := v_used + v_size;
             v_alone := v_alone - v_singles;

@@ -16,9 +16,9 @@ create or replace function deferred.__claim_limited(
     queues text[], n integer, n_rated integer, worker bigint, lease_ms bigint, max_attempts integer,
     known text[], seed bigint, max_bytes integer, n_alone integer)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
-    backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, wait_us bigint, fn text, label text,
+    backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, ready_since timestamptz, fn text, label text,
     params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz,
-    previous_tick timestamptz, traceparent text, parents boolean, tid tid)
+    previous_tick timestamptz, traceparent text, parents boolean, tid tid, claimed_at timestamptz)
 -- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
 language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
 as $$
@@ -254,14 +254,13 @@ begin
     select t.id, t.receipt, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
            coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
-           (extract(epoch from now() - t.visible_at) * 1000000)::bigint,
-           d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms,
+           t.visible_at, d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms,
            case when t.alone then set_config('synchronous_commit', 'on', true) end, s.n,
            (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
            -- Counted by the worker from the moment it sent the transaction, which may have been at other things first.
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint
                                              + floor(extract(epoch from v_now - now()) * 1000)::bigint end,
-           d.tick, d.previous_tick, d.traceparent, t.parents, t.at
+           d.tick, d.previous_tick, d.traceparent, t.parents, t.at, now()
     from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;

@@ -6,11 +6,12 @@
 -- $8 seed of the random choice, int8       $9 bytes of params, int4: jobs are taken up to that, and one at least
 -- $10 queue text[], $11 priority int4[]: lanes to be asked   $12 1: instead, all there are, int4; else 0
 -- $13 of these jobs at most so many that get a lease of their own (suspects, and those with one attempt), int4: as many as can begin at once
--- returns one row a job: id (int8), receipt (int8), attempt (int4), attempt_base (int4), max_attempts (int4), timeout_ms (int8),
+-- returns one row a job: id (int8), receipt (int8), attempt (int4), attempt_base (int4; NULL: 0), max_attempts (int4), timeout_ms (int8),
 --   backoff_floor_ms (int8), backoff_ceiling_ms (int8), backoff_exponent (float8), created_at (timestamptz),
---   wait_us (int8), fn, label, params, queue, priority (int4), lease in milliseconds (int8), it has a lease of its own (bool; NULL: no), some were left for
+--   ready since (timestamptz), fn, label, params, queue, priority (int4), lease in milliseconds (int8), it has a lease of its own (bool; NULL: no), some were left for
 --   their params, or for $13 (bool), tick of its schedule (timestamptz; NULL: none made it), the one before (timestamptz; NULL: none), traceparent (text; NULL: none), it may have
---   waited for others, see job_parents.sql (bool), place of its hot row, for job_done.sql (tid). Then see job_claimed.sql
+--   waited for others, see job_parents.sql (bool), place of its hot row, for job_done.sql (tid), time of the claim (timestamptz). Receipt, queue, priority, lease and
+--   time of the claim are NULL where they are those of the row before: to send each costs some 1 % of a claim. Then see job_claimed.sql
 -- locks: the newest places of the lanes it takes from; see sql/functions/__claim.sql
 -- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred
 select c.*

@@ -15,10 +15,12 @@ gone as (
     using unnest($1::int8[], $2::int8[], $12::tid[]) with ordinality as r(id, receipt, tid, i) join lease l on l.receipt = r.receipt
     where h.ctid = r.tid and (h.id = r.id) is true and pg_visible_in_snapshot(h.xid, l.snap)
     returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok') else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
+taken as materialized (
+    select count(*) as n from gone),
 moved as (
     delete from deferred.__deferred_hot h
     using unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, i) join lease l on l.receipt = r.receipt
-    where (select count(*) from gone) < cardinality($1::int8[]) and r.i <> all (array(select g.i from gone g))
+    where (select t.n from taken t) < cardinality($1::int8[]) and r.i <> all (array(select g.i from gone g))
       and h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
     returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok') else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
 log as (
@@ -28,5 +30,5 @@ log as (
            g.worker, g.receipt, $10::text, ($6::int8[])[g.i], ($5::int8[])[g.i], ($7::int8[])[g.i], ($8::int8[])[g.i], ($9::int8[])[g.i]
     from (select * from gone union all select * from moved) g)
 select r.id from unnest($1::int8[]) with ordinality r(id, i)
-where (select count(*) from gone) + (select count(*) from moved) < cardinality($1::int8[])
+where (select t.n from taken t) + (select count(*) from moved) < cardinality($1::int8[])
   and r.i <> all (array(select g.i from gone g union all select m.i from moved m))

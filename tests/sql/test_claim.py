@@ -21,14 +21,28 @@ MINUTE = 60000
 ALL = "-infinity"  # delayed jobs, whenever they were due
 
 
+COMMON = (1, 14, 15, 16, -1)  # of job_claim: NULL where it is as in the row before
+
+
 class Claimed:
     """A row of job_claim."""
 
     def __init__(self, row):
         (self.id, self.receipt, self.attempt, self.attempt_base, self.max_attempts, self.timeout_ms, self.floor_ms, self.ceiling_ms,
-         self.exponent, self.created_at, self.wait_us, self.fn, self.label, self.params, self.queue, self.priority,
+         self.exponent, self.created_at, self.ready_since, self.fn, self.label, self.params, self.queue, self.priority,
          self.lease_ms) = row[:17]
-        self.tid = row[-1]
+        self.tid, self.claimed_at = row[-2:]
+
+
+def filled(rows):
+    """Rows of job_claim, each with all that it means."""
+    full = []
+    for row in map(list, rows):
+        for column in COMMON:
+            row[column] = full[-1][column] if row[column] is None else row[column]
+        row[3] = row[3] or 0
+        full.append(row)
+    return full
 
 
 class Worker:
@@ -75,7 +89,7 @@ class Worker:
         rows = self.ask("job_claim", queues, n, window, self.id, lease_ms, max_attempts, known, seed, size, list(names), list(priorities), int(lanes is None), alone)
         (self.busy, _, self.limits, self.waiting), = self.ask("job_claimed", queues)
         self.left = any(r[18] for r in rows)  # for its params
-        return sorted(map(Claimed, rows), key=lambda j: -j.priority)
+        return sorted(map(Claimed, filled(rows)), key=lambda j: -j.priority)
 
     def take(self, *args, **kw):
         """Claim and commit; the jobs."""
@@ -170,7 +184,7 @@ def ids(jobs):
 
 def stale(job):
     """The same job with a receipt that is not its."""
-    return Claimed([job.id, job.receipt ^ 1] + [None] * 15 + [job.tid])
+    return Claimed([job.id, job.receipt ^ 1] + [None] * 15 + [job.tid, None])
 
 
 def lapse(db, *jobs):
@@ -405,7 +419,7 @@ def test_what_a_claim_hands_out(db, worker):
     assert w.ask_plain("select params::text from deferred.__deferred where id = %s", job) == [('{"b":1,  "a": 12345678901234567890, "a": null}',)]
     j = claimed[plain]
     assert (j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.label, j.params) == (None,) * 6 + ({},)
-    assert j.wait_us >= 0
+    assert j.claimed_at >= j.ready_since
     w.commit()
     assert db.sql("select worker, receipt, expires_at - claimed_at = interval '5 s', alone, queue from deferred.__deferred_lease") == \
         [(w.id, j.receipt, True, False, "default")]
