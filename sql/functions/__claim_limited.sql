@@ -262,7 +262,7 @@ begin
                                              + floor(extract(epoch from v_now - now()) * 1000)::bigint end,
            d.tick, d.previous_tick, d.traceparent, t.parents, t.at, now()
     from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
-    left join (taken t join deferred.__deferred d on d.id = t.id left join deferred.__deferred_queue q on q.name = t.queue) on true
+    left join (taken t cross join lateral deferred.__call(t.id) d left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;
 end
 $$;

@@ -36,6 +36,9 @@ declare
     v_started  timestamptz[];
     v_expired  bigint[];
     v_poisoned bigint[];
+    -- their lowest and highest id: calls are looked for in these partitions alone
+    v_first    bigint;
+    v_last     bigint;
     v_items    integer[] := '{}';
     v_more     integer := 0;  -- rows looked at beyond those wanted
     -- limits of queues that have one, as this statement found them
@@ -92,8 +95,9 @@ begin
                array_agg(s.n order by s.n, t.turn) filter (where s.n is not null),
                array_agg(t.receipt order by s.n, t.turn) filter (where s.n is not null),
                array_agg(t.started_at order by s.n, t.turn) filter (where s.n is not null),
-               array_agg(t.id) filter (where t.fate = 'expired'), array_agg(t.id) filter (where t.fate = 'poisoned')
-        into v_id, v_item, v_receipt, v_started, v_expired, v_poisoned
+               array_agg(t.id) filter (where t.fate = 'expired'), array_agg(t.id) filter (where t.fate = 'poisoned'),
+               min(t.id), max(t.id)
+        into v_id, v_item, v_receipt, v_started, v_expired, v_poisoned, v_first, v_last
         from turn t left join slot s on t.fate = 'free' and s.queue = t.name and t.turn > s.after and t.turn <= least(s.upto, t.in_all);
 
         if v_id is not null then
@@ -115,7 +119,8 @@ begin
                 select t.id, t.attempt - 1, 'lost', false, 'not finished before it was visible again', t.old_started_at, t.old_receipt
                 from taken t where t.old_receipt is not null)
             select t.n, 0, t.id, t.receipt, t.attempt, d.created_at, t.expires_at, t.visible_at, d.params
-            from taken t cross join lateral (select d.created_at, d.params from deferred.__deferred d where d.id = t.id offset 0) d
+            from taken t cross join lateral (
+                select d.created_at, d.params from deferred.__deferred d where d.id = t.id and d.id between v_first and v_last offset 0) d
             order by t.turn;
         end if;
         if v_expired is not null then perform deferred.__message_expire(v_expired); end if;

@@ -11,12 +11,16 @@ declare
     v_receipt bigint[];
     v_visible timestamptz[];
     v_large   integer[];
+    v_first   bigint;
+    v_last    bigint;
 begin
     -- A queue's limit counts for what is stored; one look, for it is rarely met.
     select array_agg(i.n::integer) into v_large
     from unnest($1, $5) with ordinality as i(queue, text, n)
     join deferred.__deferred_queue q on q.name = i.queue
     where octet_length(i.text) * 6 > q.params_max_bytes and octet_length(to_json(i.text)::text) > q.params_max_bytes;
+    -- Between these lie the calls that are changed: only their partitions are opened.
+    select min(i.id), max(i.id) into v_first, v_last from unnest($2, $5) as i(id, text) where i.text is not null;
     with ours as materialized (
         select h.id, i.n
         from unnest($1, $2, $3, $5) with ordinality as i(queue, id, receipt, text, n)
@@ -44,7 +48,7 @@ begin
     call as (
         update deferred.__deferred d
         set params = case when h.fn is null then to_json(($5)[h.n]) else deferred.__message_params(($5)[h.n], true) end
-        from held h where d.id = h.id and ($5)[h.n] is not null)
+        from held h where d.id = h.id and d.id between v_first and v_last and ($5)[h.n] is not null)
     select array_agg(h.n), array_agg(h.receipt), array_agg(h.visible_at), array_agg(h.id) filter (where h.fn is not null)
     into v_done, v_receipt, v_visible, v_id from held h;
     if v_id is not null then
