@@ -97,18 +97,23 @@ static void print_lines(const struct outlook *o, const struct advice *a)
 	putchar('\n');
 }
 
-static int print(const struct outlook *o, struct cli *cli, const struct advice *a)
+static int print(const struct outlook *o, const struct cli *cli, const struct advice *a)
 {
-	int rc;
+	struct crontab_line lines[FORECAST_LINES];
+	struct deferred_error err = { 0 };
+	struct outlook_lines replayed;
 
+	outlook_lines_of(a, lines, &replayed);
+	if (outlook_replay(o, &replayed, &err) < 0)
+		return cli_fail(cli, &err);
 	if (a->answer == ADVICE_FOUND)
 		print_lines(o, a);
 	promise_tell(o, a, &past_lines);
 	if (a->answer != ADVICE_FOUND)
 		putchar('\n');
-	rc = past_waits(o, cli, a);
-	outlook_tell(o, a, &past_lines);
-	return rc;
+	past_waits(o);
+	outlook_tell(o, &replayed, &past_lines);
+	return 0;
 }
 
 static int advise(struct outlook *o, struct cli *cli)

@@ -64,8 +64,18 @@ static int queue_number(struct store_past *past, const char *name, int last, str
 	return past->queues++;
 }
 
+static int64_t scaled(struct store_advise_scale *scales, size_t n, const char *fn, int64_t run_us)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(scales[i].fn, fn) == 0) {
+			scales[i].attempts++;
+			return (int64_t)((double)run_us * scales[i].factor);
+		}
+	return run_us;
+}
+
 /* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. */
-static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct deferred_error *err)
+static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
 {
 	struct advice_history *h = &past->history;
 	size_t n = pg_rows(res);
@@ -86,6 +96,7 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 			past->cut++;
 			continue;
 		}
+		run_us = scaled(scales, scales_len, pg_text(res, i, 6, NULL), run_us);
 		if (start_us < 0 || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
 			continue;
 		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
@@ -106,7 +117,8 @@ static int64_t looked_at(const struct pg_result *res)
 }
 
 /* Backwards, each piece twice as long as the last one; one that does not fit is left, for a shorter one. */
-static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_past *past, struct deferred_error *err)
+static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
+		     struct store_past *past, struct deferred_error *err)
 {
 	uint64_t end_ns = bounds->all_ms > 0 ? clock_ns() + (uint64_t)bounds->all_ms * NS_PER_MS : UINT64_MAX;
 	int64_t length = HOUR;
@@ -125,7 +137,7 @@ static int read_back(struct pg *pg, const char *queue, int64_t from_us, const st
 			past->full = true;
 			length /= NARROWER;
 		} else if (rc == 0) {
-			rc = take(past, res, from_us, err);
+			rc = take(past, res, from_us, scales, scales_len, err);
 			past->from_us = begin_us;
 			length *= past->full ? 1 : 2;
 		}
@@ -164,8 +176,8 @@ static void settle(struct store_past *past)
 	past->run_us = (int64_t)(sum / (double)h->len);
 }
 
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds, struct store_past *past,
-		      struct deferred_error *err)
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds,
+		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err)
 {
 	int rc;
 
@@ -173,7 +185,7 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 	past->from_us = past->to_us = to_us;
 	past->read = past->first = past->cut = past->run_us = 0;
 	past->full = false;
-	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, bounds, past, err);
+	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, bounds, scales, scales_len, past, err);
 	if (rc == 0 && past->history.jobs)
 		settle(past);
 	return rc;

@@ -22,6 +22,13 @@ struct store_advise_bounds {
 	int all_ms;        /* after that no more are read; 0: any time */
 };
 
+/* Run times of a function are so many times what they were. */
+struct store_advise_scale {
+	const char *fn;
+	double factor;
+	int64_t attempts;  /* result: of it, in all that was read */
+};
+
 struct store_past {
 	struct advice_history history;  /* group: number of the queue */
 	char *queue[STORE_ADVISE_QUEUES];
@@ -38,11 +45,12 @@ struct store_past {
  * Attempts that ended in [from_us, to_us), the latest ones of the log that the bounds allow, and of a time that is whole.
  *
  * past    all 0, or what was read for another time: then its names of queues stay
+ * scales  so many of scales_len; NULL: none
  *
  * Needs deferred_viewer, and no transaction open. Returns 0 or a DEFERRED_E...; the caller's to clear in either case.
  */
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds, struct store_past *past,
-		      struct deferred_error *err);
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds,
+		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err);
 void store_past_clear(struct store_past *past);
 
 #endif
