@@ -2,7 +2,7 @@
 #
 # Targets
 #   all          programs, libraries and plugins into build/ (default)
-#   demo         see it work: private servers, mails deferred, delivered, shown
+#   demo         see it work: private servers, mails deferred, delivered, shown; WEB=1 keeps its database at the end, and shows its pages, until Ctrl-C
 #   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
 #   check        unit tests, under AddressSanitizer + UBSan too, threads under ThreadSanitizer, and the integration tests that are not slow; below a
 #                quarter of an hour on two processors. WHOLE=1, twice that: the slow ones too, and those that are not once more under the sanitizers
@@ -486,7 +486,7 @@ build/browser/installed: $(addprefix tests/web/browser/,package.json package-loc
 
 demo: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) -s demo-programs
-	@tests/demo/demo.sh
+	@WEB="$(WEB)" tests/demo/demo.sh
 .PHONY: demo-web screenshots
 demo-web: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) -s all
