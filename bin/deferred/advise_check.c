@@ -55,8 +55,7 @@ static int read_advice(struct check *c, struct pg *pg, struct deferred_error *er
 static int measure(struct check *c, struct pg *pg, struct deferred_error *err)
 {
 	const struct advice_history *h = &c->past.history;
-	int64_t until_us = pg_bool(c->res, 0, AT_WORK) ? FORECAST_MAX_US : pg_int(c->res, 0, UNTIL), since_us = pg_int(c->res, 0, SINCE);
-	int rc = store_advise_past(pg, c->o->queue, since_us, until_us, &c->o->bounds, NULL, 0, &c->past, err);
+	int rc = store_advise_past(pg, c->o->queue, pg_int(c->res, 0, SINCE), pg_int(c->res, 0, UNTIL), &c->o->bounds, NULL, 0, &c->past, err);
 	double s;
 
 	if (rc < 0 || h->len == 0)
