@@ -139,6 +139,7 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY, "%.3g times the %zu attempts of the log are too many to be replayed", factor, o->past[at].history.len);
 		return DEFERRED_EINVAL;
 	}
+	o->attempts += (int64_t)o->past[at].history.len; /* more of the same tell no more */
 	if (factor != 1) {
 		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
 			return no_memory(err);
@@ -147,7 +148,6 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 	}
 	if (o->past[at].history.len > 0)
 		o->histories[o->n++] = o->past[at].history;
-	o->attempts += (int64_t)o->past[at].history.len;
 	return 0;
 }
 

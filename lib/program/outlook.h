@@ -23,7 +23,7 @@ struct outlook {
 	struct store_past past[2];
 	struct advice_history histories[2];
 	size_t n;
-	int64_t attempts;        /* of them */
+	int64_t attempts;        /* of them in the log */
 	int64_t waiting;         /* jobs that arrived in that time and had not begun: the arrivals are so many more */
 	double now_rate;         /* arrivals a second in the last hour; < 0: not known */
 	int64_t peak_us;         /* begin of the busiest hour, since 2000 */

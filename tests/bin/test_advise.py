@@ -43,7 +43,8 @@ def test_what_the_log_tells(db):
     assert db.run(["deferred", "simulate"]).stderr == "deferred: the log has no attempts in that time to be replayed\n"
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
-    assert ask(db, "advise", "--queue", "images", code=NOT_DONE)["answer"] == "too_little"
+    few = ask(db, "advise", "--queue", "images", code=NOT_DONE)
+    assert few["answer"] == "too_little" and ask(db, "advise", "--queue", "images", "--scale", "10", code=NOT_DONE) == few, "the same ten times over tells no more"
 
     told = ask(db, "advise", "--share", "95", "--within", "2min", env=viewer)
     assert told["answer"] == "found" and told["interval_s"] == 120 and told["runners"] == told["instances"] == 1 and 3 <= told["cnt"] <= 15
