@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "advise_check.h"
 #include "past.h"
 #include "program/promise.h"
 
@@ -10,7 +11,7 @@
 
 #define SECOND INT64_C(1000000)
 
-enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE };
+enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_CHECK };
 
 static bool option(struct outlook *o, const struct cli *cli, int c)
 {
@@ -97,18 +98,40 @@ static void print_lines(const struct outlook *o, const struct advice *a)
 	putchar('\n');
 }
 
-static int print(const struct outlook *o, struct cli *cli, const struct advice *a)
+static int print(const struct outlook *o, const struct cli *cli, const struct advice *a)
 {
-	int rc;
+	struct crontab_line lines[FORECAST_LINES];
+	struct deferred_error err = { 0 };
+	struct outlook_lines replayed;
 
+	outlook_lines_of(a, lines, &replayed);
+	if (outlook_replay(o, &replayed, &err) < 0)
+		return cli_fail(cli, &err);
 	if (a->answer == ADVICE_FOUND)
 		print_lines(o, a);
 	promise_tell(o, a, &past_lines);
 	if (a->answer != ADVICE_FOUND)
 		putchar('\n');
-	rc = past_waits(o, cli, a);
-	outlook_tell(o, a, &past_lines);
-	return rc;
+	past_waits(o);
+	outlook_tell(o, &replayed, &past_lines);
+	return 0;
+}
+
+/* Histories hold what was replayed last: that. It is told in either case. */
+static void note(const struct outlook *o, const struct cli *cli, const struct advice *a)
+{
+	const struct advice_history *h = &o->histories[0];
+	char text[FORECAST_LINES][PROMISE_LINE], path[PATH_MAX];
+	const char *lines[FORECAST_LINES];
+	struct store_advice advice = { o->queue, &o->wanted, a, lines, advice_quantile_us(h->jobs, h->len, -1, 0.5), advice_quantile_us(h->jobs, h->len, -1, 0.95) };
+	struct deferred_error err = { 0 };
+
+	for (int i = 0; i < a->setting.lines; i++) {
+		promise_line(o, a, i, program(path), text[i], sizeof(text[i]));
+		lines[i] = text[i];
+	}
+	if (store_advice_note(cli->pg, &advice, &err) < 0)
+		fprintf(stderr, "deferred: it is not written down for advise --check: %.200s\n", err.message);
 }
 
 static int advise(struct outlook *o, struct cli *cli)
@@ -123,6 +146,8 @@ static int advise(struct outlook *o, struct cli *cli)
 	if (advice_seek(&o->wanted, o->histories, o->n, &a) < 0)
 		return EX_OSERR;
 	rc = cli->json ? print_json(o, cli, &a) : print(o, cli, &a);
+	if (rc == 0 && a.answer == ADVICE_FOUND)
+		note(o, cli, &a);
 	return rc == 0 && a.answer != ADVICE_FOUND ? CLI_NOT_DONE : rc;
 }
 
@@ -130,15 +155,18 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option own[] = { PAST_OPTIONS, { "share", required_argument, NULL, OPT_SHARE }, { "within", required_argument, NULL, OPT_WITHIN },
 					     { "headroom", required_argument, NULL, OPT_HEADROOM }, { "max-runners", required_argument, NULL, OPT_MAX_RUNNERS },
-					     { "service", no_argument, NULL, OPT_SERVICE }, { 0 } };
+					     { "service", no_argument, NULL, OPT_SERVICE }, { "check", no_argument, NULL, OPT_CHECK }, { 0 } };
 	struct outlook o;
+	bool check = false;
 	int c, rc;
 
 	outlook_init(&o);
 	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			return EX_OK;
-		if (c == CLI_OPT_BAD || !option(&o, cli, c))
+		if (c == OPT_CHECK)
+			check = true;
+		else if (c == CLI_OPT_BAD || !option(&o, cli, c))
 			return EX_USAGE;
 	}
 	if (optind < argc)
@@ -147,12 +175,12 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "--queue: \"%.64s\" is no name of a queue", o.queue);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	rc = advise(&o, cli);
+	rc = check ? advise_check(&o, cli) : advise(&o, cli);
 	outlook_clear(&o);
 	return rc;
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[--share PERCENT] [--within SPAN] [--queue NAME] [--since SPAN] [--scale X] [--headroom X] [--max-runners N] [--service] [--start SPAN] [--between SPAN]",
+	"advise", "[--share PERCENT] [--within SPAN] [--queue NAME] [--since SPAN] [--scale X] [--headroom X] [--max-runners N] [--service] [--start SPAN] [--between SPAN] | --check [--queue NAME]",
 	"say which lines of a crontab make a share of the jobs begin within a time", run, "deferred_viewer",
 };

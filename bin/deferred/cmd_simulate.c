@@ -1,121 +1,182 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "base/crontab.h"
 #include "past.h"
+#include "store/schedule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define SECOND INT64_C(1000000)
-#define DAY_MS (24 * INT64_C(3600000))
+enum { OPT_LINE = PAST_OWN, OPT_SERVICE, OPT_RUN_SCALE };
 
-enum { OPT_INTERVAL = PAST_OWN, OPT_CNT, OPT_RUNNERS, OPT_INSTANCES, OPT_SERVICE };
+#define CLASSIC "*/2 * * * *"
+#define SCALES_MAX 32
 
-static bool option(struct outlook *o, struct advice_setting *setting, const struct cli *cli, int c)
+struct question {
+	struct outlook o;
+	struct outlook_lines lines;
+	struct crontab_line line[FORECAST_LINES];
+	const char *text[FORECAST_LINES]; /* as they were given */
+	struct store_advise_scale scale[SCALES_MAX];
+};
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+/* Returns 0 or the exit code; it was reported. */
+static int add_line(struct question *q, const struct cli *cli, const char *text, bool service)
 {
-	int64_t n;
+	struct deferred_error err = { 0 };
 
+	if (q->lines.n == FORECAST_LINES)
+		return cli_usage(cli, "more than %d lines and services: \"%.64s\"", FORECAST_LINES, text);
+	q->text[q->lines.n] = text;
+	return crontab_read(text, service, &q->line[q->lines.n++], &err) < 0 ? cli_fail(cli, &err) : 0;
+}
+
+static int add_scale(struct question *q, const struct cli *cli, char *text)
+{
+	char *equals = strrchr(text, '=');
+	double factor;
+
+	if (!equals || equals == text)
+		return cli_usage(cli, "--run-scale: \"%.64s\" is no FUNCTION=X, such as send_mail=2", text);
+	if (q->o.run_scales_len == SCALES_MAX)
+		return cli_usage(cli, "more than %d times --run-scale: \"%.64s\"", SCALES_MAX, text);
+	if (!past_real(cli, "--run-scale", equals + 1, 0.01, 100, &factor))
+		return EX_USAGE;
+	*equals = '\0';
+	q->scale[q->o.run_scales_len++] = (struct store_advise_scale){ .fn = text, .factor = factor };
+	q->o.run_scales = q->scale;
+	return 0;
+}
+
+static int option(struct question *q, const struct cli *cli, int c)
+{
 	switch (c) {
-	case OPT_INTERVAL:
-		if (!cli_ms(cli, "--interval", optarg, &n))
-			return false;
-		if (n < 1 || n > DAY_MS) {
-			cli_usage(cli, "--interval: \"%.64s\" is not from 1ms to 1d", optarg);
-			return false;
-		}
-		setting->interval_us = n * 1000;
-		return true;
-	case OPT_CNT:
-		return cli_int(cli, "--cnt", optarg, 0, INT32_MAX, &setting->cnt);
-	case OPT_RUNNERS:
-		if (!cli_int(cli, "--runners", optarg, 1, FORECAST_RUNNERS, &n))
-			return false;
-		setting->runners = (int)n;
-		return true;
-	case OPT_INSTANCES:
-		if (!cli_int(cli, "--instances", optarg, 1, FORECAST_LINES, &n))
-			return false;
-		setting->lines = (int)n;
-		return true;
+	case OPT_LINE:
+		return add_line(q, cli, optarg, false);
 	case OPT_SERVICE:
-		setting->interval_us = 0;
-		return true;
+		return add_line(q, cli, optarg, true);
+	case OPT_RUN_SCALE:
+		return add_scale(q, cli, optarg);
 	default:
-		return past_option(o, cli, c);
+		return past_option(&q->o, cli, c) ? 0 : EX_USAGE;
 	}
 }
 
-static int print_json(const struct outlook *o, struct cli *cli, const struct advice *advice)
+/* What the rules mean the database says, which reads those of schedules too. */
+static int read_rules(struct question *q, const struct cli *cli)
 {
 	struct deferred_error err = { 0 };
-	struct params_text t = { 0 };
-	int rc;
 
-	params_open(&t, NULL, '{');
-	outlook_json(o, advice, &t);
-	rc = outlook_json_waits(o, advice, &t, &err);
-	params_close(&t, '}');
-	return past_print(cli, &t, rc, &err);
+	for (size_t i = 0; i < q->lines.n; i++) {
+		struct crontab_line *l = &q->line[i];
+
+		if (!l->rule)
+			continue;
+		if (store_crontab(cli->pg, l->rule, &l->when, &err) < 0) {
+			error_prefix(&err, "line \"%.200s\"", q->text[i]);
+			return cli_fail(cli, &err);
+		}
+		l->interval_us = crontab_interval_us(&l->when);
+	}
+	return crontab_apart(q->line, q->lines.n, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
-static int simulate(struct outlook *o, struct cli *cli, const struct advice_setting *setting)
-{
-	struct advice advice = { .setting = *setting };
-	int rc = past_read(o, cli);
+/* ---- the answer ------------------------------------------------------------------------------- */
 
+static int print_json(const struct question *q, const struct cli *cli)
+{
+	struct params_text t = { 0 };
+
+	params_open(&t, NULL, '{');
+	params_open(&t, "lines", '[');
+	for (size_t i = 0; i < q->lines.n; i++) {
+		const struct crontab_line *l = &q->line[i];
+
+		params_open(&t, NULL, '{');
+		params_string(&t, "line", q->text[i]);
+		params_number(&t, "interval_s", (double)l->interval_us / 1000000);
+		params_number(&t, "cnt", (double)l->cnt);
+		params_number(&t, "runners", l->runners);
+		params_string(&t, "if_running", l->rule ? l->replace ? "replace" : "skip" : "");
+		params_close(&t, '}');
+	}
+	params_close(&t, ']');
+	outlook_json(&q->o, &q->lines, &t);
+	outlook_json_waits(&q->o, &t);
+	params_close(&t, '}');
+	return past_print(cli, &t, 0, NULL);
+}
+
+static void print(const struct question *q)
+{
+	const struct forecast_result *r = &q->lines.result;
+
+	past_waits(&q->o);
+	if (r->runs > 0 || r->skipped > 0)
+		printf("runs: %" PRId64 " had work%s\n", r->runs, r->skipped || r->lost ? "" : ", none met the copy before it");
+	if (r->skipped > 0)
+		printf("skipped: %" PRId64 " starts found the copy before at work, and --if-running=skip\n", r->skipped);
+	if (r->lost > 0)
+		printf("lost: %" PRId64 " attempts were cut off by the next start, and tried again\n", r->lost);
+	if (r->left > 0)
+		printf("not begun by the end: %" PRId64 "\n", r->left);
+	outlook_tell(&q->o, &q->lines, &past_lines);
+}
+
+static int simulate(struct question *q, struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+	int rc = read_rules(q, cli);
+
+	if (rc == 0)
+		rc = past_read(&q->o, cli);
 	if (rc != 0)
 		return rc;
-	if (o->n == 0) {
+	if (q->o.n == 0) {
 		fputs("deferred: the log has no attempts in that time to be replayed\n", stderr);
 		return CLI_NOT_DONE;
 	}
-	for (size_t i = 0; i < o->n; i++) {
-		struct forecast_result r = { 0 };
-
-		if (advice_replay(&o->histories[i], setting, &o->wanted, &r) < 0)
-			return EX_OSERR;
-		advice.result.runs += r.runs;
-		advice.result.skipped += r.skipped;
-		advice.result.left += r.left;
-		advice.result.busy_us += r.busy_us;
-	}
+	if (outlook_replay(&q->o, &q->lines, &err) < 0)
+		return cli_fail(cli, &err);
 	if (cli->json)
-		return print_json(o, cli, &advice);
-	rc = past_waits(o, cli, &advice);
-	if (setting->interval_us > 0)
-		printf("runs: %" PRId64 " had work; %" PRId64 " starts found the copy before at work, and --if-running=skip\n", advice.result.runs, advice.result.skipped);
-	if (advice.result.left > 0)
-		printf("not begun by the end: %" PRId64 "\n", advice.result.left);
-	outlook_tell(o, &advice, &past_lines);
-	return rc;
+		return print_json(q, cli);
+	print(q);
+	return 0;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { PAST_OPTIONS, { "interval", required_argument, NULL, OPT_INTERVAL }, { "cnt", required_argument, NULL, OPT_CNT },
-					     { "runners", required_argument, NULL, OPT_RUNNERS }, { "instances", required_argument, NULL, OPT_INSTANCES },
-					     { "service", no_argument, NULL, OPT_SERVICE }, { 0 } };
-	struct advice_setting setting = { .interval_us = 120 * SECOND, .cnt = 1, .runners = 1, .lines = 1 };
-	struct outlook o;
-	int c, rc;
+	static const struct option own[] = { PAST_OPTIONS, { "line", required_argument, NULL, OPT_LINE }, { "service", required_argument, NULL, OPT_SERVICE },
+					     { "run-scale", required_argument, NULL, OPT_RUN_SCALE }, { 0 } };
+	struct question q = { .lines = { .line = q.line } };
+	int c, rc = 0;
 
-	outlook_init(&o);
-	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+	outlook_init(&q.o);
+	while (rc == 0 && (c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			return EX_OK;
-		if (c == CLI_OPT_BAD || !option(&o, &setting, cli, c))
-			return EX_USAGE;
+		rc = c == CLI_OPT_BAD ? EX_USAGE : option(&q, cli, c);
 	}
-	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
-	if ((rc = cli_connect(cli, true)) != 0)
-		return rc;
-	rc = simulate(&o, cli, &setting);
-	outlook_clear(&o);
+	if (rc == 0 && optind < argc)
+		rc = cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if (rc == 0 && q.lines.n == 0)
+		rc = add_line(&q, cli, CLASSIC, false);
+	if (rc == 0)
+		rc = cli_connect(cli, true);
+	if (rc == 0)
+		rc = simulate(&q, cli);
+	for (size_t i = 0; i < q.lines.n; i++)
+		crontab_clear(&q.line[i]);
+	outlook_clear(&q.o);
 	return rc;
 }
 
 const struct cmd cmd_simulate = {
-	"simulate", "[--interval SPAN | --service] [--cnt N] [--runners N] [--instances N] [--queue NAME] [--since SPAN] [--scale X] [--start SPAN] [--between SPAN]",
-	"replay what was with other settings of check_deferred, and say how long jobs would have waited", run, "deferred_viewer",
+	"simulate", "[--line LINE ...] [--service OPTIONS ...] [--queue NAME] [--since SPAN] [--scale X] [--run-scale FUNCTION=X ...] [--start SPAN] [--between SPAN]",
+	"replay what was with other lines of a crontab, and say how long jobs would have waited", run, "deferred_viewer",
 };

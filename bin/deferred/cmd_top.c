@@ -5,6 +5,7 @@
 #include "store/admin.h"
 #include "store/client.h"
 #include "store/top.h"
+#include "store/web.h"
 #include "table.h"
 #include "top.h"
 
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@ enum { OPT_QUEUE = 1, OPT_INTERVAL, OPT_ONCE };
 #define INTERVAL_MS 2000
 #define INTERVAL_FLOOR_MS 100
 #define INTERVAL_CEILING_MS 3600000
+#define CTRL_L 12
 
 /* ---- what is shown -------------------------------------------------------------------------------- */
 
@@ -35,21 +38,27 @@ static void clear(struct top *top)
 	pg_result_free(top->recent);
 	pg_result_free(top->arrivals);
 	pg_result_free(top->running);
-	top->recent = top->arrivals = top->running = NULL;
+	pg_result_free(top->dead);
+	top->recent = top->arrivals = top->running = top->dead = NULL;
 	top->causes_len = 0;
 }
 
-/* Once it is done it is told of no more. */
+static void choose_none(struct top *top)
+{
+	top->chosen = 0;
+	top->chosen_queue[0] = '\0';
+	top->of_chosen = false;
+}
+
+/* What is done, or is gone, is told of no more. */
 static int look_at_chosen(struct top *top, struct pg *pg, struct deferred_error *err)
 {
 	struct store_why why;
 	int rc;
 
 	top->job_causes_len = 0;
-	if (top_chosen(top) == pg_rows(top->running)) {
-		top->chosen = 0;
-		top->of_chosen = false;
-	}
+	if (top_chosen(top) == top_rows(top))
+		choose_none(top);
 	if (!top->of_chosen)
 		return 0;
 	rc = store_why_job(pg, top->chosen, &why, err);
@@ -68,16 +77,19 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 	if ((rc = store_why_backlog(pg, top->queue, &top->why, err)) < 0)
 		return rc;
 	top->causes_len = cause_of_backlog(&top->why.backlog, top->causes);
+	top_sort_queues(top);
 	rc = store_admin_look(pg, STORE_WHY_MS, err);
 	if (rc == 0)
 		rc = store_top_arrivals(pg, top->queue, &top->arrivals, err);
 	if (rc == 0)
 		rc = store_top_recent(pg, top->queue, &top->recent, err);
 	if (rc == 0)
-		rc = store_top_running(pg, top->queue, TOP_RUNNING, &top->running, err);
+		rc = store_top_running(pg, top->queue, TOP_JOBS_MAX, &top->running, err);
+	if (rc == 0 && top->panel == TOP_DEAD)
+		rc = store_top_dead(pg, top->queue, TOP_JOBS_MAX, &top->dead, err);
 	if (!pg_broken(pg) && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
-	if (rc == 0 && top->chosen)
+	if (rc == 0)
 		rc = look_at_chosen(top, pg, err);
 	return rc;
 }
@@ -252,36 +264,109 @@ static int key(const struct terminal *t, int64_t wait_ms)
 	return c == 0x1b ? escaped() : c;
 }
 
-/* The job before or behind the chosen one, or the first. */
+/* ---- what is chosen, and done --------------------------------------------------------------------- */
+
+/* The row before or behind the chosen one, or the first. */
 static void choose(struct top *top, int step)
 {
-	size_t n = pg_rows(top->running), at = top_chosen(top);
+	size_t n = top_rows(top), at = top_chosen(top);
 
+	top->said[0] = '\0';
 	if (n == 0)
 		return;
 	if (at == n)
 		at = 0;
 	else if (step < 0 ? at > 0 : at + 1 < n)
 		at = step < 0 ? at - 1 : at + 1;
-	top->chosen = pg_int(top->running, at, 0);
+	if (top->panel == TOP_QUEUES)
+		snprintf(top->chosen_queue, sizeof(top->chosen_queue), "%s", top->why.backlog.queues[at].name);
+	else
+		top->chosen = pg_int(top->panel == TOP_DEAD ? top->dead : top->running, at, 0);
 }
 
-static void cancel_chosen(struct top *top, const struct terminal *t, struct pg *pg)
+/* Operators act as on a page, and what they do is written down; others as the commands of that name do, with what rights they have. */
+static int act_as_command(struct pg *pg, const char *verb, const struct store_web_target *target, struct deferred_error *err)
 {
+	static const char *const paused[] = { "paused" }, *const yes[] = { "true" }, *const no[] = { NULL };
+
+	if (strcmp(verb, "cancel") == 0)
+		return store_cancel(pg, target->job, err);
+	if (strcmp(verb, "retry") == 0)
+		return store_admin_retry(pg, target->job, err);
+	return store_admin_queue_set(pg, target->queue, paused, strcmp(verb, "pause") == 0 ? yes : no, 1, NULL, false, err);
+}
+
+static int act(struct pg *pg, const char *verb, const struct store_web_target *target, char refused[200], struct deferred_error *err)
+{
+	const struct passwd *user = getpwuid(getuid());
+	struct store_web_me me = { 0 };
+	struct pg_result *res = NULL;
+	int rc = store_web_me(pg, &me, err);
+
+	refused[0] = '\0';
+	if (rc < 0)
+		return rc;
+	if (!me.operator) {
+		rc = act_as_command(pg, verb, target, err);
+		if (rc == DEFERRED_ENOTFOUND)
+			snprintf(refused, 200, "%s", target->queue ? "there is no such queue" : "there is nothing to be done to it");
+		return rc == DEFERRED_ENOTFOUND ? 0 : rc;
+	}
+	rc = store_web_act(pg, verb, target, NULL, user ? user->pw_name : "deferred top", NULL, &res, err);
+	if (rc == 0 && !pg_null(res, 0, 0))
+		snprintf(refused, 200, "%.199s", pg_text(res, 0, 0, NULL));
+	pg_result_free(res);
+	return rc;
+}
+
+/* Once y has answered the question. done: "is cancelled". */
+static void ask(struct top *top, const struct terminal *t, struct pg *pg, const char *verb, const char *done)
+{
+	const struct store_web_target target = { .job = top->panel == TOP_QUEUES ? 0 : top->chosen, .queue = top->panel == TOP_QUEUES ? top->chosen_queue : NULL };
 	struct deferred_error err = { 0 };
+	char what[160], refused[200];
 	int answer;
 
-	snprintf(top->said, sizeof(top->said), "cancel job %" PRId64 "? y, or any other key", top->chosen);
+	if (target.queue)
+		snprintf(what, sizeof(what), "queue %s", target.queue);
+	else
+		snprintf(what, sizeof(what), "job %" PRId64, target.job);
+	snprintf(top->said, sizeof(top->said), "%s %s? y, or any other key", verb, what);
 	draw(top);
 	while ((answer = key(t, -1)) < 0 && !stopped)
 		draw(top);
 	top->said[0] = '\0';
 	if (answer != 'y')
 		return;
-	if (store_cancel(pg, top->chosen, &err) < 0)
-		snprintf(top->said, sizeof(top->said), "job %" PRId64 ": %.200s", top->chosen, err.code == DEFERRED_ENOTFOUND ? "there is nothing to cancel" : err.message);
+	if (act(pg, verb, &target, refused, &err) < 0)
+		snprintf(top->said, sizeof(top->said), "%s: %.90s", what, err.message);
 	else
-		snprintf(top->said, sizeof(top->said), "job %" PRId64 " is cancelled", top->chosen);
+		snprintf(top->said, sizeof(top->said), "%s%s %.90s", what, refused[0] ? ":" : "", refused[0] ? refused : done);
+}
+
+/* NULL: the key has something to change. */
+static const char *nothing_for(const struct top *top, int pressed)
+{
+	static const char *const words[TOP_PANELS_LEN] = {
+		[TOP_RUNNING] = "no job that is run is chosen: Tab goes to them, arrows choose one",
+		[TOP_DEAD] = "no dead job is chosen: Tab goes to them, arrows choose one",
+		[TOP_QUEUES] = "no queue is chosen: Tab goes to them, arrows choose one",
+	};
+	enum top_panel panel = pressed == 'c' ? TOP_RUNNING : pressed == 'r' ? TOP_DEAD : TOP_QUEUES;
+
+	return top->panel == panel && top_chosen(top) < top_rows(top) ? NULL : words[panel];
+}
+
+static void change(struct top *top, const struct terminal *t, struct pg *pg, int pressed)
+{
+	if (pressed == 'c')
+		ask(top, t, pg, "cancel", "is cancelled");
+	else if (pressed == 'r')
+		ask(top, t, pg, "retry", "is ready again");
+	else if (top->why.backlog.queues[top_chosen(top)].paused)
+		ask(top, t, pg, "resume", "is resumed");
+	else
+		ask(top, t, pg, "pause", "is paused");
 }
 
 /* Until a key or a signal ends it. held: a frame stays until it is let go. */
@@ -297,6 +382,8 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 		return once(cli, top);
 	while (!stopped) {
 		int64_t now = now_ms();
+		const char *nothing;
+		bool again = false;
 
 		if (!held && now >= next) {
 			if ((rc = look(top, cli->pg, &err)) < 0)
@@ -310,40 +397,52 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 			stopped = 1;
 			break;
 		case ' ':
-		case 'p':
 			held = !held;
 			break;
 		case 's':
 			top->sort = (top->sort + 1) % TOP_SORTS_LEN;
 			draw(top);
 			break;
+		case '\t':
+			top->panel = (top->panel + 1) % TOP_PANELS_LEN;
+			top->said[0] = '\0';
+			choose_none(top);
+			again = true;
+			break;
 		case KEY_UP:
 		case KEY_DOWN:
 			choose(top, pressed == KEY_UP ? -1 : 1);
-			top->said[0] = '\0';
 			draw(top);
 			break;
 		case '\n':
 		case '\r':
 			top->of_chosen = top->chosen && !top->of_chosen;
-			held = false;
-			next = now_ms();
+			again = true;
 			break;
 		case 'c':
-			if (!top->chosen)
-				break;
-			cancel_chosen(top, &t, cli->pg);
-			held = false;
-			next = now_ms();
-			break;
 		case 'r':
-			held = false;
-			next = now_ms();
+		case 'p':
+			nothing = nothing_for(top, pressed);
+			if (nothing) {
+				snprintf(top->said, sizeof(top->said), "%s", nothing);
+				draw(top);
+				break;
+			}
+			change(top, &t, cli->pg, pressed);
+			again = true;
+			break;
+		case 'l':
+		case CTRL_L:
+			again = true;
 			break;
 		default:
 			if (resized)
 				draw(top);
 			resized = 0;
+		}
+		if (again) {
+			held = false;
+			next = now_ms();
 		}
 	}
 	terminal_end(&t);

@@ -99,18 +99,15 @@ static void print_wait(void *data, const struct outlook_wait *w)
 		table_cell(table, "%s", outlook_us(buf, w->us[i]));
 }
 
-int past_waits(const struct outlook *o, const struct cli *cli, const struct advice *advice)
+void past_waits(const struct outlook *o)
 {
 	static const char *const headers[] = { "QUEUE", ">ATTEMPTS", ">P50", ">P95", ">P99", ">LONGEST" };
-	struct deferred_error err = { 0 };
 	struct table table;
 	const struct outlook_sink to = { .wait = print_wait, .data = &table };
 
 	table_begin(&table, headers, 6);
-	if (outlook_waits(o, advice, &to, &err) < 0)
-		return cli_fail(cli, &err);
+	outlook_waits(o, &to);
 	table_end(&table);
-	return 0;
 }
 
 int past_print(const struct cli *cli, struct params_text *t, int rc, const struct deferred_error *err)

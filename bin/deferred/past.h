@@ -26,8 +26,8 @@ int past_read(struct outlook *o, struct cli *cli);
 /* Lines go to standard output. */
 extern const struct outlook_sink past_lines;
 
-/* Waits by queue after a replay of the setting, as a table. Returns as past_read(). */
-int past_waits(const struct outlook *o, const struct cli *cli, const struct advice *advice);
+/* Waits by queue, after a replay, as a table. */
+void past_waits(const struct outlook *o);
 
 /* What was told as JSON, unless rc says that it was not. Returns as past_read(). */
 int past_print(const struct cli *cli, struct params_text *t, int rc, const struct deferred_error *err);

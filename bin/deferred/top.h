@@ -11,12 +11,13 @@
 
 #include <stdio.h>
 
-#define TOP_RUNNING 200 /* jobs looked at, of those that run */
+#define TOP_JOBS_MAX 200 /* jobs looked at, of those that run, and of the dead */
 
 /* X(name, word): what functions are sorted by. */
 #define TOP_SORTS(X)          \
 	X(ENDED, "ended")     \
 	X(RUN, "run time")    \
+	X(CPU, "CPU")         \
 	X(FAILED, "failures")
 
 enum top_sort {
@@ -26,23 +27,32 @@ enum top_sort {
 	TOP_SORTS_LEN
 };
 
+/* Among what one is chosen. */
+enum top_panel { TOP_RUNNING, TOP_DEAD, TOP_QUEUES, TOP_PANELS_LEN };
+
 struct top {
 	const char *queue; /* NULL: all */
 	enum top_sort sort;
 	struct store_why why;
 	struct cause causes[CAUSES_MAX];
 	size_t causes_len;
-	struct pg_result *recent, *arrivals, *running;
-	/* One of the jobs that workers have, which somebody has chosen; 0: none. */
+	struct pg_result *recent, *arrivals, *running, *dead; /* dead: while it is chosen among these */
+	enum top_panel panel;
+	/* The job that somebody has chosen, 0: none; or the queue, "": none. */
 	int64_t chosen;
+	char chosen_queue[128];
 	bool of_chosen;         /* what is said is why that one is not done */
 	struct cause job_causes[CAUSES_MAX];
 	size_t job_causes_len;
-	char said[256];         /* of what was done, or is asked; "": nothing */
+	char said[256];         /* of what was done, or is asked; "": nothing, and keys are told */
 };
 
-/* The row of the chosen job; how many there are, where it is not among them. */
+/* Rows of the panel; and the one that is chosen: how many there are, where it is not among them. */
+size_t top_rows(const struct top *top);
 size_t top_chosen(const struct top *top);
+
+/* Put the queues in the order in which they are shown, the latest one first. */
+void top_sort_queues(struct top *top);
 
 /*
  * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers bold and what clears the

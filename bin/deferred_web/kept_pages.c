@@ -300,8 +300,12 @@ static int told(struct kept_answer *answer, const struct outlook *o, const struc
 {
 	struct buf *b = &answer->html;
 	const struct outlook_sink to = { on_line, on_wait, b };
+	struct crontab_line made[FORECAST_LINES];
+	struct outlook_lines replayed;
 	int rc;
 
+	outlook_lines_of(a, made, &replayed);
+	rc = outlook_replay(o, &replayed, err);
 	if (a->answer == ADVICE_FOUND)
 		lines(b, o, a);
 	if (a->answer == ADVICE_FOUND)
@@ -312,9 +316,9 @@ static int told(struct kept_answer *answer, const struct outlook *o, const struc
 	html_raw(b, "<h2>How long jobs would wait</h2><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"How long jobs would wait\"><table><thead><tr><th scope=\"col\">Queue</th>"
 		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">50 %</th><th scope=\"col\" class=\"n\">95 %</th><th scope=\"col\" class=\"n\">99 %</th>"
 		    "<th scope=\"col\" class=\"n\">Longest</th></tr></thead><tbody>");
-	rc = outlook_waits(o, a, &to, err);
+	outlook_waits(o, &to);
 	html_raw(b, "</tbody></table></div><h2>What it rests on</h2><dl class=\"told\">");
-	outlook_tell(o, a, &to);
+	outlook_tell(o, &replayed, &to);
 	html_raw(b, "</dl>");
 	return rc;
 }

@@ -55,8 +55,7 @@ static int groups_of(const struct advice_history *h)
 	return n;
 }
 
-/* That of the group with the longest one. -1: out of memory. */
-static int64_t worst_us(const struct advice_history *h, double share)
+int64_t advice_worst_us(const struct advice_history *h, double share)
 {
 	int groups = groups_of(h);
 	size_t *n = calloc((size_t)groups + 1, sizeof(*n));
@@ -257,7 +256,7 @@ static int64_t waited_us(struct search *s, const struct advice_setting *setting,
 		}
 		s->rc = advice_replay(&s->histories[i], setting, s->wanted, &r);
 		s->replays++;
-		us = s->rc == 0 ? worst_us(&s->histories[i], s->wanted->share) : 0;
+		us = s->rc == 0 ? advice_worst_us(&s->histories[i], s->wanted->share) : 0;
 		if (us < 0)
 			s->rc = -1;
 		worst = us > worst ? us : worst;

@@ -58,6 +58,9 @@ struct advice {
 /* The wait that a share of the group had at most; group -1: all. ADVICE_NEVER; -1: there is none, or no memory. */
 int64_t advice_quantile_us(const struct forecast_job *jobs, size_t len, int group, double share);
 
+/* That of the group for which it is longest, of those with ADVICE_GROUP_MIN jobs, or of all together. -1: there are no jobs, or no memory. */
+int64_t advice_worst_us(const struct advice_history *history, double share);
+
 /* Attempts a second that can be served with run times that are all alike. */
 double advice_served(const struct advice_setting *setting, int64_t run_us, int64_t start_us, int64_t between_us);
 

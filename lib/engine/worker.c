@@ -542,10 +542,12 @@ void worker_set_up(struct worker *w)
 	const struct config *c = setup->config;
 
 	w->config = c;
-	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts"), w->scope.watch };
+	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts"), w->scope.watch, 0, (int32_t)config_int(c, "runners"), NULL };
 	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
 	w->loop = config_flag(c, "loop");
 	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
+	w->scope.cnt = (int32_t)w->cnt;
+	w->scope.mode = !w->loop ? "run" : config_flag(c, "listen") ? "listen" : "loop";
 	w->lease_ms = config_int(c, "lease");
 	w->batch = config_int(c, "batch");
 	w->pool.idle_ns = w->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;

@@ -14,6 +14,7 @@
 
 #define SECOND INT64_C(1000000)
 #define HOUR_S INT64_C(3600)
+#define GRACE_US (5 * SECOND) /* of check_deferred, as its settings have it */
 #define DAY_S (24 * HOUR_S)
 #define WEEK_S (7 * DAY_S)
 #define EPOCH_2000 INT64_C(946684800)
@@ -89,7 +90,7 @@ static size_t busiest(const struct hour *hours, size_t n)
 
 static int read_past(struct outlook *o, struct pg *pg, size_t at, int64_t from_us, int64_t to_us, struct deferred_error *err)
 {
-	return store_advise_past(pg, o->queue, from_us, to_us, &o->bounds, &o->past[at], err);
+	return store_advise_past(pg, o->queue, from_us, to_us, &o->bounds, o->run_scales, o->run_scales_len, &o->past[at], err);
 }
 
 /* The busiest hour of the log itself, for where there are no sums of it. */
@@ -138,6 +139,7 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY, "%.3g times the %zu attempts of the log are too many to be replayed", factor, o->past[at].history.len);
 		return DEFERRED_EINVAL;
 	}
+	o->attempts += (int64_t)o->past[at].history.len; /* more of the same tell no more */
 	if (factor != 1) {
 		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
 			return no_memory(err);
@@ -146,7 +148,6 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 	}
 	if (o->past[at].history.len > 0)
 		o->histories[o->n++] = o->past[at].history;
-	o->attempts += (int64_t)o->past[at].history.len;
 	return 0;
 }
 
@@ -242,6 +243,91 @@ void outlook_clear(struct outlook *o)
 	store_past_clear(&o->past[1]);
 }
 
+/* ---- what is replayed ------------------------------------------------------------------------- */
+
+void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, struct outlook_lines *to)
+{
+	const struct advice_setting *s = &advice->setting;
+
+	*to = (struct outlook_lines){ lines, (size_t)s->lines, advice->result };
+	for (size_t i = 0; i < to->n; i++)
+		lines[i] = (struct crontab_line){ .interval_us = s->interval_us, .cnt = s->cnt, .runners = s->runners };
+}
+
+/* Of a history: ticks and groups are given. */
+static int make(const struct outlook *o, size_t at, const struct crontab_line *line, int64_t end_us, struct forecast_line *to)
+{
+	const struct store_past *past = &o->past[at];
+	bool *serves = NULL;
+
+	*to = (struct forecast_line){ .interval_us = line->interval_us, .cnt = line->cnt, .runners = line->runners, .replace = line->replace };
+	if (line->rule) {
+		/* A rule that has no day has no interval either, and no tick. */
+		to->interval_us = line->interval_us > 0 ? line->interval_us : 1;
+		to->ticks_us = crontab_ticks(&line->when, o->histories[at].begin_us, o->histories[at].begin_us + end_us, &to->ticks_len);
+		if (!to->ticks_us)
+			return -1;
+	}
+	if (line->queues > 0) {
+		serves = calloc((size_t)past->queues + 1, sizeof(*serves));
+		if (!serves)
+			return -1;
+		for (int g = 0; g < past->queues; g++)
+			for (size_t q = 0; q < line->queues; q++)
+				serves[g] |= strcmp(past->queue[g], line->queue[q]) == 0;
+	}
+	to->serves = serves;
+	return 0;
+}
+
+/* As advice_replay() has it. */
+static int64_t end_of(const struct outlook *o, size_t at, const struct outlook_lines *lines)
+{
+	const struct advice_history *h = &o->histories[at];
+	int64_t last = h->jobs[h->len - 1].ready_us, longest = 0;
+
+	for (size_t i = 0; i < lines->n; i++)
+		longest = lines->line[i].interval_us > longest ? lines->line[i].interval_us : longest;
+	return last + last / 4 + 10 * (longest < DAY_S * SECOND ? longest : DAY_S * SECOND) + o->wanted.within_us;
+}
+
+static int replay(const struct outlook *o, size_t at, struct outlook_lines *lines)
+{
+	struct forecast_rule rule = { .start_us = o->wanted.start_us, .between_us = o->wanted.between_us, .seed = o->wanted.seed, .grace_us = GRACE_US,
+				      .groups = o->past[at].queues, .end_us = end_of(o, at, lines) };
+	struct forecast_line *made = calloc(lines->n + 1, sizeof(*made));
+	struct forecast_result r = { 0 };
+	int rc = made ? 0 : -1;
+
+	for (size_t i = 0; i < lines->n && rc == 0; i++)
+		rc = make(o, at, &lines->line[i], rule.end_us, &made[i]);
+	if (rc == 0)
+		rc = forecast_run(&rule, made, lines->n, o->histories[at].jobs, o->histories[at].len, &r);
+	for (size_t i = 0; made && i < lines->n; i++) {
+		free((void *)made[i].ticks_us);
+		free((void *)made[i].serves);
+	}
+	free(made);
+	lines->result.runs += r.runs;
+	lines->result.skipped += r.skipped;
+	lines->result.lost += r.lost;
+	lines->result.left += r.left;
+	lines->result.busy_us += r.busy_us;
+	return rc;
+}
+
+int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct deferred_error *err)
+{
+	lines->result = (struct forecast_result){ 0 };
+	for (size_t i = 0; i < o->n; i++) {
+		int rc = replay(o, i, lines);
+
+		if (rc < 0)
+			return rc == -1 ? no_memory(err) : error_set(err, DEFERRED_EINVAL, "advise", "lines and history do not fit together");
+	}
+	return 0;
+}
+
 /* ---- how it is told --------------------------------------------------------------------------- */
 
 const char *outlook_us(char buf[32], int64_t us)
@@ -272,25 +358,36 @@ static const char *moment(char buf[32], int64_t us)
 	return buf;
 }
 
-static double served(const struct outlook *o, const struct advice *advice)
+static double served(const struct outlook *o, const struct outlook_lines *lines)
 {
-	return advice_served(&advice->setting, o->wanted.run_us, o->wanted.start_us, o->wanted.between_us);
+	double sum = 0;
+
+	for (size_t i = 0; i < lines->n; i++) {
+		const struct crontab_line *l = &lines->line[i];
+		const struct advice_setting one = { l->interval_us, l->cnt, l->runners, 1 };
+
+		sum += !l->rule || l->interval_us > 0 ? advice_served(&one, o->wanted.run_us, o->wanted.start_us, o->wanted.between_us) : 0;
+	}
+	return sum;
 }
 
 /* Of the places, while the histories lasted. */
-static double busy(const struct outlook *o, const struct advice *advice)
+static double busy(const struct outlook *o, const struct outlook_lines *lines)
 {
 	double s = 0;
+	int places = 0;
 
 	for (size_t i = 0; i < o->n; i++)
 		s += lasted_s(&o->histories[i]);
-	return s > 0 ? (double)advice->result.busy_us / (double)SECOND / s / (advice->setting.runners * advice->setting.lines) : 0;
+	for (size_t i = 0; i < lines->n; i++)
+		places += lines->line[i].runners;
+	return s > 0 && places > 0 ? (double)lines->result.busy_us / (double)SECOND / s / places : 0;
 }
 
 /* What is served must be at least what arrives: at the peak, or some of it waits until that is over; on average, or it waits for ever. */
-static const char *keeps_up(const struct outlook *o, const struct advice *advice)
+static const char *keeps_up(const struct outlook *o, const struct outlook_lines *lines)
 {
-	double n = served(o, advice);
+	double n = served(o, lines);
 
 	if (n < o->wanted.rate || n < o->now_rate)
 		return "no";
@@ -308,22 +405,24 @@ void outlook_line(const struct outlook_sink *to, const char *name, const char *f
 	to->line(to->data, name, text);
 }
 
-void outlook_tell(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to)
+void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, const struct outlook_sink *to)
 {
-	const char *keeps = keeps_up(o, advice);
+	const char *keeps = keeps_up(o, lines);
 	char a[32], b[32], now[64] = "";
 
 	if (o->now_rate >= 0)
 		snprintf(now, sizeof(now), ", %.3g in the last one", o->now_rate * HOUR_S);
 	outlook_line(to, "arrive", "%.3g an hour%s, %.3g in the busiest (%s)", o->wanted.rate * HOUR_S, now, o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
-	outlook_line(to, "served", "at most %.3g an hour%s; busy %.0f %% of the time", served(o, advice) * HOUR_S,
+	outlook_line(to, "served", "at most %.3g an hour%s; busy %.0f %% of the time", served(o, lines) * HOUR_S,
 	     strcmp(keeps, "yes") == 0 ? "" : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows" : ", which is less than arrives then",
-	     100 * busy(o, advice));
+	     100 * busy(o, lines));
 	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
 	     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
 	     o->past[0].full ? "; the log reaches back further, but so many rows were read" : "");
 	if (o->scale != 1)
 		outlook_line(to, "", "arrivals %.3g times what they were", o->scale);
+	for (size_t i = 0; i < o->run_scales_len; i++)
+		outlook_line(to, "", "run times of %s %.3g times what they were, in %" PRId64 " attempts", o->run_scales[i].fn, o->run_scales[i].factor, o->run_scales[i].attempts);
 	if (o->waiting > 0)
 		outlook_line(to, "", "%" PRId64 " jobs more arrived than have begun: as many are put in", o->waiting);
 	if (o->past[0].cut > 0)
@@ -333,24 +432,21 @@ void outlook_tell(const struct outlook *o, const struct advice *advice, const st
 	outlook_line(to, "assumes", "what comes is as what was, run times do not grow with more at once; limits, priorities and concurrency keys are not looked at");
 }
 
-void outlook_json(const struct outlook *o, const struct advice *advice, struct params_text *t)
+void outlook_json(const struct outlook *o, const struct outlook_lines *lines, struct params_text *t)
 {
 	char buf[32];
 
-	params_number(t, "interval_s", (double)advice->setting.interval_us / (double)SECOND);
-	params_number(t, "cnt", (double)advice->setting.cnt);
-	params_number(t, "runners", advice->setting.runners);
-	params_number(t, "instances", advice->setting.lines);
-	params_number(t, "runs", (double)advice->result.runs);
-	params_number(t, "skipped", (double)advice->result.skipped);
-	params_number(t, "not_begun", (double)advice->result.left);
-	params_number(t, "busy", busy(o, advice));
+	params_number(t, "runs", (double)lines->result.runs);
+	params_number(t, "skipped", (double)lines->result.skipped);
+	params_number(t, "lost", (double)lines->result.lost);
+	params_number(t, "not_begun", (double)lines->result.left);
+	params_number(t, "busy", busy(o, lines));
 	params_number(t, "arrive_hour", o->wanted.rate * HOUR_S);
 	params_number(t, "arrive_now_hour", o->now_rate >= 0 ? o->now_rate * HOUR_S : NAN);
 	params_number(t, "arrive_peak_hour", o->wanted.peak_rate * HOUR_S);
 	params_string(t, "peak", moment(buf, o->peak_us));
-	params_number(t, "served_hour", served(o, advice) * HOUR_S);
-	params_string(t, "keeps_up", keeps_up(o, advice));
+	params_number(t, "served_hour", served(o, lines) * HOUR_S);
+	params_string(t, "keeps_up", keeps_up(o, lines));
 	params_number(t, "attempts", (double)o->attempts);
 	params_number(t, "days", outlook_days(o));
 	params_string(t, "since", moment(buf, o->past[0].from_us));
@@ -374,24 +470,20 @@ static bool wait_of(struct outlook_wait *w, const char *name, const struct forec
 	return w->attempts > 0;
 }
 
-int outlook_waits(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to, struct deferred_error *err)
+void outlook_waits(const struct outlook *o, const struct outlook_sink *to)
 {
 	struct outlook_wait w;
 
-	for (size_t i = 0; i < o->n; i++)
-		if (advice_replay(&o->histories[i], &advice->setting, &o->wanted, NULL) < 0)
-			return no_memory(err);
 	for (size_t i = 0; i < o->n; i++) {
+		const struct advice_history *h = &o->histories[i];
 		const struct store_past *past = &o->past[i];
 
 		for (int g = 0; i == 0 && g < past->queues; g++)
-			if (wait_of(&w, past->queue[g], past->history.jobs, past->history.len, g))
+			if (wait_of(&w, past->queue[g], h->jobs, h->len, g))
 				to->wait(to->data, &w);
-		if ((i > 0 || past->queues > 1) &&
-		    wait_of(&w, i > 0 ? "* in the busiest hours" : "*", past->history.jobs, past->history.len, -1))
+		if ((i > 0 || past->queues > 1) && wait_of(&w, i > 0 ? "* in the busiest hours" : "*", h->jobs, h->len, -1))
 			to->wait(to->data, &w);
 	}
-	return 0;
 }
 
 static void json_wait(void *data, const struct outlook_wait *w)
@@ -407,13 +499,11 @@ static void json_wait(void *data, const struct outlook_wait *w)
 	params_close(t, '}');
 }
 
-int outlook_json_waits(const struct outlook *o, const struct advice *advice, struct params_text *t, struct deferred_error *err)
+void outlook_json_waits(const struct outlook *o, struct params_text *t)
 {
 	const struct outlook_sink to = { .wait = json_wait, .data = t };
-	int rc;
 
 	params_open(t, "waits", '[');
-	rc = outlook_waits(o, advice, &to, err);
+	outlook_waits(o, &to);
 	params_close(t, ']');
-	return rc;
 }

@@ -4,6 +4,7 @@
 #define OUTLOOK_H
 
 #include "base/advice.h"
+#include "base/crontab.h"
 #include "base/error.h"
 #include "port/params.h"
 #include "store/advise.h"
@@ -13,6 +14,8 @@ struct outlook {
 	const char *queue;
 	int64_t since_ms;
 	double scale;
+	struct store_advise_scale *run_scales;  /* the caller's; NULL: none */
+	size_t run_scales_len;
 	struct advice_wanted wanted;
 	struct store_advise_bounds bounds;
 
@@ -20,7 +23,7 @@ struct outlook {
 	struct store_past past[2];
 	struct advice_history histories[2];
 	size_t n;
-	int64_t attempts;        /* of them */
+	int64_t attempts;        /* of them in the log */
 	int64_t waiting;         /* jobs that arrived in that time and had not begun: the arrivals are so many more */
 	double now_rate;         /* arrivals a second in the last hour; < 0: not known */
 	int64_t peak_us;         /* begin of the busiest hour, since 2000 */
@@ -36,6 +39,19 @@ void outlook_clear(struct outlook *o);
 
 /* Days of the latest history. */
 double outlook_days(const struct outlook *o);
+
+/* What is replayed, and what came of it. */
+struct outlook_lines {
+	struct crontab_line *line;
+	size_t n;
+	struct forecast_result result;  /* of all histories */
+};
+
+/* Those of a setting. lines: room for FORECAST_LINES, with nothing to be cleared. */
+void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, struct outlook_lines *to);
+
+/* Replay them: waits of the jobs of the histories, and the result. Returns 0 or a DEFERRED_E... */
+int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct deferred_error *err);
 
 /* How jobs of a queue would have waited; queue "*": those of all. */
 #define OUTLOOK_SHARES 4
@@ -55,12 +71,12 @@ struct outlook_sink {
 void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* What arrives, what is served, what it rests on: lines, or members of an object. */
-void outlook_tell(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to);
-void outlook_json(const struct outlook *o, const struct advice *advice, struct params_text *t);
+void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, const struct outlook_sink *to);
+void outlook_json(const struct outlook *o, const struct outlook_lines *lines, struct params_text *t);
 
-/* Waits by queue after a replay of the setting. Returns 0 or a DEFERRED_E... */
-int outlook_waits(const struct outlook *o, const struct advice *advice, const struct outlook_sink *to, struct deferred_error *err);
-int outlook_json_waits(const struct outlook *o, const struct advice *advice, struct params_text *t, struct deferred_error *err);
+/* Waits by queue, after a replay. */
+void outlook_waits(const struct outlook *o, const struct outlook_sink *to);
+void outlook_json_waits(const struct outlook *o, struct params_text *t);
 
 /* A wait for people; for programs in seconds, or null. */
 const char *outlook_us(char buf[32], int64_t us);

@@ -6,18 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MINUTE INT64_C(60000000)
+#define SECOND INT64_C(1000000)
+#define MINUTE (60 * SECOND)
 #define DAYS_MIN 0.9         /* a day has its hours, and the first and the last attempt are not at its ends */
 #define ATTEMPTS_MIN 500
 #define LATE_MIN 20          /* attempts that may be later than the promise: fewer tell nothing of their share */
 
 /* ---- too little is known ---------------------------------------------------------------------- */
 
+struct promise_wanted promise_wanted(double share)
+{
+	int64_t n = (int64_t)ceil(LATE_MIN / (1 - share));
+
+	return (struct promise_wanted){ n > ATTEMPTS_MIN ? n : ATTEMPTS_MIN, DAYS_MIN };
+}
+
 static int64_t attempts_wanted(const struct outlook *o)
 {
-	int64_t n = (int64_t)ceil(LATE_MIN / (1 - o->wanted.share));
-
-	return n > ATTEMPTS_MIN ? n : ATTEMPTS_MIN;
+	return promise_wanted(o->wanted.share).attempts;
 }
 
 /* Where the rows that may be read do not reach back for a day, they are many. */
@@ -107,6 +113,8 @@ static const char *answer_word(enum advice_answer answer)
 
 int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t, struct deferred_error *err)
 {
+	struct crontab_line lines[FORECAST_LINES];
+	struct outlook_lines replayed;
 	char text[PROMISE_LINE];
 	int rc;
 
@@ -124,8 +132,14 @@ int promise_json(const struct outlook *o, const struct advice *a, const char *pr
 	outlook_number_us(t, "bound_s", a->bound_us);
 	params_number(t, "headroom", o->wanted.headroom);
 	params_number(t, "replays", a->replays);
-	outlook_json(o, a, t);
-	rc = outlook_json_waits(o, a, t, err);
+	params_number(t, "interval_s", (double)a->setting.interval_us / (double)SECOND);
+	params_number(t, "cnt", (double)a->setting.cnt);
+	params_number(t, "runners", a->setting.runners);
+	params_number(t, "instances", a->setting.lines);
+	outlook_lines_of(a, lines, &replayed);
+	rc = outlook_replay(o, &replayed, err);
+	outlook_json(o, &replayed, t);
+	outlook_json_waits(o, t);
 	params_close(t, '}');
 	return rc;
 }

@@ -64,8 +64,18 @@ static int queue_number(struct store_past *past, const char *name, int last, str
 	return past->queues++;
 }
 
+static int64_t scaled(struct store_advise_scale *scales, size_t n, const char *fn, int64_t run_us)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(scales[i].fn, fn) == 0) {
+			scales[i].attempts++;
+			return (int64_t)((double)run_us * scales[i].factor);
+		}
+	return run_us;
+}
+
 /* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. */
-static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct deferred_error *err)
+static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
 {
 	struct advice_history *h = &past->history;
 	size_t n = pg_rows(res);
@@ -86,13 +96,14 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 			past->cut++;
 			continue;
 		}
+		run_us = scaled(scales, scales_len, pg_text(res, i, 6, NULL), run_us);
 		if (start_us < 0 || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
 			continue;
 		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
 		if (group < 0)
 			return group;
 		past->first += pg_int(res, i, 4) == 1;
-		jobs[h->len++] = (struct forecast_job){ .ready_us = start_us - wait_us, .run_us = run_us, .group = group };
+		jobs[h->len++] = (struct forecast_job){ .ready_us = start_us - wait_us, .run_us = run_us, .wait_us = wait_us, .group = group };
 	}
 	return 0;
 }
@@ -106,7 +117,8 @@ static int64_t looked_at(const struct pg_result *res)
 }
 
 /* Backwards, each piece twice as long as the last one; one that does not fit is left, for a shorter one. */
-static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_past *past, struct deferred_error *err)
+static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
+		     struct store_past *past, struct deferred_error *err)
 {
 	uint64_t end_ns = bounds->all_ms > 0 ? clock_ns() + (uint64_t)bounds->all_ms * NS_PER_MS : UINT64_MAX;
 	int64_t length = HOUR;
@@ -125,7 +137,7 @@ static int read_back(struct pg *pg, const char *queue, int64_t from_us, const st
 			past->full = true;
 			length /= NARROWER;
 		} else if (rc == 0) {
-			rc = take(past, res, from_us, err);
+			rc = take(past, res, from_us, scales, scales_len, err);
 			past->from_us = begin_us;
 			length *= past->full ? 1 : 2;
 		}
@@ -164,8 +176,8 @@ static void settle(struct store_past *past)
 	past->run_us = (int64_t)(sum / (double)h->len);
 }
 
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds, struct store_past *past,
-		      struct deferred_error *err)
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds,
+		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err)
 {
 	int rc;
 
@@ -173,9 +185,60 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 	past->from_us = past->to_us = to_us;
 	past->read = past->first = past->cut = past->run_us = 0;
 	past->full = false;
-	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, bounds, past, err);
+	rc = read_back(pg, queue, from_us > 0 ? from_us : 0, bounds, scales, scales_len, past, err);
 	if (rc == 0 && past->history.jobs)
 		settle(past);
+	return rc;
+}
+
+static void arg_us(struct pg_args *args, int64_t us)
+{
+	if (us >= 0 && us != ADVICE_NEVER)
+		pg_arg_int8(args, us);
+	else
+		pg_arg_null(args);
+}
+
+int store_advice_note(struct pg *pg, const struct store_advice *a, struct deferred_error *err)
+{
+	const struct advice_setting *s = &a->advice->setting;
+	size_t lens[FORECAST_LINES];
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	for (int i = 0; i < s->lines; i++)
+		lens[i] = strlen(a->lines[i]);
+	pg_args_init(&args);
+	pg_arg_text(&args, a->queue);
+	pg_arg_float8(&args, a->wanted->share);
+	pg_arg_int8(&args, a->wanted->within_us);
+	pg_arg_float8(&args, a->wanted->headroom);
+	pg_arg_text_array(&args, a->lines, lens, (size_t)s->lines);
+	pg_arg_int8(&args, s->interval_us);
+	pg_arg_int8(&args, s->cnt);
+	pg_arg_int4(&args, s->runners);
+	pg_arg_int4(&args, s->lines);
+	arg_us(&args, a->p50_us);
+	arg_us(&args, a->p95_us);
+	pg_arg_int8(&args, a->advice->predicted_us);
+	pg_arg_int8(&args, a->advice->bound_us);
+	pg_arg_float8(&args, a->wanted->rate * 3600);
+	rc = pg_exec(pg, &sql_advice_note, &args, PG_BINARY, &res, err);
+	pg_args_clear(&args);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_advice_at_work(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	rc = pg_exec(pg, &sql_advice_at_work, &args, PG_BINARY, res, err);
+	pg_args_clear(&args);
 	return rc;
 }
 

@@ -65,6 +65,21 @@ int store_schedule_next(struct pg *pg, const char *what, int ticks, const char *
 	return exec(pg, &sql_schedule_next, &args, res, err);
 }
 
+int store_crontab(struct pg *pg, const char *rule, struct crontab_when *when, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, rule);
+	rc = exec(pg, &sql_crontab, &args, &res, err);
+	if (rc == 0)
+		*when = (struct crontab_when){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3), pg_int(res, 0, 4), pg_bool(res, 0, 5) };
+	pg_result_free(res);
+	return rc;
+}
+
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks, struct deferred_error *err)
 {
 	struct pg_result *res;

@@ -6,6 +6,7 @@
 #ifndef STORE_SCHEDULE_H
 #define STORE_SCHEDULE_H
 
+#include "base/crontab.h"
 #include "port/pg.h"
 
 #include <stdbool.h>
@@ -20,6 +21,9 @@ int store_schedule_trouble(struct pg *pg, const char *queue, struct pg_result **
 
 int store_schedule_next(struct pg *pg, const char *what, int ticks, const char *timezone, struct pg_result **res, struct deferred_error *err);
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks, struct deferred_error *err);
+
+/* When a line of a crontab starts. Source: crontab.sql. */
+int store_crontab(struct pg *pg, const char *rule, struct crontab_when *when, struct deferred_error *err);
 
 /* One schedule. *res: schedule_pause.sql and so on. sqlstate P0002: there is none. */
 enum store_schedule_what { STORE_SCHEDULE_PAUSE, STORE_SCHEDULE_RESUME, STORE_SCHEDULE_RUN, STORE_SCHEDULE_REMOVE };

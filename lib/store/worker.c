@@ -90,6 +90,9 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_text(&args, place);
 	pg_arg_int4(&args, pg_server_pid(pg));
 	pg_arg_int4(&args, scope->watch);
+	pg_arg_int4(&args, scope->cnt);
+	pg_arg_int4(&args, scope->runners);
+	pg_arg_text(&args, scope->mode);
 	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, answer, err);
 }
 

@@ -22,6 +22,8 @@ struct store_scope {
 	const char *instance;      /* names the lock on the pidfile */
 	int32_t max_attempts;      /* default */
 	int32_t watch;             /* 0: not watched */
+	int32_t cnt, runners;      /* told when it registers: attempts at most, or 0; child processes at most */
+	const char *mode;          /* run, loop or listen */
 };
 
 /* How long the functions that wait for an answer do so; then DEFERRED_ELOST. 30 s unless set. */

@@ -357,7 +357,10 @@ create table deferred.__deferred_worker (
     seen_at    timestamptz not null default clock_timestamp(),
     ended_at   timestamptz,
     queues     text[],
-    watch      integer
+    watch      integer,
+    cnt        integer,
+    runners    integer,
+    mode       text check (mode in ('run', 'loop', 'listen'))
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
@@ -370,6 +373,9 @@ comment on column deferred.__deferred_worker.seen_at is 'when it started, ended,
 comment on column deferred.__deferred_worker.ended_at is 'when it ended, or was found dead; NULL: taken to be alive';
 comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: all';
 comment on column deferred.__deferred_worker.watch is 'its session holds the advisory lock (1145390673, watch), by which others see that it lives; NULL: it holds none, behind a pooler';
+comment on column deferred.__deferred_worker.cnt is 'attempts it makes at most; 0: until nothing is ready, or for ever; as it was when it registered';
+comment on column deferred.__deferred_worker.runners is 'child processes that run functions, at most; as it was when it registered';
+comment on column deferred.__deferred_worker.mode is 'run: one of cron; loop: a service that sleeps when nothing is ready; listen: one that is woken';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
 -- Told by a run that had work, where it differs from what stands here or that is an hour old; deferred.maintain() deletes old rows.
@@ -787,7 +793,7 @@ create table deferred.__deferred_action (
     jobs    bigint,
     flow    bigint
 );
-comment on table  deferred.__deferred_action is 'what operators did by deferred_web, what they were refused, and who released a job that waited; kept until somebody deletes it';
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web and deferred top, what they were refused, and who released a job that waited; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
 comment on column deferred.__deferred_action.at is 'when (database clock)';
 comment on column deferred.__deferred_action.who is 'who did it, as the page knew them: the word of whoever called';
@@ -804,6 +810,44 @@ comment on column deferred.__deferred_action.refused is 'why it was not done; NU
 comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
 comment on column deferred.__deferred_action.jobs is 'and to how many it was done';
 comment on column deferred.__deferred_action.flow is 'flow it was done to; what takes several steps has a row for each';
+create table deferred.__deferred_advice (
+    id           bigint generated always as identity primary key,
+    at           timestamptz not null default clock_timestamp(),
+    who          text collate "C" not null,
+    queue        text collate "C",
+    share        double precision not null,
+    within_us    bigint not null,
+    headroom     double precision not null,
+    lines        text[] not null,
+    interval_us  bigint not null,
+    cnt          bigint not null,
+    runners      integer not null,
+    instances    integer not null,
+    p50_us       bigint,
+    p95_us       bigint,
+    predicted_us bigint not null,
+    bound_us     bigint not null,
+    arrive_hour  double precision not null
+);
+comment on table  deferred.__deferred_advice is 'what deferred advise proposed, and promised; of 400 days and the newest 1,000';
+comment on column deferred.__deferred_advice.id is 'number of the advice';
+comment on column deferred.__deferred_advice.at is 'when (database clock)';
+comment on column deferred.__deferred_advice.who is 'role of the database that asked';
+comment on column deferred.__deferred_advice.queue is 'queue it was asked for; NULL: all';
+comment on column deferred.__deferred_advice.share is 'share of the jobs, 0 to 1, that was to begin';
+comment on column deferred.__deferred_advice.within_us is 'within that time, microseconds';
+comment on column deferred.__deferred_advice.headroom is 'the bound is for so many times the arrivals';
+comment on column deferred.__deferred_advice.lines is 'the lines of a crontab, or the services, that were proposed';
+comment on column deferred.__deferred_advice.interval_us is 'of these: from one start to the next, microseconds; 0: a service';
+comment on column deferred.__deferred_advice.cnt is 'of these: attempts of a run; 0: until nothing is ready';
+comment on column deferred.__deferred_advice.runners is 'of these: child processes of each';
+comment on column deferred.__deferred_advice.instances is 'of these: how many they are';
+comment on column deferred.__deferred_advice.p50_us is 'half of all jobs waited no longer in the replay, microseconds; NULL: not all of them began';
+comment on column deferred.__deferred_advice.p95_us is 'the same of 95 % of them';
+comment on column deferred.__deferred_advice.predicted_us is 'the share waited no longer in any queue in the replay, microseconds';
+comment on column deferred.__deferred_advice.bound_us is 'nor in all but one of the histories made up';
+comment on column deferred.__deferred_advice.arrive_hour is 'attempts an hour that were replayed, on average';
+
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
 create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
@@ -815,7 +859,7 @@ grant usage on schema deferred to deferred_reader, deferred_operator;
 grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
 grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule, traceparent)
     on deferred.__deferred to deferred_viewer;
-grant select on deferred.__deferred_action to deferred_viewer;
+grant select on deferred.__deferred_action, deferred.__deferred_advice to deferred_viewer;
 -- ---------------------------------------------------------------- recurring jobs
 
 create type deferred.__cron as (

@@ -1,16 +1,16 @@
 -- advise_attempts: attempts of functions that ended in a time, of all queues or of one, for a replay.
 -- $1 from, $2 before that (timestamptz)   $3 queue (text); NULL: all   $4 rows of the log to look at, at most (int8)
 -- returns a row for each attempt: start (timestamptz), wait and run time in microseconds (int8), queue (text), its number (int4), it was cut off and came
---   again (bool); before them one with NULL for a queue: the rows that were looked at, as wait
+--   again (bool), function (text); before them one with NULL for a queue: the rows that were looked at, as wait
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough; primary key of __deferred for each of them
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.started_at, l.wait_us, l.run_us
     from deferred.__deferred_log l
     where l.finished_at >= $1::timestamptz and l.finished_at < $2::timestamptz
     limit $4::int8)
-select null::timestamptz, count(*), null::int8, null::text, null::int4, null::bool from ended
+select null::timestamptz, count(*), null::int8, null::text, null::int4, null::bool, null::text from ended
 union all
-(select s.started_at, s.wait_us, s.run_us, d.queue, s.attempt, s.outcome in ('superseded', 'interrupted', 'lost')
+(select s.started_at, s.wait_us, s.run_us, d.queue, s.attempt, s.outcome in ('superseded', 'interrupted', 'lost'), d.fn
  from ended s
  cross join lateral (select x.queue, x.fn from deferred.__deferred x where x.id = s.job_id offset 0) d
  where s.started_at is not null and s.wait_us >= 0 and s.run_us >= 0 and d.fn is not null and ($3::text is null or d.queue = $3))

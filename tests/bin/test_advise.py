@@ -43,7 +43,8 @@ def test_what_the_log_tells(db):
     assert db.run(["deferred", "simulate"]).stderr == "deferred: the log has no attempts in that time to be replayed\n"
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
-    assert ask(db, "advise", "--queue", "images", code=NOT_DONE)["answer"] == "too_little"
+    few = ask(db, "advise", "--queue", "images", code=NOT_DONE)
+    assert few["answer"] == "too_little" and ask(db, "advise", "--queue", "images", "--scale", "10", code=NOT_DONE) == few, "the same ten times over tells no more"
 
     told = ask(db, "advise", "--share", "95", "--within", "2min", env=viewer)
     assert told["answer"] == "found" and told["interval_s"] == 120 and told["runners"] == told["instances"] == 1 and 3 <= told["cnt"] <= 15
@@ -52,7 +53,7 @@ def test_what_the_log_tells(db):
     assert max(w["p95_s"] for w in told["waits"]) == told["predicted_s"]
     line, = told["lines"]
     assert line == f"*/2 * * * *   root   {program('check_deferred')} --cnt {told['cnt']:.0f} --if-running=skip 2>>/var/log/deferred.log"
-    assert told["attempts"] == ask(db, "simulate", "--cnt", "0", env=viewer)["attempts"]
+    assert told["attempts"] == ask(db, "simulate", "--line", "*/2 * * * * --cnt 0", env=viewer)["attempts"]
 
     db.run(["deferred", "fold", "--anew"])
     folded = ask(db, "advise", "--within", "2min")
@@ -63,14 +64,21 @@ def test_what_the_log_tells(db):
     assert "\n*/5 * * * *   root   " in words and "\npromise: 95 % of the jobs begin within " in words and "\nserved: at most " in words and "\nrests on: " in words
 
     # The classic line serves 30 an hour.
-    told = ask(db, "simulate", "--cnt", "1", "--scale", "2")
+    told = ask(db, "simulate", "--scale", "2")
     assert told["served_hour"] == 30 and told["keeps_up"] == "no" and told["not_begun"] > 100 and told["waits"][-1]["longest_s"] is None
-    words = db.run(["deferred", "simulate", "--cnt", "1", "--scale", "2"]).stdout
+    words = db.run(["deferred", "simulate", "--line", "*/2 * * * *", "--scale", "2"]).stdout
     assert "\nserved: at most 30 an hour, which is less than arrives: what waits grows; " in words and "\nnot begun by the end: " in words
-    assert ask(db, "simulate", "--service")["waits"][-1]["p50_s"] == 0
+    assert ask(db, "simulate", "--service", "runners 1")["waits"][-1]["p50_s"] == 0
     assert "no interval and no cnt mends that" in db.run(["deferred", "advise", "--scale", "30", "--max-runners", "1"]).stdout
     late = ask(db, "advise", "--within", "1ms", "--max-runners", "1", code=NOT_DONE)
     assert late["answer"] == "too_late" and late["lines"] == []
+
+    # What was advised is a question as it stands, and the same replay.
+    for asked in (["--within", "2min"], ["--within", "20s", "--queue", "mail"], ["--within", "1min", "--queue", "mail", "--share", "80"]):
+        told = ask(db, "advise", *asked)
+        lines = [word for line in told["lines"] for word in ("--line" if told["interval_s"] else "--service", line)]
+        again = ask(db, "simulate", *lines, *asked[2:4])
+        assert again["waits"] == told["waits"] and again["served_hour"] == told["served_hour"] and again["lines"][0]["line"] == told["lines"][0]
 
     # What has arrived and not begun is no part of the log, and counts all the same.
     db.sql("insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'mail', 'sleep', '{}', "
@@ -78,6 +86,135 @@ def test_what_the_log_tells(db):
     db.run(["deferred", "fold", "--anew"])
     more = ask(db, "simulate", "--queue", "mail")
     assert 1950 <= more["waiting"] <= 2020 and more["arrive_hour"] > 60
+
+
+def test_several_lines_and_services(db):
+    """Each queue has lines of its own, times of day, a start that replaces; run times that grow; what is no line is quoted, and what mends it is said."""
+    rng = random.Random(5)
+    write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
+    write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
+
+    def waits(*args):
+        return {w["queue"]: w for w in ask(db, "simulate", *args)["waits"]}
+
+    told = waits("--line", "*/5 * * * * --queue mail --cnt 0", "--service", "runners 2 queue images")
+    assert 100 < told["mail"]["p50_s"] < 250 and told["images"]["p95_s"] < 5
+    assert waits("--line", "*/5 * * * * --queue mail --cnt 0")["images"]["p50_s"] is None, "nobody serves it"
+    # At 7 and at 19 o'clock: a half waits for up to twelve hours.
+    daily = waits("--line", "0 7,19 * * * --cnt 0 --if-running=skip --runners 4")["*"]
+    assert 4 * 3600 < daily["p50_s"] < 8 * 3600 and 11 * 3600 < daily["p95_s"] < 12.5 * 3600
+    assert waits("--line", "*/10 * * * * --cnt 0", "--line", "5-55/10 * * * * --cnt 0")["*"]["longest_s"] < waits("--line", "*/10 * * * * --cnt 0")["*"]["longest_s"]
+
+    # Thirty times as long they take 120 s, and 300: a start in between ends them, but for what is done in the grace.
+    lost = ask(db, "simulate", "--queue", "mail", "--line", "* * * * * --cnt 0", "--run-scale", "sleep=30")
+    assert lost["run_s"] == 120 and lost["lost"] > 1000 and lost["lines"][0]["if_running"] == "replace"
+    kept = ask(db, "simulate", "--queue", "mail", "--line", "* * * * * --cnt 0 --if-running=skip --runners 2", "--run-scale", "sleep=30", "--run-scale", "other=2")
+    assert kept["lost"] == 0 and kept["skipped"] > 1000 and kept["not_begun"] == 0
+    words = db.run(["deferred", "simulate", "--line", "* * * * *", "--run-scale", "sleep=30", "--run-scale", "other=2"]).stdout
+    assert "\nlost: " in words and "run times of sleep 30 times what they were, in " in words and "run times of other 2 times what they were, in 0 attempts" in words
+
+    for args, code, text in (
+        (["--line", "*/2 * * *"], 65, 'line "*/2 * * *": it has no five fields of time: "*/2 * * *"\nhint: write minute hour day month weekday'),
+        (["--line", "*/2 * * * * --cnt ten"], 65, '"ten"\nhint: such as --cnt 10'),
+        (["--line", "61 * * * * --cnt 1"], 65, 'line "61 * * * * --cnt 1": \'61\' is no minute\nhint: there are numbers from 0 to 59'),
+        (["--line", "0 0 L * * --cnt 1"], 65, 'line "0 0 L * * --cnt 1": cron does not know the rule \'0 0 L * *\'\nhint: every, L and #'),
+        (["--line", "0 0 * * MON#1"], 65, "cron does not know the rule"),
+        (["--line", "* * * * * --pidfile /run/a", "--line", "5 * * * * --pidfile /run/a"], 65, 'two lines have the pid file "/run/a"'),
+        (["--service", "--loop"], 65, "add --listen"),
+        (["--run-scale", "sleep"], 64, '"sleep" is no FUNCTION=X'),
+        (["--run-scale", "sleep=0"], 64, '"0" is no number from 0.01 to 100'),
+        (["--interval", "2min"], 64, "unknown option"),
+        (["--line", "* * * * *"] * 65, 64, "more than 64 lines and services"),
+    ):
+        done = db.run(["deferred", "simulate", *args])
+        assert done.returncode == code and text in done.stderr, done
+
+
+# ---- what became of it --------------------------------------------------------------------------
+
+def worked(db, told, days, every_s, start_s=2, instance="h:/run/a#1.2@b"):
+    """As if runs with the settings of the advice had begun so many days ago, each some seconds behind a tick."""
+    db.sql("""insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode)
+              select %(instance)s, 'h', 1, '0', t, t, t + interval '1 second', %(cnt)s, %(runners)s, 'run'
+              from (select to_timestamp(floor(extract(epoch from now() - %(days)s * interval '1 day') / 3600) * 3600 + i * %(every)s + %(start)s) as t
+                    from generate_series(1, %(n)s) i) s""",
+           {"instance": instance, "cnt": int(told["cnt"]), "runners": int(told["runners"]), "days": days, "every": every_s, "start": start_s, "n": int(days * 86400 / every_s)})
+
+
+def test_what_became_of_an_advice(db):
+    """Nothing was advised, nothing follows it, too little has been since, the promise is kept, is not; other runs take part; more arrives than it was made for."""
+    rng = random.Random(4)
+    name, viewer = login(db, "deferred_viewer")
+    past = history(rng, 0.5, lambda r: 4.0, 2)
+    write_log(db, past)
+    assert ask(db, "advise", "--check", code=NOT_DONE) == {"answer": "none", "advices": 0}
+    assert "no advice was given for all queues together: deferred advise gives one" in db.run(["deferred", "advise", "--check"]).stdout
+    told = ask(db, "advise", "--within", "2min", env=viewer)
+    assert told["interval_s"] == 120 and told["instances"] == 1
+    who, share, within, lines, predicted, bound = db.sql("select who, share, within_us, lines, predicted_us, bound_us from deferred.__deferred_advice")[0]
+    assert (who, share, within, lines) == (name, 0.95, 120e6, told["lines"]) and predicted / 1e6 == pytest.approx(told["predicted_s"], abs=0.001) and bound >= predicted
+    assert ask(db, "advise", "--check", code=NOT_DONE) == {"answer": "not_at_work", "advices": 1}
+    assert "no worker has registered since with the settings of any" in db.run(["deferred", "advise", "--check"], env=viewer).stdout
+
+    # Since two days: with its settings, but at no tick of it; then as advised, asked again and again meanwhile.
+    db.sql("update deferred.__deferred_advice set at = now() - interval '3 days'")
+    worked(db, told, 2, 120, start_s=80)
+    assert ask(db, "advise", "--check", code=NOT_DONE)["answer"] == "not_at_work"
+    db.sql("delete from deferred.__deferred_worker")
+    worked(db, told, 2, 120)
+    ask(db, "advise", "--within", "2min")
+    forget(db, past[:20])
+    checked = ask(db, "advise", "--check", code=NOT_DONE, env=viewer)
+    assert checked["answer"] == "too_little" and checked["advices"] == 2 and checked["at_work"] is True and checked["attempts_wanted"] == 500 and checked["other_workers"] == 0
+    assert "\ntoo little: is known to compare: " in db.run(["deferred", "advise", "--check"]).stdout
+
+    def waited(seconds, jobs=None):
+        forget(db, [(t, w, run) for (t, _, run), w in zip(jobs or history(rng, 0.5, lambda r: 4.0, 1.9), iter(lambda: seconds * rng.random(), None))])
+
+    waited(110)
+    checked = ask(db, "advise", "--check")
+    assert checked["answer"] == "kept" and checked["predicted_s"] == pytest.approx(told["predicted_s"], abs=0.001) and 98 < checked["measured_s"] < 110 and 45 < checked["p50_measured_s"] < 65
+    said = db.run(["deferred", "advise", "--check"])
+    assert said.returncode == OK and f'to {db.one("select current_user")}' not in said.stdout and f", to {name}, for all queues: [" in said.stdout, said
+    assert "\npromise: kept: 95 % within " in said.stdout and "shorter than predicted" not in said.stdout and "other run" not in said.stdout
+    waited(30)
+    assert "\n      more than 20 % shorter than predicted: fewer runners" in db.run(["deferred", "advise", "--check"]).stdout
+    waited(300, history(rng, 0.9, lambda r: 4.0, 1.9))
+    worked(db, {"cnt": 1, "runners": 1}, 1, 3600, instance="h:/run/b#1.2@b")
+    checked = ask(db, "advise", "--check", code=NOT_DONE)
+    assert checked["answer"] == "not_kept" and checked["other_workers"] == 24 and checked["measured_s"] > 270
+    said = db.run(["deferred", "advise", "--check"]).stdout
+    assert "24 other runs, with other settings or not at its ticks, served the same" in said and "an hour arrive, for " in said and "\npromise: not kept: " in said
+    assert ask(db, "advise", "--check", "--queue", "mail", code=NOT_DONE) == {"answer": "none", "advices": 0}
+
+    # What is written down is the word of whoever asked, and no terminal is in its hands.
+    db.sql("update deferred.__deferred_advice set lines = array[E'\\x1b[2Jx']")
+    assert "\x1b" not in db.run(["deferred", "advise", "--check"]).stdout
+
+
+def test_a_service_that_is_advised_says_that_it_is_at_work(db):
+    rng = random.Random(6)
+    write_log(db, history(rng, 0.5, lambda r: 0.1, 2), "mail")
+    told = ask(db, "advise", "--within", "5s", "--queue", "mail")
+    words = shlex.split(told["lines"][0])
+    words[words.index("--pidfile") + 1] = f"{db.pidfile}_service"
+    db.spawn(["check_deferred", *words[1:]])
+    job = db.defer("noop", queue="mail")
+    wait_for(lambda: db.sql("select outcome from deferred.__deferred_log where job_id = %s", job) == [("ok",)])
+    assert db.sql("select cnt, runners, mode, queues from deferred.__deferred_worker") == [(0, told["runners"], "listen", ["mail"])]
+    checked = ask(db, "advise", "--check", "--queue", "mail", code=NOT_DONE)
+    assert checked["answer"] == "too_little" and checked["workers"] == checked["instances"] == 1
+    assert db.run(["check_deferred", "--cnt", "3", "--runners", "1..4"]).returncode == 0
+    db.defer("noop")
+    assert db.run(["check_deferred", "--cnt", "3", "--runners", "1..4"]).returncode == 0
+    assert db.sql("select cnt, runners, mode, queues from deferred.__deferred_worker order by id desc limit 1") == [(3, 4, "run", None)]
+
+
+def test_what_is_kept_of_advice_is_bounded(db):
+    db.sql("select deferred.__advice_note(null, 0.95, 1, 1, array['x'], 1, 1, 1, 1, null, null, 1, 1, 1) from generate_series(1, 1010)")
+    assert db.one("select count(*) from deferred.__deferred_advice") == 1000
+    db.sql("update deferred.__deferred_advice set at = now() - interval '401 days'; select deferred.__advice_note(null, 0.95, 1, 1, array['x'], 1, 1, 1, 1, null, null, 1, 1, 1)")
+    assert db.one("select count(*) from deferred.__deferred_advice") == 1
 
 
 @pytest.mark.parametrize("args", [["--share", "100"], ["--share", "x"], ["--share", "nan"], ["--within", "0"], ["--queue", "a b"], ["--headroom", "0.5"], ["--max-runners", "65"], ["more"]])
@@ -94,7 +231,7 @@ def test_only_so_much_of_the_log_is_read(db):
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)
         select id, 1, 'ok', true, at, at, 0, 100000 from job""")
     db.run(["deferred", "fold", "--anew"])
-    told = ask(db, "simulate", "--cnt", "0")
+    told = ask(db, "simulate", "--line", "*/2 * * * * --cnt 0")
     assert told["log_reaches_further"] is True and 40000 < told["attempts"] <= 60000 and told["waits"][-1]["queue"] == "* in the busiest hours"
     assert told["waits"][-1]["attempts"] == 7000 and told["arrive_peak_hour"] > 6000
 
@@ -196,8 +333,8 @@ def test_what_is_advised_comes_true(db, seed):
     took = overheads(db, begin, interval)
 
     forget(db, past)
-    then = ask(db, "simulate", *(["--interval", f"{told['interval_s']:.0f}s"] if interval else ["--service"]), "--cnt", f"{told['cnt']:.0f}",
-               "--runners", f"{told['runners']:.0f}", "--instances", f"{told['instances']:.0f}", *overhead(*took))["waits"][-1]["p95_s"]
+    given = [word for line in told["lines"] for word in ("--line" if interval else "--service", line)]
+    then = ask(db, "simulate", *given, *overhead(*took))["waits"][-1]["p95_s"]
     print(f"seed {seed}: {told['interval_s']:.0f} s, {told['instances']} x {told['runners']}, cnt {told['cnt']}; 1:{scale:.0f}; {len(waits)} jobs: "
           f"promised {told['predicted_s']:.1f} s, bound {told['bound_s']:.1f} s, measured {p95:.1f} s ({p95 / told['predicted_s'] - 1:+.0%}); "
           f"start {start:.3f} s, then {took[0]:.3f} s, between {between:.3f} s, then {took[1]:.3f} s, for which the promise is {then:.1f} s ({p95 / then - 1:+.0%})")

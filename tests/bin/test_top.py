@@ -109,17 +109,19 @@ def test_top_on_a_terminal(db):
     top.process.send_signal(signal.SIGWINCH)  # it is not the terminal's own session
     lines = top.frame("...")
     assert len(lines) <= 10 and max(map(len, lines)) <= 40
-    top.key("p")
+    top.key(" ")
     while top.read(0.3):
         top.text = ""
     top.key("s")
+    top.key("s")
+    top.frame("why")
     assert "by failures" not in top.frame("why")  # ten lines do not reach so far
     top.size(60, 200)
     top.process.send_signal(signal.SIGWINCH)
-    assert sum(line.startswith("q") for line in top.frame("by failures")) >= 15
+    assert sum(bool(re.match(r"q\d", line)) for line in top.frame("by failures")) >= 15
     assert not top.read(0.3), "it was stopped"
     db.sql("update deferred.__deferred_queue set paused = true")
-    top.key("r")
+    top.key("\x0c")
     top.frame("paused")
     top.key("q")
     assert top.end() == 0
@@ -136,6 +138,129 @@ def test_top_on_a_terminal(db):
     assert top.process.returncode == 69 and "\x1b[?1049ldeferred: " in top.text, top.text
 
 
+def actions(db):
+    return db.sql("select verb, job_id, queue, refused from deferred.__deferred_action order by id")
+
+
+def test_functions_by_processor_time(db):
+    """Of two, one takes most of the time, the other one most of the processor."""
+    jobs = [db.defer("sleep", '{"ms": 1}'), db.defer("noop")]
+    assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
+    db.sql("update deferred.__deferred_log set run_us = 9000000, user_us = 1000, sys_us = 1000 where job_id = %s", jobs[0])
+    db.sql("update deferred.__deferred_log set run_us = 3000, user_us = 2000000, sys_us = 500000 where job_id = %s", jobs[1])
+    top = Terminal(db, 24, 80, "--interval", "100ms")
+
+    def functions(lines):
+        return [line.split() for line in lines if re.match("(sleep|noop) ", line)]
+
+    top.frame("by ended")
+    top.key("s")
+    assert [f[0] for f in functions(top.frame("by run time"))] == ["sleep", "noop"]
+    top.key("s")
+    shown = functions(top.frame("by CPU"))
+    assert [f[0] for f in shown] == ["noop", "sleep"] and shown[0][-1] == "2.5s" and shown[1][-1] == "2.0ms", shown
+    top.key("q")
+    assert top.end() == 0
+
+
+def test_dead_jobs_are_retried_and_queues_paused(db):
+    """By an operator, who is asked, and what is done is written down; by a worker's role as the command does it; a viewer is told that it may not."""
+    dead = [db.defer("fail", max_attempts=1) for _ in range(3)]
+    assert db.run(["check_deferred", "--cnt", "3"]).returncode == 0
+    db.sql("update deferred.__deferred_log set finished_at = date_trunc('second', now()) - job_id * interval '1 second'")
+    for queue in ("mail", "images"):
+        db.defer("noop", queue=queue)
+    name, env = login(db, "deferred_viewer", "deferred_operator")
+    top = Terminal(db, 30, 100, "--interval", "100ms", env=env)
+    top.frame("Tab: dead jobs")
+    top.key("\t")
+    lines = top.frame("Tab: queues", "DEAD JOB")
+    assert [int(line.split()[0]) for line in lines if re.match(r" +\d+ fail", line)] == dead and not any("LEASE" in line for line in lines)
+    assert any(re.search(r" fail +default +\d+s +1  failed$", line) for line in lines), lines
+    top.key("r")
+    top.frame("no dead job is chosen")
+    top.key("\x1b[B")
+    top.key("\x1b[B")
+    top.frame(f">{dead[1]:11}")
+    top.key("\r")
+    top.frame(f"why: job {dead[1]} is dead")
+    top.key("r")
+    top.frame(f"retry job {dead[1]}? y, or any other key")
+    top.key("x")
+    top.frame(f">{dead[1]:11}")
+    assert actions(db) == [] and db.one("select state from deferred.job where id = %s", dead[1]) == "dead"
+    top.key("r")
+    top.frame(f"retry job {dead[1]}?")
+    top.key("y")
+    lines = top.frame(f"job {dead[1]} is ready again")
+    assert db.one("select state from deferred.job where id = %s", dead[1]) == "ready"
+    assert [int(line.split()[0]) for line in lines if re.match(r" +\d+ fail", line)] == [dead[0], dead[2]]
+    top.key("p")
+    top.frame("no queue is chosen")
+    top.key("\t")
+    top.frame("Tab: running jobs | arrows: p pause or resume", "LEASE")
+    top.key("\x1b[B")
+    while not any(line.startswith(">mail ") for line in top.frame("why: ", ">")):
+        top.key("\x1b[B")
+    top.key("p")
+    top.frame("pause queue mail? y")
+    top.key("y")
+    top.frame("queue mail is paused", ">mail ")
+    assert db.one("select paused from deferred.__deferred_queue where name = 'mail'") is True
+    top.key("p")
+    top.frame("resume queue mail? y")
+    top.key("y")
+    top.frame("queue mail is resumed")
+    assert db.one("select paused from deferred.__deferred_queue where name = 'mail'") is False
+    top.key("q")
+    assert top.end() == 0
+    assert actions(db) == [("retry", dead[1], None, None), ("pause", None, "mail", None), ("resume", None, "mail", None)]
+    assert db.sql("select distinct login from deferred.__deferred_action") == [(name,)]
+
+    # What cannot be done any more is told, and written down.
+    top = Terminal(db, 30, 100, "--interval", "1h", env=env)
+    top.frame("why: ")
+    top.key("\t")
+    top.frame("DEAD JOB")
+    top.key("\x1b[B")
+    top.frame(f">{dead[0]:11}")
+    db.sql("update deferred.__deferred_log set outcome = 'ok' where job_id = %s and final", dead[0])
+    top.key("r")
+    top.frame("retry job")
+    top.key("y")
+    top.frame(f"job {dead[0]}: job {dead[0]} is done")
+    top.key("q")
+    assert top.end() == 0
+    assert actions(db)[-1] == ("retry", dead[0], None, f"job {dead[0]} is done")
+    db.sql("delete from deferred.__deferred_action")
+
+    for role, answers in (("deferred_worker", (f"job {dead[2]} is ready again", "pause queue default?", "queue default is paused")),
+                          ("deferred_viewer", (f"job {dead[2]}: permission denied", "resume queue default?", "queue default: permission denied"))):
+        db.sql("delete from deferred.__deferred_hot where id = %s", dead[2])
+        other, env = login(db, role, *(["deferred_viewer"] if role != "deferred_viewer" else []))
+        top = Terminal(db, 30, 100, "--interval", "100ms", env=env)
+        top.frame("why: ")
+        top.key("\t")
+        top.frame("DEAD JOB")
+        top.key("\x1b[B")
+        top.frame(f">{dead[2]:11}")
+        top.key("r")
+        top.frame("retry job")
+        top.key("y")
+        top.frame(answers[0])
+        top.key("\t")
+        top.frame("p pause or resume")
+        top.key("\x1b[B")
+        top.frame(">default ")
+        top.key("p")
+        top.frame(answers[1])
+        top.key("y")
+        top.frame(answers[2])
+        top.key("q")
+        assert top.end() == 0
+    assert actions(db) == [] and db.one("select string_agg(name, ',') from deferred.__deferred_queue where paused") == "default"
+
+
 def test_a_job_is_chosen_asked_about_and_cancelled(db):
     jobs = [db.defer("sleep", '{"ms": 60000}') for _ in range(3)]
     db.spawn(["check_deferred", "--cnt", "0", "--runners", "3"])
@@ -144,7 +269,11 @@ def test_a_job_is_chosen_asked_about_and_cancelled(db):
     lines = top.frame("why: nothing waits", f"{jobs[2]} sleep")
     shown = [int(line.split()[0]) for line in lines if re.match(r" +\d+ sleep", line)]
     assert sorted(shown) == jobs and not any(line.startswith(">") for line in lines)
-    top.key("c")  # of none
+    assert "q quit, space hold, s sort | Tab: dead jobs | arrows: Enter why, c cancel" in lines
+    top.key("c")
+    top.frame("no job that is run is chosen: Tab goes to them")
+    top.key("r")
+    top.frame("no dead job is chosen")
     top.key("\x1b[B")
     top.frame(f">{shown[0]:11}")
     top.key("\x1b[B")
@@ -169,6 +298,7 @@ def test_a_job_is_chosen_asked_about_and_cancelled(db):
     harness.wait_for(lambda: db.one("select state from deferred.job where id = %s", shown[1]) == "cancelled")
     top.key("q")
     assert top.end() == 0
+    assert actions(db) == [("cancel", shown[1], None, None)]
     # Who may look, and not act, is told so.
     name, env = login(db, "deferred_viewer")
     top = Terminal(db, 30, 100, "--interval", "100ms", env=env)

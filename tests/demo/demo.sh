@@ -4,6 +4,8 @@
 #
 # cron runs in a mount namespace of its own, with our crontab in place of the machine's: that takes root.
 # Where it cannot be had, check_deferred is started as cron would start it.
+#
+# With WEB=1 its database stays at the end, with the pages about it, until Ctrl-C.
 set -eu
 cd "$(dirname "$0")/../.."
 top=$(pwd)
@@ -11,10 +13,10 @@ python=/usr/bin/python3
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/deferred-demo.XXXXXX")
 chmod 711 "$work" # the server may run as another user
-smtp= cron=
+smtp= cron= web=
 clean_up() {
 	trap - EXIT INT TERM HUP
-	for pid in $cron $smtp; do kill "$pid" 2> /dev/null && wait "$pid" 2> /dev/null || :; done
+	for pid in $web $cron $smtp; do kill "$pid" 2> /dev/null && wait "$pid" 2> /dev/null || :; done
 	$python -B tests/harness/pg.py stop "$work/pg" immediate > /dev/null 2>&1 || :
 	rm -rf "$work"
 }
@@ -146,4 +148,16 @@ psql -X -P footer=off -c "
 	select l.job_id, d.fn, d.label, l.attempt, l.outcome, l.signal, l.run_us / 1000 as run_ms,
 	       split_part(l.error, E'\n', 1) as error
 	from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by l.finished_at" | show
-printf '\nDone. Next: make && eval "$(make -s pg)" gives you a server to try things with; see README.md.\nmake demo-web shows the page of a shop with a week of history.\n'
+if [ -n "${WEB:-}" ]; then
+	say "Its pages"
+	build/bin/deferred_web --config "$DEFERRED_CONFIG" --listen 127.0.0.1:0 --auth none > "$work/web.log" 2>&1 &
+	web=$!
+	wait_for 20 grep -q 'listening on' "$work/web.log" || { cat "$work/web.log"; exit 1; }
+	url=$(sed -n 's/.*listening on \([0-9.:]*\).*/http:\/\/\1\//p' "$work/web.log")
+	printf '   %s   for whoever is on this machine, to be looked at\n   Ctrl-C ends them, and leaves nothing behind.\n' "$url"
+	trap 'exit 0' INT
+	wait $web || { cat "$work/web.log"; exit 1; }
+	exit 0
+fi
+printf '\nDone. Next: make && eval "$(make -s pg)" gives you a server to try things with; see README.md.\n%s\n%s\n' \
+	'make demo WEB=1 keeps the database of this demo at the end, and shows its pages;' 'make demo-web shows those of a shop with a week of history.'

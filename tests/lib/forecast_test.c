@@ -88,6 +88,81 @@ static void starts_are_counted(void **state)
 	assert_int_equal(result.busy_us, 120);
 }
 
+static void a_start_replaces_the_copy_before_it(void **state)
+{
+	struct forecast_job jobs[] = { { 70, 30, 0, 0 }, { 105, 500, 0, 0 } };
+	struct forecast_job more[] = { { 70, 30, 0, 0 }, { 105, 500, 0, 0 }, { 440, 1, 0, 0 } }, late[] = { { 70, 105, 0, 0 }, { 80, 1, 0, 0 } };
+	struct forecast_line line = { 75, 100, 1, 1, .replace = true };
+	struct forecast_rule rule = { .end_us = 450, .seed = 1, .grace_us = 10 };
+	struct forecast_result result;
+
+	(void)state;
+	assert_int_equal(forecast_run(&rule, &line, 1, jobs, 2, &result), 0);
+	assert_int_equal(jobs[0].wait_us, 5);
+	assert_int_equal(jobs[1].wait_us, 175 - 105);
+	assert_int_equal(result.lost, 0);  /* all had begun by then */
+	/* Begun at 175, cut off at 285 and at 385; each time the start takes it again, at the end of the grace. */
+	assert_int_equal(forecast_run(&rule, &line, 1, more, 3, &result), 0);
+	assert_int_equal(more[1].wait_us, 70);
+	assert_int_equal(more[2].wait_us, -1);
+	assert_int_equal(result.lost, 2);
+	assert_int_equal(result.left, 1);
+	assert_int_equal(result.busy_us, 30 + 110 + 100 + 500);
+	/* One that has 5 to go at 175 ends in the grace, and the start begins behind it. */
+	assert_int_equal(forecast_run(&rule, &line, 1, late, 2, &result), 0);
+	assert_int_equal(late[1].wait_us, 180 - 80);
+	assert_int_equal(result.lost, 0);
+	line.replace = false;
+	assert_int_equal(forecast_run(&rule, &line, 1, more, 3, &result), 0);
+	assert_int_equal(result.lost, 0);
+	assert_int_equal(result.skipped, 2);
+}
+
+static void a_line_starts_at_the_ticks_of_its_list(void **state)
+{
+	static const int64_t ticks[] = { 10, 15, 300 }, turned[] = { 10, 10 };
+	struct forecast_job jobs[] = { { 5, 1, 0, 0 }, { 12, 1, 0, 0 }, { 20, 1, 0, 0 }, { 302, 1, 0, 0 } };
+	struct forecast_line line = { .interval_us = 100, .runners = 1, .ticks_us = ticks, .ticks_len = 3 };
+	struct forecast_rule rule = { .end_us = 1000, .seed = 1 };
+	struct forecast_result result;
+
+	(void)state;
+	assert_int_equal(forecast_run(&rule, &line, 1, jobs, 4, &result), 0);
+	assert_int_equal(jobs[0].wait_us, 5);
+	assert_int_equal(jobs[1].wait_us, 3);
+	assert_int_equal(jobs[2].wait_us, 280);
+	assert_int_equal(jobs[3].wait_us, -1);
+	assert_int_equal(result.runs, 3);
+	line.ticks_len = 0;
+	assert_int_equal(forecast_run(&rule, &line, 1, jobs, 4, &result), 0);
+	assert_int_equal(result.left, 4);
+	line.ticks_us = turned;
+	line.ticks_len = 2;
+	assert_int_equal(forecast_run(&rule, &line, 1, jobs, 4, NULL), -2);
+}
+
+static void a_line_takes_of_its_groups_alone(void **state)
+{
+	static const bool first[] = { true, false, false }, second[] = { false, true, false };
+	struct forecast_job jobs[] = { { 5, 30, 0, 0 }, { 5, 30, 0, 1 }, { 5, 30, 0, 1 }, { 5, 30, 0, 2 } };
+	struct forecast_line lines[] = { { 0, 100, 0, 1, .serves = first }, { 50, 100, 0, 1, .serves = second }, { 0, 1000, 1, 1 } };
+	struct forecast_rule rule = { .end_us = 5000, .seed = 1, .groups = 3 };
+	struct forecast_result result;
+
+	(void)state;
+	assert_int_equal(forecast_run(&rule, lines, 2, jobs, 4, &result), 0);
+	assert_int_equal(jobs[0].wait_us, 95);
+	assert_int_equal(jobs[1].wait_us + jobs[2].wait_us, 45 + 75);
+	assert_int_equal(jobs[3].wait_us, -1);
+	assert_int_equal(result.left, 1);
+	assert_int_equal(forecast_run(&rule, lines, 3, jobs, 4, &result), 0);  /* the third one has all */
+	assert_int_equal(jobs[3].wait_us, 995);
+	rule.groups = 2;
+	assert_int_equal(forecast_run(&rule, lines, 2, jobs, 4, NULL), -2);
+	rule.groups = 0;
+	assert_int_equal(forecast_run(&rule, lines, 2, jobs, 4, NULL), -2);
+}
+
 static void nobody_overtakes_more_than_the_window(void **state)
 {
 	enum { N = 1000 };
@@ -183,6 +258,9 @@ int main(void)
 		cmocka_unit_test(a_service_takes_what_became_ready_as_a_copy_of_cron_began),
 		cmocka_unit_test(what_is_not_begun_and_what_is_wrong_is_said),
 		cmocka_unit_test(starts_are_counted),
+		cmocka_unit_test(a_start_replaces_the_copy_before_it),
+		cmocka_unit_test(a_line_starts_at_the_ticks_of_its_list),
+		cmocka_unit_test(a_line_takes_of_its_groups_alone),
 		cmocka_unit_test(nobody_overtakes_more_than_the_window),
 		cmocka_unit_test(a_service_is_as_theory_has_it),
 		cmocka_unit_test(a_line_with_little_to_do_is_its_gate),

@@ -52,7 +52,7 @@ class Worker:
     def __init__(self, db, instance, queues=None):
         self.connection = db.connect(application_name="worker")
         self.prepared = set()
-        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place", 0, 0)[0][0]
+        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place", 0, 0, 0, 0, None)[0][0]
         self.commit()
 
     def ask(self, name, *args):
@@ -1091,7 +1091,7 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         """A generic plan is kept in its session once it was made."""
         made = {}
         for name, (args, _) in statements(w).items():
-            w.ask("worker_register", "host:/pid", "host", 1, "test", None, "place", 0, 0)  # has the transaction begin with the settings
+            w.ask("worker_register", "host:/pid", "host", 1, "test", None, "place", 0, 0, 0, 0, None)  # has the transaction begin with the settings
             assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [("off", "force_generic_plan")]
             w.prepare(name)
             made[name] = w.ask_plain("explain (format json) " + w.call(name, args), *args)[0][0][0]["Plan"]
