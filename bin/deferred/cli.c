@@ -103,10 +103,10 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		{ "help", no_argument, NULL, CLI_OPT_HELP },
 		{ 0 }
 	};
-	struct option all[30] = { 0 };
+	struct option all[34] = { 0 };
 	int n = 0, c;
 
-	while (own && own->name && n < 20)
+	while (own && own->name && n < 24)
 		all[n++] = *own++;
 	memcpy(all + n, global, sizeof(global));
 	if (cli->describe) {

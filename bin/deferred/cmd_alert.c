@@ -68,6 +68,8 @@ static int tell(struct cli *cli)
 	int rc = store_alert_settings(cli->config, &settings, &err);
 
 	params_open(&t, NULL, '[');
+	if (rc == 0)
+		rc = store_notice(cli->pg, &err);
 	if (rc == 0 && settings)
 		rc = store_fold(cli->pg, STORE_FOLD_READ_MS, NULL, &err);
 	if (rc == 0 && settings)

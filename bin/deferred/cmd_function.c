@@ -11,11 +11,11 @@
 
 static void print_functions(const struct pg_result *res)
 {
-	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST", "PAUSED FOR" };
+	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST", "PAUSED FOR", "ON DEAD" };
 	char rate[SETTINGS_RATE_SIZE], age[TABLE_AGE_SIZE];
 	struct table t;
 
-	table_begin(&t, headers, 6);
+	table_begin(&t, headers, 7);
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
@@ -23,6 +23,7 @@ static void print_functions(const struct pg_result *res)
 		table_cell(&t, "%s", pg_null(res, i, 3) ? "" : settings_rate(rate, pg_float(res, i, 3)));
 		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
 		table_cell(&t, "%s", pg_null(res, i, 5) ? "" : table_age(age, pg_int(res, i, 5)));
+		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : pg_text(res, i, 7, NULL));
 	}
 	table_end(&t);
 }
@@ -59,7 +60,7 @@ static int set(struct cli *cli, const char *fn, const struct settings *s)
 
 static int rm(struct cli *cli, const char *fn)
 {
-	static const struct settings none = { .name = { "max_running", "rate", "burst" }, .n = 3 };
+	static const struct settings none = { .name = { "max_running", "rate", "burst", "on_dead" }, .n = 4 };
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
 	bool found;
@@ -126,7 +127,8 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_function = {
 	"function",
 	"ls [FN]\n"
-	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--unset SETTING]\n"
+	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--on-dead FN]\n"
+	"                    [--unset SETTING]\n"
 	"       deferred function rm FN\n"
 	"       deferred function resume FN",
 	"list and change the limits of functions", run, "deferred_worker", "ls, set, rm and resume", NULL,

@@ -50,7 +50,7 @@ static void cells_limits(struct table *t, const struct pg_result *res, size_t ro
 /* Settings that few queues have: a column each where one has. */
 static const struct { const char *header; int col; bool span; } rare[] = {
 	{ ">MIN BACK-OFF", 14, true }, { ">MAX BACK-OFF", 15, true }, { ">EXPONENT", 16, false }, { ">MAX DEQUEUE", 17, false },
-	{ ">MAX PARAMS", 18, false }, { "METADATA", 19, false }
+	{ ">MAX PARAMS", 18, false }, { "METADATA", 19, false }, { "ON DEAD", 20, false }
 };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
@@ -298,7 +298,7 @@ const struct cmd cmd_queue = {
 	"                    [--max-running N] [--rate N/UNIT] [--burst N] [--max-length N] [--on-full error|drop]\n"
 	"                    [--function FN] [--weight W] [--max-attempts N] [--backoff-floor SPAN]\n"
 	"                    [--backoff-ceiling SPAN] [--backoff-exponent X] [--params-max-bytes N] [--metadata JSON]\n"
-	"                    [--max-dequeue N]\n"
+	"                    [--max-dequeue N] [--on-dead FN]\n"
 	"       deferred queue pause|resume QUEUE...\n"
 	"       deferred queue clear QUEUE [--yes]\n"
 	"       deferred queue rm QUEUE [--force]",

@@ -37,6 +37,7 @@ static const struct setting {
 	{ "max-length", "max_length", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
 	{ "on-full", "on_full", SETTINGS_QUEUE, CHOICE, 0, 0, settings_on_full },
 	{ "function", "fn", SETTINGS_QUEUE, TEXT, 0, 0, NULL },
+	{ "on-dead", "on_dead", SETTINGS_QUEUE | SETTINGS_FUNCTION, TEXT, 0, 0, NULL },
 	{ "metadata", "metadata", SETTINGS_QUEUE, JSON, 0, 0, NULL },
 	{ "weight", "weight", SETTINGS_QUEUE, REAL, 0.001, 1000, NULL },
 	{ "max-dequeue", "max_dequeue", SETTINGS_QUEUE, WHOLE, 1, 1000, NULL },

@@ -319,6 +319,7 @@ void worker_tell_set_up(struct worker *w);                  /* settings, at the 
 void worker_tell_clear(struct worker *w);
 void worker_tell(struct worker *w, uint64_t now);           /* at a turn, between cycles: if housekeeping was done */
 void worker_tell_at_end(struct worker *w);
+void worker_notice_at_end(struct worker *w);                /* dead jobs alone: of a run that did not fold too */
 
 /* offer.c */
 void worker_offer_set_up(struct worker *w);

@@ -38,12 +38,20 @@ void worker_tell(struct worker *w, uint64_t now)
 	if (!w->tell.due)
 		return;
 	w->tell.due = false;
-	if (!w->tell.settings || store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) == 0)
+	if (store_notice(w->pg, &err) == 0 && (!w->tell.settings || store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) == 0))
 		return;
 	if (pg_broken(w->pg))
 		worker_lose_connection(w, &err, now);
 	else
 		log_line(LOG_L_WARNING, "what is wrong is not told, next try after housekeeping: %s", err.message);
+}
+
+void worker_notice_at_end(struct worker *w)
+{
+	struct deferred_error err = { 0 };
+
+	if (store_notice(w->pg, &err) < 0)
+		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, the next run does it: %s", err.message);
 }
 
 void worker_tell_at_end(struct worker *w)

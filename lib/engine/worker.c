@@ -631,6 +631,8 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	else if (folded)
 		worker_tell_at_end(&w);
+	if (rc == 1 && w.db == DB_READY)
+		worker_notice_at_end(&w);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

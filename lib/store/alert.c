@@ -77,6 +77,28 @@ int store_alert(struct pg *pg, const char *settings, store_alert_fn *f, void *da
 	return store_run_aside(pg, &sql_alert, &args, TAG_ALERT, on_alert, &told, err);
 }
 
+static void on_notice(void *data, int tag, const struct pg_result *res)
+{
+	bool *more = data;
+
+	if (tag == TAG_ALERT)
+		*more = pg_rows(res) > 0 && pg_bool(res, 0, 0);
+}
+
+int store_notice(struct pg *pg, struct deferred_error *err)
+{
+	bool more = true;
+	int rc = 0;
+
+	for (int step = 0; step < STORE_NOTICE_STEPS && more && rc == 0; step++) {
+		struct pg_args args;
+
+		pg_args_init(&args);
+		rc = store_run_aside(pg, &sql_notice, &args, TAG_ALERT, on_notice, &more, err);
+	}
+	return rc;
+}
+
 int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
 	return pg_exec(pg, &sql_alert_ls, NULL, PG_TEXT, res, err);

@@ -24,6 +24,10 @@ typedef void store_alert_fn(void *data, const struct store_alert *alert);
 /* Find what is wrong, and have it told by jobs; where somebody looked within a minute, nothing. By a worker, between its cycles. Source: alert.sql. */
 int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void *data, struct deferred_error *err);
 
+/* What --on-dead names is deferred for jobs that died: so many transactions at most, of 1,000 deaths each; the rest is for the next call. */
+#define STORE_NOTICE_STEPS 20
+int store_notice(struct pg *pg, struct deferred_error *err);
+
 /* What stands. *res is given. Source: alert_ls.sql. */
 int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 

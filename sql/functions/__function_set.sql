@@ -7,14 +7,20 @@ declare
     v_unknown text;
     v_broken boolean;
 begin
-    select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst') limit 1;
+    select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
     if found then
         raise exception using errcode = '22023', message = format('unknown setting %s of function %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
-            hint = 'settings: max_running, rate, burst';
+            hint = 'settings: max_running, rate, burst, on_dead';
     end if;
     if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
         raise exception using errcode = '22023', message = format('invalid function name %L', left($1, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    end if;
+    if settings::jsonb ? 'on_dead' then
+        perform deferred.__on_dead_set('function', $1, settings->>'on_dead');
+        if not settings::jsonb ?| array['max_running', 'rate', 'burst'] then
+            return;
+        end if;
     end if;
     select * into v_new from deferred.__deferred_function f where f.name = $1 for update;
     v_broken := found and v_new.broken_at is not null;

@@ -15,6 +15,7 @@ begin
     if not found then
         raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
     end if;
+    delete from deferred.__deferred_on_dead o where (o.kind, o.name) = ('queue', $1);
 end
 $$;
 comment on function deferred.__queue_rm(text) is 'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is deferred to it';

@@ -14,7 +14,7 @@ begin
     select k into v_unknown from json_object_keys(settings) k
     where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
         'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
-        'max_dequeue')
+        'max_dequeue', 'on_dead')
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
@@ -60,6 +60,9 @@ begin
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
          v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
     where q.name = $1;
+    if settings::jsonb ? 'on_dead' then
+        perform deferred.__on_dead_set('queue', $1, settings->>'on_dead');
+    end if;
 exception when check_violation then
     raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
         hint = 'deferred(1) lists the settings with their ranges';

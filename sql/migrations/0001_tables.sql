@@ -1174,6 +1174,45 @@ comment on column deferred.__deferred_alert.text is 'one sentence, for people';
 comment on column deferred.__deferred_alert.mend is 'the command that shows more, or mends it';
 grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 
+-- ---------------------------------------------------------------- a function for each dead job: sql/functions/__notice.sql
+
+create table deferred.__deferred_on_dead (
+    kind  text collate "C" not null check (kind in ('queue', 'function')),
+    name  text collate "C" not null,
+    fn    text collate "C" not null check (fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
+    since timestamptz not null default clock_timestamp(),
+    primary key (kind, name)
+);
+comment on table  deferred.__deferred_on_dead is 'what is deferred for each job that dies; apart from other settings, so that where none is nothing is read, and no job has a limit for it';
+comment on column deferred.__deferred_on_dead.kind is 'whose jobs: those of a queue, or of a function, which goes first';
+comment on column deferred.__deferred_on_dead.name is 'queue or function';
+comment on column deferred.__deferred_on_dead.fn is 'function that is deferred';
+comment on column deferred.__deferred_on_dead.since is 'when it was set first: who died before is not told';
+
+create table deferred.__deferred_noticed (
+    job_id      bigint not null,
+    attempt     integer not null,
+    finished_at timestamptz not null,
+    primary key (job_id, attempt)
+) with (autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_noticed is 'deaths for which a job was deferred, written in the same transaction; kept 2 hours behind the bookmark';
+comment on column deferred.__deferred_noticed.job_id is 'job that died';
+comment on column deferred.__deferred_noticed.attempt is 'of which attempt; one that is retried by hand and dies again is another death';
+comment on column deferred.__deferred_noticed.finished_at is 'when, as in __deferred_log';
+create index __deferred_noticed_finished on deferred.__deferred_noticed (finished_at);
+
+create table deferred.__deferred_notice (
+    noticed_to timestamptz not null,
+    at         timestamptz not null,
+    begun_at   timestamptz
+);
+comment on table  deferred.__deferred_notice is 'one row, which who looks for deaths has locked';
+comment on column deferred.__deferred_notice.noticed_to is 'bookmark: when the last walk that came to its end had begun';
+comment on column deferred.__deferred_notice.at is 'deaths up to then were looked at in this walk';
+comment on column deferred.__deferred_notice.begun_at is 'when this walk began; NULL: none is under way';
+insert into deferred.__deferred_notice values ('-infinity', '-infinity', null);
+grant select on deferred.__deferred_on_dead to deferred_worker, deferred_viewer;
+
 -- ---------------------------------------------------------------- indexes for searches
 
 -- What a search may find by an index, as "deferred index add" was told. The indexes are those of the partitions, each by itself, so that each is built and

@@ -334,6 +334,7 @@ def test_every_setting_is_set_shown_and_taken_back(db):
         "max-length": ("1000", "max_length", 1000), "on-full": ("drop", "on_full", "drop"), "function": ("send_mail", "fn", "send_mail"),
         "metadata": ('{"owner": "me"}', "metadata", {"owner": "me"}), "weight": ("3", "weight", 3.0),
         "params-max-bytes": ("2000", "params_max_bytes", 2000),
+        "on-dead": ("mourn", "on_dead", "mourn"),
     }
     args = [a for name, (value, _, _) in options.items() for a in ("--" + name, value)]
     assert queue(db, "set", "q", "--create", *args) == ""
@@ -342,7 +343,7 @@ def test_every_setting_is_set_shown_and_taken_back(db):
         assert shown[column] == pytest.approx(expected) if isinstance(expected, float) else shown[column] == expected
     assert shown["running"] == 0 and shown["paused"] is False
     line = queue(db, "ls").splitlines()[2]
-    assert line.split() == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"}'.split()
+    assert line.split() == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"} mourn'.split()
     plain = db.sql("select to_jsonb(q) - array['name', 'created_at', 'limited_jobs'] from deferred.__deferred_queue q where name = 'default'")
     for i, name in enumerate(options):
         if name == "burst":
@@ -463,7 +464,7 @@ def test_functions_are_listed_set_and_removed(db):
     assert ok(db.run(["deferred", "function", "ls"])) == ""
     ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))
     assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == \
-        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None, "paused_s": None}]
+        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None, "paused_s": None, "on_dead": None}]
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "90/h"]
     ok(db.run(["deferred", "function", "set", "sleep", "--unset", "rate"]))
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2"]

@@ -129,3 +129,12 @@ def test_a_wrong_setting_is_named(db):
         db.config(text)
         done = db.run(["deferred", "alert"])
         assert done.returncode == 78 and says in done.stderr, done
+
+
+def test_a_run_defers_what_on_dead_names_for_its_dead_job_once(db):
+    assert db.run(["deferred", "queue", "set", "default", "--on-dead", "mourn"]).returncode == 0
+    job = db.defer("fail", max_attempts=1)
+    check(db)
+    assert db.run(["deferred", "alert"]).returncode == 0
+    assert db.sql("select params->>'job', params->>'outcome' from deferred.__deferred where fn = 'mourn'") == [(str(job), "failed")]
+    assert db.one("select count(*) from deferred.check_ledger()") == 0

@@ -1,0 +1,16 @@
+-- Who set it first keeps its moment: a function named instead of another one hears of no death before.
+create or replace function deferred.__on_dead_set(p_kind text, p_name text, p_fn text) returns void
+language plpgsql
+as $$
+begin
+    if p_fn is null then
+        delete from deferred.__deferred_on_dead o where (o.kind, o.name) = (p_kind, p_name);
+    elsif p_fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
+        raise exception using errcode = '22023', message = format('on_dead %L of %s %L is no name of a function', left(p_fn, 200), p_kind, left(p_name, 200)),
+            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+    else
+        insert into deferred.__deferred_on_dead as o (kind, name, fn) values (p_kind, p_name, p_fn) on conflict (kind, name) do update set fn = excluded.fn;
+    end if;
+end
+$$;
+comment on function deferred.__on_dead_set(text, text, text) is 'sets what is deferred for each dead job; part of deferred.__queue_set() and deferred.__function_set()';
