@@ -191,6 +191,20 @@ int store_figures_builds(struct pg *pg, struct store_figures *figures, struct de
 	return ask(pg, &sql_figures_builds, &args, figures, err);
 }
 
+int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_int8(&args, back_s);
+	pg_arg_int4(&args, most);
+	rc = pg_exec(pg, &sql_figures_marks, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 void store_figures_clear(struct store_figures *figures)
 {
 	free(figures->row);

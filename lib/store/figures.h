@@ -84,6 +84,10 @@ struct store_figures {
 int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err);
 void store_figures_clear(struct store_figures *figures);
 
+/* When functions were first run in another build of their plugin than before, newest first, at most so many. fn NULL: any. Given: pg_result_free().
+ * Source: figures_marks.sql, which says what the columns are. */
+int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err);
+
 /* Hours of the last two days, by queue, function and build, of those functions that ran in more than one build in that time: what is wanted to hold a build
  * against the one before it. Without waits. Given, in a transaction, as above. Source: figures_builds.sql. */
 int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err);

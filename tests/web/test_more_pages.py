@@ -92,6 +92,13 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     assert shown.count("<strong>slower</strong>") == 1 and "faster" not in shown
     assert told["p 4 dd"]["more_crashes"] == 0.1333 and told["p 3 cc"]["more_crashes_low"] < 0 < told["p 3 cc"]["more_crashes_high"]
     assert shown.count("<strong>more</strong> 40") == 1 and "<strong>less</strong>" not in shown
+    # Where a build came, charts have a mark, and words for it; the first one took the place of none.
+    for path in ("/", "/functions/build"):
+        far = web.json(f"{path}.json?range=400d", "vic")
+        assert len(far["figures"]) == 400 and [(m["fn"], m["plugin"]) for m in far["new_builds"]] == [("build", b) for b in ("p 4 dd", "p 3 cc", "p 2 bb")], path
+        text = web.page(f"{path}?range=400d", "vic")
+        assert text.count('class="mark"') == 9 and "New builds" in text and text.count("p 3 cc</bdi></li>") == 1 and re.search(r"As of (\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d:", text)
+    assert 0 < far["as_of"] and web.json("/functions/build.json?range=1h")["new_builds"] == [] and "new_builds" not in web.json("/queues/default.json") and "New builds" not in web.page("/queues/default")
 
 
 def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
