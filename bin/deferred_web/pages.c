@@ -205,7 +205,10 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	page_live(v, "depth");
 	why_told(v);
 	queue_tiles(v, depth);
+	rc = limit_used(v, v->name, NULL, settings, err);
 	page_live_end(v);
+	if (rc < 0)
+		goto done;
 	if (pg_bool(settings, 0, 1))
 		page_button(v, path, "Resume", NULL);
 	else

@@ -256,7 +256,15 @@ int store_state(struct pg *pg, struct store_state *state, struct deferred_error 
 	return rc;
 }
 
-int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res, struct deferred_error *err)
 {
-	return pg_exec(pg, &sql_figures_limits, NULL, PG_TEXT, res, err);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_text(&args, fn);
+	rc = pg_exec(pg, &sql_figures_limits, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
 }

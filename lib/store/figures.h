@@ -121,7 +121,8 @@ struct store_state {
 };
 int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err);
 
-/* What is used of limits on attempts at once. Given: pg_result_free(). Source: figures_limits.sql, which says what the columns are. */
-int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+/* What is used of limits on attempts at once, of that queue or that function; both NULL: of all. Given: pg_result_free(). Source: figures_limits.sql, which
+ * says what the columns are. */
+int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res, struct deferred_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import signal
 
 import psycopg2.errors
 import pytest
@@ -74,6 +75,21 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     builds = harness.wait_for(all_folded, 20, "what ended is in the figures")
     assert [(b["plugin"].split()[0], b["attempts"], b["failed"], b["dead"]) for b in builds] == [("sample", 3, 3, 3)] and builds[0]["run_p50_us"] > 0
     assert "sample" in web.page("/functions/fail", "vic") and "100.0 %" in web.page("/functions/fail", "vic")
+
+
+def test_it_is_said_how_much_of_a_limit_is_used(web, db):
+    assert "Of its limit" not in web.page("/queues/default", "vic") and "limit_used" not in web.json("/queues/default.json", "vic")
+    assert db.run(["deferred", "queue", "set", "default", "--max-running", "3"]).returncode == 0
+    assert web.json("/queues/default.json", "vic")["limit_used"] == {"running": 0, "max_running": 3, "ratio": 0}
+    for _ in range(2):
+        db.defer("sleep", '{"ms": 60000}')
+    worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
+    told = harness.wait_for(lambda: (lambda t: t if t["running"] == 2 else None)(web.json("/queues/default.json", "vic")["limit_used"]), 20, "two run")
+    assert told == {"running": 2, "max_running": 3, "ratio": 0.666667}
+    assert "2 of 3 at once are running, 67 %." in web.page("/queues/default", "vic")
+    assert 'deferred_limit_used_ratio{queue="default"} 0.666667' in harness.wait_for(lambda: (lambda t: t if 'used_ratio{' in t else None)(web.page("/metrics", "vic")), 20, "metrics tell it")
+    worker.signal(signal.SIGTERM)
+    worker.wait(30)
 
 
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
