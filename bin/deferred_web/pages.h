@@ -46,6 +46,8 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 /* recurring_pages.c */
 int page_recurring(struct visit *v, struct deferred_error *err);
 int page_schedule(struct visit *v, struct deferred_error *err);
+/* running_pages.c */
+int page_running(struct visit *v, struct deferred_error *err);
 /* function_pages.c */
 void before_figures(struct visit *v);
 int page_function(struct visit *v, struct deferred_error *err);

@@ -191,6 +191,15 @@ int store_figures_builds(struct pg *pg, struct store_figures *figures, struct de
 	return ask(pg, &sql_figures_builds, &args, figures, err);
 }
 
+int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text_array(&args, fns, NULL, n);
+	return ask(pg, &sql_figures_run, &args, figures, err);
+}
+
 int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

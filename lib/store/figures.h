@@ -84,6 +84,9 @@ struct store_figures {
 int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err);
 void store_figures_clear(struct store_figures *figures);
 
+/* Hours of the last day of these functions, of which nothing but run is told. Given, in a transaction, as above. Source: figures_run.sql. */
+int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures, struct deferred_error *err);
+
 /* When functions were first run in another build of their plugin than before, newest first, at most so many. fn NULL: any. Given: pg_result_free().
  * Source: figures_marks.sql, which says what the columns are. */
 int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err);

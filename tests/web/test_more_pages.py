@@ -92,6 +92,26 @@ def test_it_is_said_how_much_of_a_limit_is_used(web, db):
     worker.wait(30)
 
 
+def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db):
+    assert "Nothing is being run" in web.page("/running", "vic") and web.json("/running.json", "vic")["usual"] == []
+    harness.ran_in_build(db, "sleep", "sample 1", 100, 10, 2)
+    harness.ran_in_build(db, "noop", "sample 1", 19, 10, 2)  # too few, and not held
+    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    long, short = db.defer("sleep", '{"ms": 60000}'), db.defer("sleep", '{"ms": 60000}')
+    worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
+    harness.wait_for(lambda: len(web.json("/running.json", "vic")["running"]) == 2, 20, "two run")
+    assert ">long<" not in web.page("/running", "vic") or web.json("/running.json")["running"][0]["held_s"] > 1
+    def marked():
+        told = web.json("/running.json", "vic")
+        return told if min(j["held_s"] for j in told["running"]) >= 3 else None
+    told = harness.wait_for(marked, 20, "they run for a while")
+    assert [u["fn"] for u in told["usual"]] == ["sleep"] and 12_000 < told["usual"][0]["run_p95_us"] < 17_000
+    text = web.page("/running", "vic")
+    assert text.count(">long</span>") == 2 and "95 % ran within" in text and f"/jobs/{long}" in text and f"/jobs/{short}" in text
+    worker.signal(signal.SIGTERM)
+    worker.wait(30)
+
+
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     def ran(*args, **crashed):
         harness.ran_in_build(db, "build", *args, **crashed)
