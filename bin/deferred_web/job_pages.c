@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "pages.h"
 
+#include "indent.h"
 #include "search.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define INDENTED_MAX (4 * STORE_WEB_PARAMS)
 
 /* ---- a list ----------------------------------------------------------------------------------- */
 
@@ -168,6 +171,19 @@ static void block(struct visit *v, const char *name, const char *text)
 	html_raw(b, "</pre></section>");
 }
 
+/* The params once more, for people. jsonb would drop keys that come twice and their order, and a double the digits of large numbers. */
+static void indented(struct visit *v, const char *text, size_t len)
+{
+	struct buf lines = { 0 };
+
+	if (indent_json(&lines, text, len, (size_t)INDENTED_MAX) && lines.len != len) {
+		html_raw(&v->reply.body, "<details><summary>Indented</summary><pre tabindex=\"0\" dir=\"auto\">");
+		html_text_n(&v->reply.body, lines.p, lines.len);
+		html_raw(&v->reply.body, "</pre></details>");
+	}
+	buf_clear(&lines);
+}
+
 static int params(struct visit *v, const char *fn, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -188,7 +204,9 @@ static int params(struct visit *v, const char *fn, struct deferred_error *err)
 
 		pg_text(res, 0, 0, &len);
 		block(v, "Params", pg_text(res, 0, 0, NULL));
-		if (pg_int(res, 0, 1) > (int64_t)len)
+		if (pg_int(res, 0, 1) == (int64_t)len)
+			indented(v, pg_text(res, 0, 0, NULL), len);
+		else
 			buf_printf(b, "<p class=\"hint\">The first %zu of %" PRId64 " bytes. <code>deferred show %" PRId64 "</code> has all of them.</p>", len,
 				   pg_int(res, 0, 1), v->number);
 	}

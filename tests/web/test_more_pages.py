@@ -112,6 +112,35 @@ def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db)
     worker.wait(30)
 
 
+def test_params_are_shown_as_they_were_deferred_and_indented_byte_for_byte(web, db):
+    def shown(params, who="opal"):
+        text = web.page(f"/jobs/{db.defer('noop', params)}", who)
+        found = re.search(r"<details><summary>Indented</summary><pre[^>]*>(.*?)</pre></details>", text, re.S)
+        return html.unescape(re.search(r"<h2>Params</h2><pre[^>]*>(.*?)</pre>", text, re.S)[1]), found and html.unescape(found[1])
+    large = '{"b":12345678901234567890123.10, "a" : {"x":[1e400,{ },[ ], "a,{\\"}: <b>"]},"b":1.0}'
+    assert shown(large) == (large, """{
+  "b": 12345678901234567890123.10,
+  "a": {
+    "x": [
+      1e400,
+      {},
+      [],
+      "a,{\\"}: <b>"
+    ]
+  },
+  "b": 1.0
+}""")
+    assert shown("{}") == ("{}", None)  # there is nothing to be indented
+    deep = '{"a":' + "[" * 500 + "]" * 500 + "}"
+    assert shown(deep)[0] == deep and re.sub(r"\s", "", shown(deep)[1]) == deep
+    wide = '{"a":[' + ",".join(["1"] * 40000) + "]}"  # more than is shown
+    assert shown(wide)[1] is None
+    many = '{"a":' + "[" * 30 + ",".join(["1"] * 30000) + "]" * 30 + "}"  # would become too long
+    assert shown(many) == (many, None)
+    secret = db.defer("noop", '{"a": "the secret"}')
+    assert "the secret" not in web.page(f"/jobs/{secret}", "vic") and "Indented" not in web.page(f"/jobs/{secret}", "vic")
+
+
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     def ran(*args, **crashed):
         harness.ran_in_build(db, "build", *args, **crashed)
