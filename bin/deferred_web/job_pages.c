@@ -31,7 +31,7 @@ static bool fits(const struct pg_result *res, size_t row)
 /* What lists of one state are in order of, and look at, is said by sql/queries. */
 static int find(struct visit *v, const struct search *s, struct pg_result **res, struct deferred_error *err)
 {
-	bool indexed = s->filter.tags_len > 0 || s->filter.label_index || s->more.value_index;
+	bool indexed = s->filter.tags_len > 0 || (s->filter.label_index && !s->more.error) || s->more.value_index;
 	int rc = indexed ? store_web_indexed(v->pg, s->filter.tags_len > 0, err) : 0;
 
 	if (rc < 0)
@@ -57,7 +57,7 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		return;
 	}
 	if (more)
-		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at 10,000 jobs, to job %" PRId64 ".", pg_int(res, n - 1, 0)));
+		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at %s jobs, to job %" PRId64 ".", s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
 	else if (n == STORE_WEB_ROWS)
 		pager(v, s, pg_int(res, n - 1, 0), "");
 	if (n > 0)
@@ -77,7 +77,7 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 	}
 	/* A state is looked for by its own index, which knows nothing of outcomes and parts of labels. */
 	if (rc == 0 && s.filter.state && !search_has_index(&s)) {
-		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome or params. Leave the state out, or say label:\"the whole label\", "
+		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome, an error or params. Leave the state out, or say label:\"the whole label\", "
 				     "key:, tag:, queue: or fn:.");
 		return 0;
 	}
@@ -87,6 +87,14 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 	}
 	if (rc == 0 && s.more.path_len > 0 && !v->me.reader) {
 		visit_refuse(v, 403, "Params are not shown to your role, and not searched either.");
+		return 0;
+	}
+	if (rc == 0 && s.more.error && !v->me.reader) {
+		visit_refuse(v, 403, "Errors are not shown to your role, and not searched either.");
+		return 0;
+	}
+	if (rc == 0 && s.more.error && s.more.path_len > 0) {
+		visit_refuse(v, 400, "Errors and params cannot be searched together.");
 		return 0;
 	}
 	if (rc == 0)

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import signal
+import urllib.parse
 
 import psycopg2.errors
 import pytest
@@ -139,6 +140,32 @@ def test_params_are_shown_as_they_were_deferred_and_indented_byte_for_byte(web, 
     assert shown(many) == (many, None)
     secret = db.defer("noop", '{"a": "the secret"}')
     assert "the secret" not in web.page(f"/jobs/{secret}", "vic") and "Indented" not in web.page(f"/jobs/{secret}", "vic")
+
+
+def test_jobs_are_found_by_what_they_said_by_those_who_may_read_it(start_web, db):
+    web = start_web('hide_params = "echo"')
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("fail", "fail", "echo", "fail")]
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+           "select id, 1, 'failed', true, case when id = %s then 'Another' else 'No order ' || id || E' of \\'x%%y\\'\nline 2' end from h", jobs[3])
+    db.defer("fail")
+
+    def found(q, who="opal", more=""):
+        return [j["id"] for j in web.json(f"/jobs.json?q={urllib.parse.quote(q)}{more}", who)["jobs"]]
+    assert found("error~order") == jobs[2::-1] == found('error~"LINE 2"') == found('error:"No order 7 of \'x%y\'"') == found('error:"No order # of \'x%y\'"')
+    assert found("error~another") == [jobs[3]] == found("error:Another") and found("error:Anoth") == [] == found("error~%%%") and found("error~order fn:echo") == [jobs[2]]
+    assert found(f"error~order queue:default", more="&outcome=failed&since=1h") == jobs[2::-1] and found("error~order key:none") == []
+    # Functions that are hidden from readers are not searched; viewers search nothing.
+    assert found("error~order", "rea") == jobs[1::-1] == found('error:"No order # of \'x%y\'"', "rea") and found("error~order fn:echo", "rea") == []
+    for form in ("/jobs", "/jobs.json"):
+        for q in ("error~order", "error:Another", "error~nothing", "fn:fail error~o"):
+            assert web.ask(f"{form}?q={urllib.parse.quote(q)}", "vic")[0] == 403, q
+    assert web.ask("/jobs?q=error~x&state=dead")[0] == 400 == web.ask("/jobs?q=error~x+params.a:1")[0] == web.ask("/jobs/all?verb=retry&q=error~x")[0]
+    assert len(found("error:")) == 5 and "/jobs/all" not in web.page("/jobs?q=error~order")
+    # It looks at so many and no more, and goes on from there.
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
+    told = web.json("/jobs.json?q=error~order")
+    assert told["jobs"] == [] and "Looked at 2,000 jobs" in web.page("/jobs?q=error~order")
+    assert [j["id"] for j in web.json(f"/jobs.json?q=error~order&after={told['after']}")["jobs"]] == jobs[2::-1]
 
 
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
