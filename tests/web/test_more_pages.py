@@ -168,6 +168,14 @@ def test_jobs_are_found_by_what_they_said_by_those_who_may_read_it(start_web, db
     assert [j["id"] for j in web.json(f"/jobs.json?q=error~order&after={told['after']}")["jobs"]] == jobs[2::-1]
 
 
+def test_the_keys_are_told_on_each_page_with_and_without_javascript(web):
+    text = web.page("/", "vic")
+    footer, dialog = re.search("<footer>(.*)</footer>", text, re.S)[1], re.search('<dialog id="keys".*</dialog>', text, re.S)[0]
+    for key in ("/", "j", "k", "Enter", "?"):
+        assert f"<kbd>{key}</kbd>" in footer and f"<kbd>{key}</kbd>" in dialog, key
+    assert "open>" not in dialog
+
+
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     def ran(*args, **crashed):
         harness.ran_in_build(db, "build", *args, **crashed)
