@@ -16,6 +16,7 @@
 #define TOP 8
 #define BOTTOM 16
 #define LINES 3
+#define MARKS 50
 
 /* One bar. */
 struct point {
@@ -34,6 +35,7 @@ static const struct range {
 	{ "24h", "24 hours", false, 600, 144, STORE_MINUTES },
 	{ "7d", "7 days", false, 3600, 168, STORE_HOURS },
 	{ "90d", "90 days", true, 86400, 90, STORE_HOURS },
+	{ "400d", "400 days", true, 86400, 400, STORE_HOURS }, /* as long as hours are kept */
 };
 #define RANGES (sizeof(ranges) / sizeof(ranges[0]))
 
@@ -41,6 +43,7 @@ struct chart {
 	const struct range *range;
 	struct point *point;
 	size_t n;
+	const struct pg_result *marks; /* figures_marks.sql; NULL: none */
 };
 
 static const struct range *asked_range(struct visit *v)
@@ -127,6 +130,70 @@ static void begin(struct visit *v, const struct chart *c, const char *id, const 
 	html_raw(b, "</text>");
 }
 
+/* The bar in which a build came; false: it came before the first one. */
+static bool mark_at(const struct chart *c, size_t row, size_t *i)
+{
+	int64_t at = pg_int(c->marks, row, 0) - c->point[0].at_s;
+
+	*i = at < 0 ? 0 : (size_t)(at / c->range->width_s);
+	return at >= 0 && *i < c->n;
+}
+
+static void draw_marks(struct buf *b, const struct chart *c)
+{
+	size_t i;
+
+	for (size_t row = 0; row < pg_rows(c->marks); row++)
+		if (mark_at(c, row, &i))
+			buf_printf(b, "<path class=\"mark\" d=\"M%.1f %dV%d\"/>", x_of(c, i), TOP, HEIGHT - BOTTOM);
+}
+
+/* The same for who does not see them: in the order of the result, newest first. */
+static void tell_marks(struct visit *v, const struct chart *c)
+{
+	struct buf *b = &v->reply.body;
+	bool any = false;
+	char text[32];
+	size_t i;
+
+	for (size_t row = 0; row < pg_rows(c->marks); row++) {
+		if (!mark_at(c, row, &i))
+			continue;
+		if (v->json) {
+			buf_printf(b, "%s{\"at\":%" PRId64 ",\"fn\":", any ? ",\n" : "", pg_int(c->marks, row, 0));
+			html_json(b, pg_text(c->marks, row, 1, NULL));
+			html_raw(b, ",\"plugin\":");
+			html_json(b, pg_text(c->marks, row, 2, NULL));
+			html_raw(b, "}");
+		} else {
+			buf_text(b, any ? "<li>" : "<h3>New builds, at the upright lines</h3><ul class=\"marks\"><li>");
+			html_text(b, when(c, pg_int(c->marks, row, 0), text));
+			html_raw(b, " ");
+			page_cell(v, CELL_FN, c->marks, row, 1);
+			html_raw(b, " <bdi>");
+			html_text(b, pg_text(c->marks, row, 2, NULL));
+			html_raw(b, "</bdi></li>");
+		}
+		any = true;
+	}
+	if (any && !v->json)
+		html_raw(b, "</ul>");
+}
+
+/* Where the figures end. */
+static void as_of(struct visit *v, const struct store_figures *figures)
+{
+	time_t t = (time_t)figures->folded_s;
+	struct tm tm;
+	char text[32];
+
+	gmtime_r(&t, &tm);
+	strftime(text, sizeof(text), figures->now_s - figures->folded_s < 86400 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
+	html_raw(&v->reply.body, "<p class=\"hint\">As of ");
+	html_text(&v->reply.body, text);
+	html_raw(&v->reply.body, ": what ended later is not in these figures yet.</p>");
+}
+
 static void table_head(struct buf *b, const char *const *titles, size_t n)
 {
 	html_raw(b, "</svg><details><summary>Numbers</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Numbers\"><table><thead><tr><th scope=\"col\">From</th>");
@@ -166,6 +233,7 @@ static void draw_ended(struct visit *v, const struct chart *c)
 	for (size_t i = 0; any > 0 && i < c->n; i++)
 		buf_printf(b, "%c%.1f %.1f", i == 0 ? 'M' : 'L', x_of(c, i), y_of((double)c->point[i].arrived, (double)max));
 	html_raw(b, "\"/>");
+	draw_marks(b, c);
 	table_head(b, titles, 3);
 	for (size_t i = 0; i < c->n; i++)
 		if (c->point[i].ok + c->point[i].other + c->point[i].arrived > 0)
@@ -205,6 +273,7 @@ static void draw_times(struct visit *v, const struct chart *c, const char *id, c
 		}
 		html_raw(b, "\"/>");
 	}
+	draw_marks(b, c);
 	table_head(b, titles, LINES);
 	for (size_t i = 0; i < c->n; i++) {
 		const struct histogram *h = run ? &c->point[i].run : &c->point[i].wait;
@@ -240,7 +309,7 @@ static void range_links(struct visit *v, const struct range *here)
 	html_raw(b, "</ul>");
 }
 
-static void json(struct visit *v, const struct chart *c)
+static void json(struct visit *v, const struct chart *c, const struct store_figures *figures)
 {
 	struct buf *b = &v->reply.body;
 
@@ -254,7 +323,12 @@ static void json(struct visit *v, const struct chart *c)
 				   (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->run, quantiles[q]));
 		html_raw(b, "}");
 	}
-	html_raw(b, "]");
+	buf_printf(b, "],\"as_of\":%" PRId64, figures->folded_s);
+	if (c->marks) {
+		html_raw(b, ",\"new_builds\":[");
+		tell_marks(v, c);
+		html_raw(b, "]");
+	}
 }
 
 int chart_figures(struct visit *v, const char *queue, const char *fn, struct deferred_error *err)
@@ -263,22 +337,32 @@ int chart_figures(struct visit *v, const char *queue, const char *fn, struct def
 	struct store_figures_query query = { .span = c.range->span, .by = queue ? STORE_BY_QUEUE : fn ? STORE_BY_FUNCTION : STORE_BY_NOTHING, .queue = queue,
 					     .fn = fn, .back_s = (int64_t)c.range->n * c.range->width_s };
 	struct store_figures figures = { 0 };
+	struct pg_result *marks = NULL;
 	int rc = store_figures(v->pg, &query, &figures, err);
 
+	/* A queue has no build. */
+	if (rc == 0 && !queue)
+		rc = store_figures_marks(v->pg, fn, query.back_s, MARKS, &marks, err);
+
 	if (rc == 0) {
+		c.marks = marks;
 		gather(v, &c, &figures);
 		if (v->json) {
-			json(v, &c);
+			json(v, &c, &figures);
 		} else {
 			html_raw(&v->reply.body, "<section><h2>Lately</h2>");
 			range_links(v, c.range);
+			as_of(v, &figures);
 			html_raw(&v->reply.body, "<div class=\"charts\">");
 			draw_ended(v, &c);
 			draw_times(v, &c, "wait", "Waited", false);
 			draw_times(v, &c, "run", "Ran", true);
-			html_raw(&v->reply.body, "</div></section>");
+			html_raw(&v->reply.body, "</div>");
+			tell_marks(v, &c);
+			html_raw(&v->reply.body, "</section>");
 		}
 	}
+	pg_result_free(marks);
 	store_figures_clear(&figures);
 	return rc;
 }

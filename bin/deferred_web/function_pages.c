@@ -192,6 +192,9 @@ int page_function(struct visit *v, struct deferred_error *err)
 		html_raw(b, "\">Its jobs</a></p>");
 	}
 	page_live(v, "builds");
+	rc = limit_used(v, NULL, v->name, limits, err);
+	if (rc < 0)
+		goto done;
 	if (v->json)
 		builds_json(v, &builds);
 	else

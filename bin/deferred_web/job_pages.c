@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "pages.h"
 
+#include "indent.h"
 #include "search.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define INDENTED_MAX (4 * STORE_WEB_PARAMS)
 
 /* ---- a list ----------------------------------------------------------------------------------- */
 
@@ -28,7 +31,7 @@ static bool fits(const struct pg_result *res, size_t row)
 /* What lists of one state are in order of, and look at, is said by sql/queries. */
 static int find(struct visit *v, const struct search *s, struct pg_result **res, struct deferred_error *err)
 {
-	bool indexed = s->filter.tags_len > 0 || s->filter.label_index || s->more.value_index;
+	bool indexed = s->filter.tags_len > 0 || (s->filter.label_index && !s->more.error) || s->more.value_index;
 	int rc = indexed ? store_web_indexed(v->pg, s->filter.tags_len > 0, err) : 0;
 
 	if (rc < 0)
@@ -54,7 +57,7 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		return;
 	}
 	if (more)
-		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at 10,000 jobs, to job %" PRId64 ".", pg_int(res, n - 1, 0)));
+		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at %s jobs, to job %" PRId64 ".", s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
 	else if (n == STORE_WEB_ROWS)
 		pager(v, s, pg_int(res, n - 1, 0), "");
 	if (n > 0)
@@ -74,7 +77,7 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 	}
 	/* A state is looked for by its own index, which knows nothing of outcomes and parts of labels. */
 	if (rc == 0 && s.filter.state && !search_has_index(&s)) {
-		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome or params. Leave the state out, or say label:\"the whole label\", "
+		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome, an error or params. Leave the state out, or say label:\"the whole label\", "
 				     "key:, tag:, queue: or fn:.");
 		return 0;
 	}
@@ -84,6 +87,14 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 	}
 	if (rc == 0 && s.more.path_len > 0 && !v->me.reader) {
 		visit_refuse(v, 403, "Params are not shown to your role, and not searched either.");
+		return 0;
+	}
+	if (rc == 0 && s.more.error && !v->me.reader) {
+		visit_refuse(v, 403, "Errors are not shown to your role, and not searched either.");
+		return 0;
+	}
+	if (rc == 0 && s.more.error && s.more.path_len > 0) {
+		visit_refuse(v, 400, "Errors and params cannot be searched together.");
 		return 0;
 	}
 	if (rc == 0)
@@ -168,6 +179,19 @@ static void block(struct visit *v, const char *name, const char *text)
 	html_raw(b, "</pre></section>");
 }
 
+/* The params once more, for people. jsonb would drop keys that come twice and their order, and a double the digits of large numbers. */
+static void indented(struct visit *v, const char *text, size_t len)
+{
+	struct buf lines = { 0 };
+
+	if (indent_json(&lines, text, len, (size_t)INDENTED_MAX) && lines.len != len) {
+		html_raw(&v->reply.body, "<details><summary>Indented</summary><pre tabindex=\"0\" dir=\"auto\">");
+		html_text_n(&v->reply.body, lines.p, lines.len);
+		html_raw(&v->reply.body, "</pre></details>");
+	}
+	buf_clear(&lines);
+}
+
 static int params(struct visit *v, const char *fn, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -188,7 +212,9 @@ static int params(struct visit *v, const char *fn, struct deferred_error *err)
 
 		pg_text(res, 0, 0, &len);
 		block(v, "Params", pg_text(res, 0, 0, NULL));
-		if (pg_int(res, 0, 1) > (int64_t)len)
+		if (pg_int(res, 0, 1) == (int64_t)len)
+			indented(v, pg_text(res, 0, 0, NULL), len);
+		else
 			buf_printf(b, "<p class=\"hint\">The first %zu of %" PRId64 " bytes. <code>deferred show %" PRId64 "</code> has all of them.</p>", len,
 				   pg_int(res, 0, 1), v->number);
 	}

@@ -120,8 +120,16 @@ void page_end(struct visit *v)
 		}
 		html_raw(b, "still=1\">Keep it as it is</a></p></noscript>");
 	}
-	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open. "
-			    "Each page is there as JSON too: put <code>.json</code> behind its path.</p></footer></body></html>\n");
+	/* Without JavaScript there is no dialog; what it says the footer has too. */
+	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open, <kbd>?</kbd> keys. "
+			    "Each page is there as JSON too: put <code>.json</code> behind its path.</p></footer>"
+			    "<dialog id=\"keys\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keys</h2><dl>"
+			    "<div><dt><kbd>/</kbd></dt><dd>find jobs, by number or words</dd></div>"
+			    "<div><dt><kbd>j</kbd></dt><dd>next row of a table</dd></div><div><dt><kbd>k</kbd></dt><dd>row before it</dd></div>"
+			    "<div><dt><kbd>Enter</kbd></dt><dd>open what the row is about</dd></div>"
+			    "<div><dt><kbd>Esc</kbd></dt><dd>leave the row, or close this</dd></div>"
+			    "<div><dt><kbd>?</kbd></dt><dd>this</dd></div></dl>"
+			    "<form method=\"dialog\"><button>Close</button></form></dialog></body></html>\n");
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */

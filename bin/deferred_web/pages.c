@@ -205,7 +205,10 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	page_live(v, "depth");
 	why_told(v);
 	queue_tiles(v, depth);
+	rc = limit_used(v, v->name, NULL, settings, err);
 	page_live_end(v);
+	if (rc < 0)
+		goto done;
 	if (pg_bool(settings, 0, 1))
 		page_button(v, path, "Resume", NULL);
 	else
@@ -326,17 +329,6 @@ static int page_list(struct visit *v, enum store_web_rows what, int64_t number, 
 	}
 	pg_result_free(res);
 	return rc;
-}
-
-static int page_running(struct visit *v, struct deferred_error *err)
-{
-	static const struct column columns[] = {
-		{ 0, CELL_JOB, "job", "Job" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_INT, "attempt", "Attempt" },
-		{ 5, CELL_SPAN, "held_s", "Held for" }, { 7, CELL_PROGRESS, "progress", "Progress" }, { 4, CELL_TEXT, "worker", "Worker" }, { 6, CELL_IN, "lease_s", "Lease ends" },
-	};
-	static const struct part part = PART("running", NULL, "Nothing is being run just now.", columns);
-
-	return page_list(v, WEB_RUNNING, 0, &part, "<p class=\"hint\">What workers hold, longest first; a worker may hold a few more than it has begun.</p>", err);
 }
 
 static int page_workers(struct visit *v, struct deferred_error *err)
@@ -480,7 +472,7 @@ const struct route routes[] = {
 	{ "/flow/#", "flow", "Flow", page_flow, false, NULL, NULL },
 	{ "/flow/#/retry", "retry", NULL, action_flow_retry, true, NULL, NULL },
 	{ "/flow/#/cancel", "cancel", NULL, action_flow_cancel, true, NULL, NULL },
-	{ "/running", "running", "Running", page_running, false, NULL, NULL, true },
+	{ "/running", "running", "Running", page_running, false, before_figures, NULL, true },
 	{ "/dead", "dead", "Dead", page_dead, false, NULL, NULL, true },
 	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },
 	{ "/functions/*", "function", "Function", page_function, false, before_figures, NULL },

@@ -46,6 +46,8 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 /* recurring_pages.c */
 int page_recurring(struct visit *v, struct deferred_error *err);
 int page_schedule(struct visit *v, struct deferred_error *err);
+/* running_pages.c */
+int page_running(struct visit *v, struct deferred_error *err);
 /* function_pages.c */
 void before_figures(struct visit *v);
 int page_function(struct visit *v, struct deferred_error *err);
@@ -54,6 +56,8 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err);
 /* settings.c: rows of admin_queue_ls.sql and admin_function_ls.sql. */
 void queue_settings(struct visit *v, const struct pg_result *res);
 void function_settings(struct visit *v, const struct pg_result *res);
+/* How much of the limit on attempts at once is used, as metrics tell it; settings: as above. */
+int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings, struct deferred_error *err);
 /* What the form of them says: a JSON object in the arena; "": nothing is another than it was. */
 const char *settings_said(struct visit *v, bool of_queue);
 /* actions.c */

@@ -59,10 +59,17 @@ static bool term_of_many(struct search *s, char *text, char *value)
 /* name:value or name:"a value", of a search's text; all else is part of a label. */
 static void term(struct visit *v, struct search *s, char *text, struct buf *label)
 {
-	static const char *const names[] = { "queue", "fn", "state", "label", "key", "rule", "by", "outcome" };
-	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key, &s->filter.rule, &s->filter.by, &s->more.outcome };
+	static const char *const names[] = { "queue", "fn", "state", "label", "key", "rule", "by", "outcome", "error" };
+	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key, &s->filter.rule, &s->filter.by, &s->more.outcome,
+				 &s->more.error };
+	static const char error_part[] = "error~";
 	char *colon = strchr(text, ':'), *value = colon ? colon + 1 : NULL;
 
+	if (strncmp(text, error_part, strlen(error_part)) == 0 && text[strlen(error_part)]) {
+		s->more.error = arena_copy(&v->arena, text + strlen(error_part), strlen(text + strlen(error_part)));
+		s->more.error_part = true;
+		return;
+	}
 	for (size_t i = 0; colon && i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strlen(names[i]) != (size_t)(colon - text) || memcmp(text, names[i], (size_t)(colon - text)) != 0)
 			continue;
@@ -136,6 +143,8 @@ int search_read(struct visit *v, struct search *s, struct deferred_error *err)
 	}
 	if (q)
 		terms(v, s, q);
+	if (s->more.error && !*s->more.error)
+		s->more.error = NULL;
 	s->filter.queue = s->filter.queue ? s->filter.queue : pages_text(v, "queue");
 	s->filter.fn = s->filter.fn ? s->filter.fn : pages_text(v, "fn");
 	s->filter.state = one_of(states, sizeof(states) / sizeof(states[0]), s->filter.state ? s->filter.state : pages_text(v, "state"));
@@ -184,7 +193,7 @@ void search_form(struct visit *v, const struct search *s)
 	if (v->json)
 		return;
 	html_raw(&v->reply.body, "<form class=\"search\" action=\"/jobs\">");
-	text_box(v, "q", "Words", pages_text(v, "q"), "label, or tag:t key:k params.a.b:value by:role label:\"exact words\"");
+	text_box(v, "q", "Words", pages_text(v, "q"), "label, or tag:t key:k params.a.b:value error~text by:role label:\"exact words\"");
 	select_box(v, "state", "State", states, sizeof(states) / sizeof(states[0]), s->filter.state);
 	text_box(v, "queue", "Queue", s->filter.queue, "any");
 	text_box(v, "fn", "Function", s->filter.fn, "any");
@@ -216,7 +225,7 @@ int search_indexes(struct visit *v, struct search *s, struct deferred_error *err
 
 bool search_has_index(const struct search *s)
 {
-	return !s->more.part && !s->more.outcome && s->more.path_len == 0;
+	return !s->more.part && !s->more.outcome && !s->more.error && s->more.path_len == 0;
 }
 
 void search_query(struct visit *v, const struct search *s, bool fixed)

@@ -22,7 +22,7 @@ int search_read(struct visit *v, struct search *s, struct deferred_error *err);
 /* Which indexes "deferred index add" has made for it. */
 int search_indexes(struct visit *v, struct search *s, struct deferred_error *err);
 
-/* It asks for nothing but what there is an index of: no part of a label, no outcome, no params. */
+/* It asks for nothing but what there is an index of: no part of a label, no outcome, no error, no params. */
 bool search_has_index(const struct search *s);
 
 /* The form of it. */

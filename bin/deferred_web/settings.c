@@ -2,6 +2,9 @@
 /* What limits a queue or a function: shown, and changed by a form. What the form says the database checks, as it does for everybody. */
 #include "pages.h"
 
+#include "store/figures.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +47,31 @@ static void form(struct visit *v, const char *place, const struct field *fields,
 		html_raw(b, "\">");
 	}
 	html_raw(b, "<button>Set</button></form>");
+}
+
+int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings, struct deferred_error *err)
+{
+	int at = queue ? queue_fields[0].at : function_fields[0].at, rc;
+	struct buf *b = &v->reply.body;
+	struct pg_result *res = NULL;
+	int64_t used, most;
+
+	if (pg_rows(settings) == 0 || pg_null(settings, 0, at))
+		return 0;
+	rc = store_limits_used(v->pg, queue, fn, &res, err);
+	if (rc == 0) {
+		/* Without a row none was taken by it yet. */
+		used = pg_rows(res) > 0 ? pg_int(res, 0, 3) : 0;
+		most = pg_int(settings, 0, at);
+		if (v->json)
+			buf_printf(b, ",\"limit_used\":{\"running\":%" PRId64 ",\"max_running\":%" PRId64 ",\"ratio\":%g}", used, most, (double)used / (double)most);
+		else
+			buf_printf(b, "<p>Of its limit <progress max=\"%" PRId64 "\" value=\"%" PRId64 "\" aria-label=\"Used of its limit\"></progress> %" PRId64 " of %" PRId64
+				      " at once are running, %.0f %%%s</p>",
+				   most, used < most ? used : most, used, most, 100.0 * (double)used / (double)most, used < most ? "." : ": no more are begun.");
+	}
+	pg_result_free(res);
+	return rc;
 }
 
 const char *settings_said(struct visit *v, bool of_queue)

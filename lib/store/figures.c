@@ -191,6 +191,29 @@ int store_figures_builds(struct pg *pg, struct store_figures *figures, struct de
 	return ask(pg, &sql_figures_builds, &args, figures, err);
 }
 
+int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text_array(&args, fns, NULL, n);
+	return ask(pg, &sql_figures_run, &args, figures, err);
+}
+
+int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_int8(&args, back_s);
+	pg_arg_int4(&args, most);
+	rc = pg_exec(pg, &sql_figures_marks, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
+}
+
 void store_figures_clear(struct store_figures *figures)
 {
 	free(figures->row);
@@ -242,7 +265,15 @@ int store_state(struct pg *pg, struct store_state *state, struct deferred_error 
 	return rc;
 }
 
-int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res, struct deferred_error *err)
 {
-	return pg_exec(pg, &sql_figures_limits, NULL, PG_TEXT, res, err);
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_text(&args, fn);
+	rc = pg_exec(pg, &sql_figures_limits, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
 }

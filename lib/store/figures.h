@@ -84,6 +84,13 @@ struct store_figures {
 int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err);
 void store_figures_clear(struct store_figures *figures);
 
+/* Hours of the last day of these functions, of which nothing but run is told. Given, in a transaction, as above. Source: figures_run.sql. */
+int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures, struct deferred_error *err);
+
+/* When functions were first run in another build of their plugin than before, newest first, at most so many. fn NULL: any. Given: pg_result_free().
+ * Source: figures_marks.sql, which says what the columns are. */
+int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err);
+
 /* Hours of the last two days, by queue, function and build, of those functions that ran in more than one build in that time: what is wanted to hold a build
  * against the one before it. Without waits. Given, in a transaction, as above. Source: figures_builds.sql. */
 int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err);
@@ -117,7 +124,8 @@ struct store_state {
 };
 int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err);
 
-/* What is used of limits on attempts at once. Given: pg_result_free(). Source: figures_limits.sql, which says what the columns are. */
-int store_limits_used(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+/* What is used of limits on attempts at once, of that queue or that function; both NULL: of all. Given: pg_result_free(). Source: figures_limits.sql, which
+ * says what the columns are. */
+int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res, struct deferred_error *err);
 
 #endif

@@ -123,10 +123,16 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const
 	pg_arg_text(&args, filter->by);
 	pg_arg_text(&args, filter->since);
 	pg_arg_text(&args, filter->until);
-	pg_arg_int4(&args, STORE_WEB_LOOK);
+	pg_arg_int4(&args, search->error ? STORE_WEB_LOOK_SAID : STORE_WEB_LOOK);
 	pg_arg_text(&args, search->part ? "true" : "false");
 	pg_arg_text(&args, search->outcome);
 	pg_arg_text_array(&args, filter->tags_len > 0 ? filter->tags : NULL, NULL, filter->tags_len);
+	if (search->error) {
+		pg_arg_text(&args, search->error);
+		pg_arg_text(&args, search->error_part ? "true" : "false");
+		pg_arg_text_array(&args, search->hidden, NULL, search->hidden_len);
+		return exec(pg, &sql_web_jobs_error, &args, res, err);
+	}
 	if (search->path_len == 0) {
 		pg_arg_text(&args, filter->label_index && !search->part ? filter->label : NULL);
 		return exec(pg, &sql_web_jobs, &args, res, err);

@@ -15,6 +15,7 @@
 #define STORE_WEB_MS 2000
 #define STORE_WEB_COUNT 1000   /* jobs of a queue are counted so far */
 #define STORE_WEB_LOOK 10000   /* jobs that one step of a search looks at */
+#define STORE_WEB_LOOK_SAID 2000 /* the same where what they said is read, from each partition of the log */
 #define STORE_WEB_ROWS 50      /* jobs on a page */
 #define STORE_WEB_ENDS 2000    /* ends without success whose errors are put in groups */
 #define STORE_WEB_PARAMS 65536 /* characters of params that are shown */
@@ -55,14 +56,16 @@ int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, stru
 struct store_web_search {
 	bool part;           /* the label is a part of one */
 	const char *outcome; /* of the last attempt; NULL: any */
+	const char *error;   /* what an attempt said: the first line of it, numbers as #; NULL: anything. Needs deferred_reader, and a path_len of 0 */
+	bool error_part;     /* it is a part of that */
 	/* In the params, by keys from the outermost on; needs deferred_reader. path_len 0: anything. */
 	const char *const *path, *value;
 	size_t path_len;
 	bool value_index; /* there is one of what the path leads to: store_index_usable() */
-	const char *const *hidden; /* functions whose params are not looked at */
+	const char *const *hidden; /* functions whose params and errors are not looked at */
 	size_t hidden_len;
 };
-/* Source: web_jobs.sql, web_jobs_params.sql. */
+/* Source: web_jobs.sql, web_jobs_params.sql, web_jobs_error.sql. */
 int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err);
 
 /* What follows in the transaction is planned for what it is given: for tags, whose index can be read as a bitmap only, and for values that have an index. No partition, nor the net, is read as a whole then. */

@@ -3,6 +3,8 @@
 import html
 import json
 import re
+import signal
+import urllib.parse
 
 import psycopg2.errors
 import pytest
@@ -76,6 +78,104 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     assert "sample" in web.page("/functions/fail", "vic") and "100.0 %" in web.page("/functions/fail", "vic")
 
 
+def test_it_is_said_how_much_of_a_limit_is_used(web, db):
+    assert "Of its limit" not in web.page("/queues/default", "vic") and "limit_used" not in web.json("/queues/default.json", "vic")
+    assert db.run(["deferred", "queue", "set", "default", "--max-running", "3"]).returncode == 0
+    assert web.json("/queues/default.json", "vic")["limit_used"] == {"running": 0, "max_running": 3, "ratio": 0}
+    for _ in range(2):
+        db.defer("sleep", '{"ms": 60000}')
+    worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
+    told = harness.wait_for(lambda: (lambda t: t if t["running"] == 2 else None)(web.json("/queues/default.json", "vic")["limit_used"]), 20, "two run")
+    assert told == {"running": 2, "max_running": 3, "ratio": 0.666667}
+    assert "2 of 3 at once are running, 67 %." in web.page("/queues/default", "vic")
+    assert 'deferred_limit_used_ratio{queue="default"} 0.666667' in harness.wait_for(lambda: (lambda t: t if 'used_ratio{' in t else None)(web.page("/metrics", "vic")), 20, "metrics tell it")
+    worker.signal(signal.SIGTERM)
+    worker.wait(30)
+
+
+def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db):
+    assert "Nothing is being run" in web.page("/running", "vic") and web.json("/running.json", "vic")["usual"] == []
+    harness.ran_in_build(db, "sleep", "sample 1", 100, 10, 2)
+    harness.ran_in_build(db, "noop", "sample 1", 19, 10, 2)  # too few, and not held
+    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    long, short = db.defer("sleep", '{"ms": 60000}'), db.defer("sleep", '{"ms": 60000}')
+    worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
+    harness.wait_for(lambda: len(web.json("/running.json", "vic")["running"]) == 2, 20, "two run")
+    assert ">long<" not in web.page("/running", "vic") or web.json("/running.json")["running"][0]["held_s"] > 1
+    def marked():
+        told = web.json("/running.json", "vic")
+        return told if min(j["held_s"] for j in told["running"]) >= 3 else None
+    told = harness.wait_for(marked, 20, "they run for a while")
+    assert [u["fn"] for u in told["usual"]] == ["sleep"] and 12_000 < told["usual"][0]["run_p95_us"] < 17_000
+    text = web.page("/running", "vic")
+    assert text.count(">long</span>") == 2 and "95 % ran within" in text and f"/jobs/{long}" in text and f"/jobs/{short}" in text
+    worker.signal(signal.SIGTERM)
+    worker.wait(30)
+
+
+def test_params_are_shown_as_they_were_deferred_and_indented_byte_for_byte(web, db):
+    def shown(params, who="opal"):
+        text = web.page(f"/jobs/{db.defer('noop', params)}", who)
+        found = re.search(r"<details><summary>Indented</summary><pre[^>]*>(.*?)</pre></details>", text, re.S)
+        return html.unescape(re.search(r"<h2>Params</h2><pre[^>]*>(.*?)</pre>", text, re.S)[1]), found and html.unescape(found[1])
+    large = '{"b":12345678901234567890123.10, "a" : {"x":[1e400,{ },[ ], "a,{\\"}: <b>"]},"b":1.0}'
+    assert shown(large) == (large, """{
+  "b": 12345678901234567890123.10,
+  "a": {
+    "x": [
+      1e400,
+      {},
+      [],
+      "a,{\\"}: <b>"
+    ]
+  },
+  "b": 1.0
+}""")
+    assert shown("{}") == ("{}", None)  # there is nothing to be indented
+    deep = '{"a":' + "[" * 500 + "]" * 500 + "}"
+    assert shown(deep)[0] == deep and re.sub(r"\s", "", shown(deep)[1]) == deep
+    wide = '{"a":[' + ",".join(["1"] * 40000) + "]}"  # more than is shown
+    assert shown(wide)[1] is None
+    many = '{"a":' + "[" * 30 + ",".join(["1"] * 30000) + "]" * 30 + "}"  # would become too long
+    assert shown(many) == (many, None)
+    secret = db.defer("noop", '{"a": "the secret"}')
+    assert "the secret" not in web.page(f"/jobs/{secret}", "vic") and "Indented" not in web.page(f"/jobs/{secret}", "vic")
+
+
+def test_jobs_are_found_by_what_they_said_by_those_who_may_read_it(start_web, db):
+    web = start_web('hide_params = "echo"')
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("fail", "fail", "echo", "fail")]
+    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+           "select id, 1, 'failed', true, case when id = %s then 'Another' else 'No order ' || id || E' of \\'x%%y\\'\nline 2' end from h", jobs[3])
+    db.defer("fail")
+
+    def found(q, who="opal", more=""):
+        return [j["id"] for j in web.json(f"/jobs.json?q={urllib.parse.quote(q)}{more}", who)["jobs"]]
+    assert found("error~order") == jobs[2::-1] == found('error~"LINE 2"') == found('error:"No order 7 of \'x%y\'"') == found('error:"No order # of \'x%y\'"')
+    assert found("error~another") == [jobs[3]] == found("error:Another") and found("error:Anoth") == [] == found("error~%%%") and found("error~order fn:echo") == [jobs[2]]
+    assert found(f"error~order queue:default", more="&outcome=failed&since=1h") == jobs[2::-1] and found("error~order key:none") == []
+    # Functions that are hidden from readers are not searched; viewers search nothing.
+    assert found("error~order", "rea") == jobs[1::-1] == found('error:"No order # of \'x%y\'"', "rea") and found("error~order fn:echo", "rea") == []
+    for form in ("/jobs", "/jobs.json"):
+        for q in ("error~order", "error:Another", "error~nothing", "fn:fail error~o"):
+            assert web.ask(f"{form}?q={urllib.parse.quote(q)}", "vic")[0] == 403, q
+    assert web.ask("/jobs?q=error~x&state=dead")[0] == 400 == web.ask("/jobs?q=error~x+params.a:1")[0] == web.ask("/jobs/all?verb=retry&q=error~x")[0]
+    assert len(found("error:")) == 5 and "/jobs/all" not in web.page("/jobs?q=error~order")
+    # It looks at so many and no more, and goes on from there.
+    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
+    told = web.json("/jobs.json?q=error~order")
+    assert told["jobs"] == [] and "Looked at 2,000 jobs" in web.page("/jobs?q=error~order")
+    assert [j["id"] for j in web.json(f"/jobs.json?q=error~order&after={told['after']}")["jobs"]] == jobs[2::-1]
+
+
+def test_the_keys_are_told_on_each_page_with_and_without_javascript(web):
+    text = web.page("/", "vic")
+    footer, dialog = re.search("<footer>(.*)</footer>", text, re.S)[1], re.search('<dialog id="keys".*</dialog>', text, re.S)[0]
+    for key in ("/", "j", "k", "Enter", "?"):
+        assert f"<kbd>{key}</kbd>" in footer and f"<kbd>{key}</kbd>" in dialog, key
+    assert "open>" not in dialog
+
+
 def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     def ran(*args, **crashed):
         harness.ran_in_build(db, "build", *args, **crashed)
@@ -92,6 +192,13 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     assert shown.count("<strong>slower</strong>") == 1 and "faster" not in shown
     assert told["p 4 dd"]["more_crashes"] == 0.1333 and told["p 3 cc"]["more_crashes_low"] < 0 < told["p 3 cc"]["more_crashes_high"]
     assert shown.count("<strong>more</strong> 40") == 1 and "<strong>less</strong>" not in shown
+    # Where a build came, charts have a mark, and words for it; the first one took the place of none.
+    for path in ("/", "/functions/build"):
+        far = web.json(f"{path}.json?range=400d", "vic")
+        assert len(far["figures"]) == 400 and [(m["fn"], m["plugin"]) for m in far["new_builds"]] == [("build", b) for b in ("p 4 dd", "p 3 cc", "p 2 bb")], path
+        text = web.page(f"{path}?range=400d", "vic")
+        assert text.count('class="mark"') == 9 and "New builds" in text and text.count("p 3 cc</bdi></li>") == 1 and re.search(r"As of (\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d:", text)
+    assert 0 < far["as_of"] and web.json("/functions/build.json?range=1h")["new_builds"] == [] and "new_builds" not in web.json("/queues/default.json") and "New builds" not in web.page("/queues/default")
 
 
 def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):

@@ -75,6 +75,11 @@ addEventListener("keydown", event => {
 	if (event.key === "/") {
 		document.getElementById("q").focus();
 		event.preventDefault();
+	} else if (event.key === "?") {
+		const keys = document.getElementById("keys");
+
+		if (!keys.open)
+			keys.showModal();
 	} else if (event.key === "j" || event.key === "k") {
 		move(event.key === "j" ? 1 : -1);
 	} else if (event.key === "Escape") {

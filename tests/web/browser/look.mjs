@@ -85,6 +85,12 @@ await page.goto(`${url}/jobs`);
 await page.keyboard.press("j");
 await page.keyboard.press("Enter");
 await page.waitForURL(/\/jobs\/\d+$/);
+/* "?" tells the keys, Escape closes that. */
+await page.keyboard.press("?");
+check("help of keys", await page.getByRole("dialog", { name: "Keys" }).isVisible());
+await axed(page, "help of keys");
+await page.keyboard.press("Escape");
+check("help of keys is closed", !await page.getByRole("dialog", { name: "Keys" }).isVisible());
 /* The first stop leads past the navigation. */
 await page.goto(url);
 await page.keyboard.press("Tab");
