@@ -76,8 +76,9 @@ static void command(const struct outlook *o, const struct advice_setting *s, int
 		n += snprintf(buf + n, size - (size_t)n, " --runners %d", s->runners);
 	if (o->queue)
 		n += snprintf(buf + n, size - (size_t)n, " --queue %.100s", o->queue);
+	/* No queue has a + in its name, so no two queues have one file. */
 	if (s->lines > 1)
-		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer_%.100s_%d", o->queue ? o->queue : "all", line + 1);
+		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer%s%.100s+%d", o->queue ? "_" : "", o->queue ? o->queue : "", line + 1);
 	else if (o->queue)
 		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer_%.100s", o->queue);
 }

@@ -340,3 +340,18 @@ def test_what_is_advised_comes_true(db, seed):
           f"start {start:.3f} s, then {took[0]:.3f} s, between {between:.3f} s, then {took[1]:.3f} s, for which the promise is {then:.1f} s ({p95 / then - 1:+.0%})")
     # Beside other tests a few runs are late, and of five there are none to spare: how near it comes is what make check-advise asserts.
     assert 0.8 < p95 / then < 1.2 if ALL else 0.4 < p95 / then < 2.5
+
+
+def test_several_lines_have_a_pid_file_each_that_no_queue_has(db):
+    """Queue mail, line 1, and a queue named mail_1 once had the same: each would have ended the other."""
+    met = 0
+    for seed in range(10):  # whether many lines of one runner do with less than one of many is for the history to say
+        queue = f"mail{seed}"
+        write_log(db, history(random.Random(seed), 2, lambda r: 200.0, 2), queue)
+        lines = ask(db, "advise", "--queue", queue, "--within", "2min")["lines"]
+        if len(lines) > 1:
+            met += 1
+            assert [line.split(" --pidfile ")[1].split()[0] for line in lines] == [f"/run/defer_{queue}+{i + 1}" for i in range(len(lines))]
+        if met == 2:
+            return
+    assert met
