@@ -128,6 +128,10 @@ class Managed:
     def state(self, node):
         return self.ask(f"select reportedstate from pgautofailover.node where nodename = '{node.name}'")
 
+    def events(self):
+        return self.ask("select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate || ': ' || description "
+                        "from pgautofailover.event order by eventid").splitlines()
+
     def settled(self):
         return sorted(self.state(n) for n in self.nodes) == ["primary"] + ["secondary"] * (len(self.nodes) - 1)
 
