@@ -168,6 +168,7 @@ struct worker {
 		uint64_t again_ns; /* not to be tried before */
 		uint64_t busy_ns;  /* there have been no jobs since then, but more that is due; 0: it is not so */
 		bool more;         /* more are due: a run waits for them */
+		bool stayed;       /* a run has waited for one that was due shortly, which it does once */
 	} tick;
 
 	struct {
@@ -313,6 +314,7 @@ void worker_tell_losses(const struct store_losses *losses, const char *why);
 void worker_tick_set_up(struct worker *w, bool due);         /* due: some schedule has a tick that is */
 void worker_tick_learn(struct worker *w);                    /* a cycle has ended */
 void worker_tick(struct worker *w, uint64_t now);            /* at a turn, between cycles */
+bool worker_tick_stays(struct worker *w, uint64_t now);      /* a run that has nothing more to do waits for what is due shortly */
 
 /* tell.c */
 void worker_tell_set_up(struct worker *w);                  /* settings, at the start and after a reload */

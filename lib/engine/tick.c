@@ -15,6 +15,7 @@
 #define SHARE 4                   /* after ticks, so many times what they took is for the jobs */
 #define BUSY_MAX_NS (30 * NS_PER_S) /* so long a run that has no jobs stays for more of them */
 #define LOCKED_NS NS_PER_S /* somebody else is at those that are due */
+#define SHORTLY_NS (600 * NS_PER_MS) /* more than an end that somebody had locked is put off: sql/functions/__settle.sql */
 
 static void wait_for_next(struct worker *w, int64_t wait_ms)
 {
@@ -38,6 +39,14 @@ void worker_tick_learn(struct worker *w)
 	/* A run stays for what it is to wait for shortly; where somebody else is at it, it does not. */
 	if (w->cycle.due.tick_ms == 0 && !w->tick.busy_ns)
 		w->tick.more = w->tick.ns < clock_ns() + LOCKED_NS / 2;
+}
+
+bool worker_tick_stays(struct worker *w, uint64_t now)
+{
+	if (w->tick.stayed || w->tick.ns > now + SHORTLY_NS)
+		return false;
+	w->tick.stayed = w->tick.more = true;
+	return true;
 }
 
 static bool no_jobs(const struct worker *w)

@@ -420,12 +420,15 @@ static bool nothing_in_hand(const struct worker *w)
 	return pool_load(&w->pool) == 0 && !w->pool.unknown && ledger_len(&w->ledger) == 0;
 }
 
-static bool finished(struct worker *w)
+static bool finished(struct worker *w, uint64_t now)
 {
-	bool no_more = w->stopping || (w->plan.exhausted && !w->loop && !w->tick.more) || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool must = w->stopping || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
+	bool may = w->plan.exhausted && !w->loop && !w->tick.more;
 
 	/* A service with nothing in hand needs no server to stop. */
-	return (w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) && no_more && nothing_in_hand(w);
+	if (!(w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) || !nothing_in_hand(w))
+		return false;
+	return must || (may && !worker_tick_stays(w, now));
 }
 
 /* One turn. Returns 0 to go on, 1 when finished, a negative code on failure. */
@@ -492,7 +495,7 @@ static int turn(struct worker *w, struct deferred_error *err)
 		if (rc < 0)
 			return worker_cycle_failed(w, err, now);
 	}
-	if (finished(w))
+	if (finished(w, now))
 		return 1;
 	wait_for_events(w, now);
 	return 0;

@@ -1,5 +1,6 @@
 """Flows that are opened, filled by commands, rules and their own jobs, and closed."""
 
+import contextlib
 import json
 import time
 
@@ -134,3 +135,17 @@ def test_whoever_is_killed_all_of_it_ends_before_its_callback(db, ledger):
     seen = ends(db, flow)
     assert seen == {"defer_self ok": 330, "sample.echo ok": 1} and last(db, "sample.echo")
     ledger(db)
+
+
+def test_a_run_waits_for_an_end_that_somebody_held_up(db):
+    """A job that adds to its flow locks it for a moment. Who ends another job of it then looks again half a second later; the next start may be a minute away."""
+    flow = flow_open(db, {"jobs": [{"fn": "noop"}], "then": [{"fn": "sample.echo"}]})
+    close(db, flow)
+    db.sql("select deferred.__settle(100)")
+    with contextlib.closing(db.connect()) as adds:
+        adds.cursor().execute("select from deferred.__deferred_flow_open where flow = %s for key share", (flow,))
+        run = db.spawn(["check_deferred", "--cnt", "0"])
+        harness.wait_for(lambda: db.one("select exists (select from deferred.__deferred_ended where late)"))
+        adds.rollback()
+        assert run.wait(20) == OK, run.output()
+    assert db.hot() == 0 and ends(db, flow) == {"noop ok": 1, "sample.echo ok": 1}
