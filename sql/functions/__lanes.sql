@@ -58,4 +58,4 @@ begin
 end
 $$;
 comment on function deferred.__lanes is 'queues and priorities that may have ready jobs; p_queues: those served, NULL: all';
-grant execute on function deferred.__lanes to deferred_worker;
+grant execute on function deferred.__lanes to deferred_worker, deferred_viewer;

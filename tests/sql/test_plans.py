@@ -197,3 +197,35 @@ def test_what_lies_in_each_queue_is_told_without_reading_all_of_one(db):
         assert sorted(cursor) == [("default", 1000, True), *((f"q{i}", 0, False) for i in range(1, 6))]
         cursor.execute("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = '__deferred_hot'")
         assert cursor.fetchone()[0] < 3000
+
+
+def test_what_people_ask_is_not_looked_for_among_the_dead(db):
+    """While somebody holds a snapshot, and nothing is removed, is when they ask. With the settings of deferred.__fold() too, which has it written down each minute."""
+    fill(db, 60000)
+    db.sql("insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{other}', '{p 1 2}', '{0}', '{0}')")
+    db.sql("vacuum analyze deferred.__deferred_hot")
+    reader = db.connect()
+    reader.set_session(isolation_level="REPEATABLE READ")
+    reader.cursor().execute("select count(*) from deferred.__deferred_hot")
+    w = Worker(db, "host:/killer")
+    for _ in range(59):
+        jobs = w.take(1000)
+        w.finish(*jobs)
+        w.close(*jobs)
+        w.commit()
+    with open(os.path.join(QUERIES, "admin_functions_unknown.sql")) as f:
+        unknown = f.read()
+    for settings in ("", "; set enable_nestloop = off; set enable_mergejoin = off; set enable_seqscan = on; set enable_bitmapscan = on"):
+        with db.connect() as c, c.cursor() as cursor:
+            cursor.execute("set jit = off; set plan_cache_mode = force_generic_plan" + settings)
+            cursor.execute("prepare unknown as " + unknown)
+            for asked in ("select * from deferred.__depths(1000)", "execute unknown (1000)"):
+                cursor.execute(asked)  # and learns the catalog
+                cursor.execute("explain (analyze, buffers, format json) " + asked)
+                plan = cursor.fetchone()[0][0]["Plan"]
+                assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500, (settings, asked, plan)
+            cursor.execute("select ready, claimed, ready_more from deferred.__depths(999)")
+            assert cursor.fetchall() == [(999, 0, True)]
+        c.close()
+    w.connection.close()
+    reader.close()
