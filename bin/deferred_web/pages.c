@@ -109,7 +109,7 @@ static bool is_queue_of_page(const struct pg_result *res, size_t row, const char
 	return strcmp(pg_text(res, row, 0, NULL), name) == 0;
 }
 
-static void queue_tiles(struct visit *v, const struct pg_result *res)
+void queue_tiles(struct visit *v, const struct pg_result *res)
 {
 	static const struct {
 		int at, more;
@@ -213,6 +213,11 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 		page_button(v, path, "Resume", NULL);
 	else
 		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
+	if (!v->json && visit_may_act(v)) {
+		html_raw(&v->reply.body, "<p class=\"pager\"><a href=\"/queues/");
+		html_url(&v->reply.body, v->name);
+		html_raw(&v->reply.body, "/clear\">Clear this queue</a></p>");
+	}
 	rc = chart_figures(v, v->name, NULL, err);
 	queue_settings(v, settings);
 	if (rc == 0)
@@ -459,6 +464,8 @@ const struct route routes[] = {
 	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue, NULL },
 	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
 	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
+	{ "/queues/*/clear", "clear", "Clear queue", page_clear, false, NULL, NULL },
+	{ "/queues/*/clear/step", "clear", NULL, action_clear, true, NULL, NULL },
 	{ "/queues/*/set", "set", NULL, action_set, true, NULL, after_set },
 	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL, NULL },
 	{ "/jobs/all", "bulk", "Jobs", page_bulk, false, NULL, NULL },
