@@ -190,6 +190,7 @@ int page_function(struct visit *v, struct deferred_error *err)
 		html_raw(b, "<p><a href=\"/jobs?fn=");
 		html_url(b, v->name);
 		html_raw(b, "\">Its jobs</a></p>");
+		defer_link(v, v->name);
 	}
 	page_live(v, "builds");
 	rc = limit_used(v, NULL, v->name, limits, err);

@@ -410,6 +410,7 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Functions");
+		defer_link(v, NULL);
 		page_part(v, &part, res, NULL);
 		page_end(v);
 	}
@@ -484,6 +485,8 @@ const struct route routes[] = {
 	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },
 	{ "/functions/*", "function", "Function", page_function, false, before_figures, NULL },
 	{ "/functions/*/set", "set", NULL, action_set, true, NULL, after_set },
+	{ "/defer", "defer", "Defer a job", page_defer, false, NULL, NULL },
+	{ "/defer/now", "defer", NULL, action_defer, true, NULL, NULL, .long_form = true },
 	{ "/recurring", "recurring", "Recurring", page_recurring, false, NULL, NULL },
 	{ "/recurring/*", "schedule", "Schedule", page_schedule, false, NULL, NULL },
 	{ "/recurring/*/pause", "pause", NULL, action_pause, true, NULL, NULL },

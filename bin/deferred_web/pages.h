@@ -72,6 +72,11 @@ int action_resume(struct visit *v, struct deferred_error *err);
 int page_bulk(struct visit *v, struct deferred_error *err);
 int action_retry_all(struct visit *v, struct deferred_error *err);
 int action_cancel_all(struct visit *v, struct deferred_error *err);
+/* defer.c */
+int page_defer(struct visit *v, struct deferred_error *err);
+int action_defer(struct visit *v, struct deferred_error *err);
+/* A link to that page, for operators; fn NULL: any function. */
+void defer_link(struct visit *v, const char *fn);
 /* clear.c */
 int page_clear(struct visit *v, struct deferred_error *err);
 int action_clear(struct visit *v, struct deferred_error *err);

@@ -801,11 +801,11 @@ comment on column deferred.__deferred_action.role is 'role of the database that 
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
 comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume, set, clear, defer or release';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four or flow is not NULL, or there is a filter';
+comment on column deferred.__deferred_action.job_id is 'job it was done to, or that was deferred; one of these four or flow is not NULL, or there is a filter';
 comment on column deferred.__deferred_action.queue is 'queue it was done to';
-comment on column deferred.__deferred_action.fn is 'function it was done to';
+comment on column deferred.__deferred_action.fn is 'function it was done to, or of which a job was to be deferred';
 comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
-comment on column deferred.__deferred_action.settings is 'what was set, as it was given; NULL: nothing';
+comment on column deferred.__deferred_action.settings is 'what was set, or the options of what was deferred, as they were given; NULL: nothing';
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
 comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
 comment on column deferred.__deferred_action.jobs is 'and to how many it was done; of what takes several steps each has a row';
