@@ -78,6 +78,26 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     assert "sample" in web.page("/functions/fail", "vic") and "100.0 %" in web.page("/functions/fail", "vic")
 
 
+def test_what_is_deferred_for_dead_jobs_is_set_by_a_form(web, db):
+    db.defer("noop")
+    assert db.run(["check_deferred"]).returncode == 0
+    for page, kind, name in (("/queues/default", "queue", "default"), ("/functions/noop", "function", "noop")):
+        assert "Defer for each dead job" in web.page(page) and "Defer for each dead job" not in web.page(page, "rea") and "Deferred for each dead job" not in web.page(page)
+        assert post(web, page, "set", on_dead="mourn", was_on_dead="")[1].endswith("done=set")
+        assert db.sql("select kind, name, fn from deferred.__deferred_on_dead where kind = %s", kind) == [(kind, name, "mourn")]
+        assert re.search("<dt>Deferred for each dead job</dt><dd><bdi>mourn<", web.page(page, "vic")) and 'name="was_on_dead" value="mourn"' in web.page(page)
+        assert web.json(page + ".json", "vic")["settings"]["on_dead"] == "mourn"
+        assert post(web, page, "set", on_dead=HOSTILE, was_on_dead="mourn")[1].endswith("refused=set") and "is no name of a function" in web.page(page)
+        assert "<script>alert" not in web.page(page) and db.one("select fn from deferred.__deferred_on_dead where kind = %s", kind) == "mourn"
+        assert web.ask(page + "/set", "rea", "POST", {"token": web.token(page), "on_dead": ""})[0] == 403
+    # Of two who have the page open neither sets back what the other has set.
+    assert post(web, "/queues/default", "set", on_dead="", was_on_dead="", weight="2", was_weight="1")[1].endswith("done=set")
+    for page in ("/queues/default", "/functions/noop"):
+        assert db.one("select count(*) from deferred.__deferred_on_dead") > 0 and post(web, page, "set", on_dead="", was_on_dead="mourn")[1].endswith("done=set")
+    assert db.sql("select from deferred.__deferred_on_dead") == []
+    assert [json.loads(a["settings"])["on_dead"] for a in web.json("/functions/noop.json")["actions"]] == [None, HOSTILE, "mourn"]
+
+
 def test_it_is_said_how_much_of_a_limit_is_used(web, db):
     assert "Of its limit" not in web.page("/queues/default", "vic") and "limit_used" not in web.json("/queues/default.json", "vic")
     assert db.run(["deferred", "queue", "set", "default", "--max-running", "3"]).returncode == 0
