@@ -153,7 +153,7 @@ static const struct column action_columns[] = {
 	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Which jobs" },
 	{ 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
-static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);
+static const struct part action_part = PART("actions", "Actions", "Nobody has done anything yet.", action_columns);
 
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err)
 {
@@ -163,7 +163,7 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 		{ 5, CELL_TEXT, "address", "From" },
 		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 	};
-	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
+	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it.", columns);
 	struct pg_result *res = NULL;
 	int rc = store_web_actions(v->pg, target, 0, &res, err);
 
@@ -410,7 +410,8 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Functions");
-		defer_link(v, NULL);
+		if (!v->json && visit_may_act(v))
+			html_raw(&v->reply.body, "<p><a href=\"/defer\">Defer a job</a></p>");
 		page_part(v, &part, res, NULL);
 		page_end(v);
 	}
