@@ -119,20 +119,6 @@ int page_defer(struct visit *v, struct deferred_error *err)
 	return 0;
 }
 
-void defer_link(struct visit *v, const char *fn)
-{
-	struct buf *b = &v->reply.body;
-
-	if (v->json || !visit_may_act(v))
-		return;
-	html_raw(b, "<p class=\"pager\"><a href=\"/defer");
-	if (fn) {
-		html_raw(b, "?fn=");
-		html_url(b, fn);
-	}
-	buf_text(b, fn ? "\">Defer a job of it</a></p>" : "\">Defer a job</a></p>");
-}
-
 /* All but the first, which is the function, as an object in the arena. */
 static const char *options(struct visit *v)
 {

@@ -75,8 +75,6 @@ int action_cancel_all(struct visit *v, struct deferred_error *err);
 /* defer.c */
 int page_defer(struct visit *v, struct deferred_error *err);
 int action_defer(struct visit *v, struct deferred_error *err);
-/* A link to that page, for operators; fn NULL: any function. */
-void defer_link(struct visit *v, const char *fn);
 /* clear.c */
 int page_clear(struct visit *v, struct deferred_error *err);
 int action_clear(struct visit *v, struct deferred_error *err);

@@ -133,6 +133,16 @@ def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db)
     worker.wait(30)
 
 
+def test_what_stands_beside_an_axis_is_short_enough_for_its_place(web, db):
+    """The place is 40 px wide, of which a character of 10 px takes 6."""
+    spans = {"some": 9.6e3, "sec": 42e3, "min": 262e3, "mins": 1402e3, "hours": 8.3 * 3600e3, "days": 30 * 86400e3}
+    for fn, ms in spans.items():
+        harness.ran_in_build(db, fn, "sample 1", 100, ms, 2)
+    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    tops = [re.findall(r'text-anchor="end">([^<]*[a-z])</text>', web.page(f"/functions/{fn}?range=24h", "vic"))[-1] for fn in spans]
+    assert all(re.fullmatch(r"(\d\.\d|\d\d) (s|min|h|d)", top) for top in tops) and {top.split()[1] for top in tops} == {"s", "min", "h", "d"}, tops
+
+
 def test_params_are_shown_as_they_were_deferred_and_indented_byte_for_byte(web, db):
     def shown(params, who="opal"):
         text = web.page(f"/jobs/{db.defer('noop', params)}", who)
