@@ -24,7 +24,7 @@ static void form(struct visit *v, const char *typed, int64_t at, int64_t to, int
 		return;
 	}
 	html_raw(b, "<label>Type the name of the queue <input name=\"typed\" required autocomplete=\"off\" autocapitalize=\"off\" spellcheck=\"false\" value=\"");
-	html_text(b, typed ? typed : "");
+	html_field(b, typed);
 	html_raw(b, "\"></label><button class=\"careful\">Clear it</button></form><p><a href=\"/queues/");
 	html_url(b, v->name);
 	html_raw(b, "\">Back to the queue</a></p>");
