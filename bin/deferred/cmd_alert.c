@@ -62,17 +62,18 @@ static void on_told(void *data, const struct store_alert *a)
 
 static int tell(struct cli *cli)
 {
-	struct deferred_error err = { 0 };
+	struct deferred_error err = { 0 }, unnoticed = { 0 };
 	struct params_text t = { 0 };
 	char *settings = NULL, *text = NULL;
-	int rc = store_alert_settings(cli->config, &settings, &err);
+	int rc = store_alert_settings(cli->config, &settings, &err), noticed = 0;
 
 	params_open(&t, NULL, '[');
+	/* What cannot be deferred for dead jobs keeps nobody from being told the rest. */
 	if (rc == 0)
-		rc = store_notice(cli->pg, &err);
-	if (rc == 0 && settings)
+		noticed = store_notice(cli->pg, &unnoticed);
+	if (rc == 0 && settings && !pg_broken(cli->pg))
 		rc = store_fold(cli->pg, STORE_FOLD_READ_MS, NULL, &err);
-	if (rc == 0 && settings)
+	if (rc == 0 && settings && !pg_broken(cli->pg))
 		rc = store_alert(cli->pg, settings, on_told, cli->json ? &t : NULL, &err);
 	params_close(&t, ']');
 	if (rc == 0)
@@ -81,6 +82,8 @@ static int tell(struct cli *cli)
 		rc = cli_fail(cli, &err);
 	else if (cli->json)
 		puts(text);
+	if (noticed < 0)
+		rc = cli_fail(cli, &unnoticed);
 	free(text);
 	free(settings);
 	return rc;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "filter.h"
 
-#include "store/client.h"
-
 #include <inttypes.h>
 
 /* Why there was nothing to cancel is looked up behind it. */
 static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_cancel(pg, id, err);
+	int rc = store_admin_cancel(pg, id, err);
 
 	if (rc == DEFERRED_ENOTFOUND && store_admin_state(pg, id, &res, NULL) == 0) {
 		error_clear(err);

@@ -3,7 +3,6 @@
 
 #include "port/params.h"
 #include "store/admin.h"
-#include "store/client.h"
 #include "store/top.h"
 #include "store/web.h"
 #include "table.h"
@@ -290,7 +289,7 @@ static int act_as_command(struct pg *pg, const char *verb, const struct store_we
 	static const char *const paused[] = { "paused" }, *const yes[] = { "true" }, *const no[] = { NULL };
 
 	if (strcmp(verb, "cancel") == 0)
-		return store_cancel(pg, target->job, err);
+		return store_admin_cancel(pg, target->job, err);
 	if (strcmp(verb, "retry") == 0)
 		return store_admin_retry(pg, target->job, err);
 	return store_admin_queue_set(pg, target->queue, paused, strcmp(verb, "pause") == 0 ? yes : no, 1, NULL, false, err);

@@ -110,6 +110,7 @@ void action_said(struct visit *v)
 		{ "/flow/", "retry", "The next worker begins it again: what ended badly, with all its attempts, and what was skipped for that." },
 		{ "/flow/", "cancel", "What was left of it was cancelled." },
 		{ "/", "retry", "It will be run again, with all its attempts." }, { "/", "run", "It is ready now." }, { "/", "cancel", "It was cancelled." },
+		{ "/", "defer", "It is deferred." },
 		{ "/", "pause", "The queue is paused: what runs is finished, nothing more is begun." }, { "/", "resume", "The queue goes on." },
 		{ "/", "set", "That is set." }, { "/", "nothing", "Nothing was another than before." },
 	};

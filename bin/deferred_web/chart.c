@@ -105,6 +105,20 @@ static double y_of(double value, double max)
 	return HEIGHT - BOTTOM - (max > 0 ? value / max : 0) * (HEIGHT - BOTTOM - TOP);
 }
 
+/* A span that stands beside the top of an axis, where there is room for one unit and two digits. */
+static void top_us(struct buf *b, int64_t us)
+{
+	double n = (double)us / 6e7;
+	const char *unit = n < 60 ? "min" : n < 1440 ? "h" : "d";
+
+	if (n < 1) {
+		page_span_us(b, us);
+		return;
+	}
+	n /= n < 60 ? 1 : n < 1440 ? 60 : 1440;
+	buf_printf(b, "%.*f %s", n < 9.95, n, unit);
+}
+
 /* Figure, drawing and axes; what is drawn comes behind. max_text: escaped here. */
 static void begin(struct visit *v, const struct chart *c, const char *id, const char *title, const char *keys, const char *max_text)
 {
@@ -256,7 +270,7 @@ static void draw_times(struct visit *v, const struct chart *c, const char *id, c
 
 		max = us > max ? us : max;
 	}
-	page_span_us(&most, max);
+	top_us(&most, max);
 	begin(v, c, id, title, "line: half within; dashed: 95 %; dotted: 99 %", most.p ? arena_copy(&v->arena, most.p, most.len) : "");
 	buf_clear(&most);
 	for (int q = 0; q < LINES; q++) {

@@ -189,7 +189,13 @@ int page_function(struct visit *v, struct deferred_error *err)
 	if (!v->json) {
 		html_raw(b, "<p><a href=\"/jobs?fn=");
 		html_url(b, v->name);
-		html_raw(b, "\">Its jobs</a></p>");
+		html_raw(b, "\">Its jobs</a>");
+		if (visit_may_act(v)) {
+			html_raw(b, " \xc2\xb7 <a href=\"/defer?fn=");
+			html_url(b, v->name);
+			html_raw(b, "\">Defer a job of it</a>");
+		}
+		html_raw(b, "</p>");
 	}
 	page_live(v, "builds");
 	rc = limit_used(v, NULL, v->name, limits, err);

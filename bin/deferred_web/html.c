@@ -34,7 +34,13 @@ static const char *entity(unsigned char c)
 	}
 }
 
-void html_text_n(struct buf *b, const char *text, size_t len)
+/* Of a character of two or three bytes. */
+static unsigned code_point(const unsigned char *p, size_t len)
+{
+	return len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu) : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+}
+
+static void escape(struct buf *b, const char *text, size_t len, bool keep)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	size_t from = 0;
@@ -48,7 +54,9 @@ void html_text_n(struct buf *b, const char *text, size_t len)
 			continue;
 		}
 		buf_add(b, text + from, i - from);
-		if (!instead)
+		if (!instead && keep)
+			buf_printf(b, "&#x%x;", code_point(p + i, skip));
+		else if (!instead)
 			html_raw(b, "\xef\xbf\xbd");
 		else if (*instead)
 			buf_text(b, instead);
@@ -60,9 +68,19 @@ void html_text_n(struct buf *b, const char *text, size_t len)
 	buf_add(b, text + from, len - from);
 }
 
+void html_text_n(struct buf *b, const char *text, size_t len)
+{
+	escape(b, text, len, false);
+}
+
 void html_text(struct buf *b, const char *text)
 {
 	html_text_n(b, text ? text : "", text ? strlen(text) : 0);
+}
+
+void html_field(struct buf *b, const char *text)
+{
+	escape(b, text ? text : "", text ? strlen(text) : 0, true);
 }
 
 void html_url(struct buf *b, const char *text)

@@ -19,6 +19,9 @@
 void html_text(struct buf *b, const char *text);
 void html_text_n(struct buf *b, const char *text, size_t len);
 
+/* The value of a field of a form, to go on from: the same, but what no browser shows is there as it was, for it comes back. */
+void html_field(struct buf *b, const char *text);
+
 /* One piece of a path, or a value of a query: what is no letter, digit or one of "-_~" becomes %XX. */
 void html_url(struct buf *b, const char *text);
 

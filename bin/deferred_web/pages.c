@@ -109,7 +109,7 @@ static bool is_queue_of_page(const struct pg_result *res, size_t row, const char
 	return strcmp(pg_text(res, row, 0, NULL), name) == 0;
 }
 
-static void queue_tiles(struct visit *v, const struct pg_result *res)
+void queue_tiles(struct visit *v, const struct pg_result *res)
 {
 	static const struct {
 		int at, more;
@@ -153,7 +153,7 @@ static const struct column action_columns[] = {
 	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Which jobs" },
 	{ 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 };
-static const struct part action_part = PART("actions", "Actions", "Nobody has done anything by a button yet.", action_columns);
+static const struct part action_part = PART("actions", "Actions", "Nobody has done anything yet.", action_columns);
 
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err)
 {
@@ -163,7 +163,7 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 		{ 5, CELL_TEXT, "address", "From" },
 		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
 	};
-	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it by a button.", columns);
+	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it.", columns);
 	struct pg_result *res = NULL;
 	int rc = store_web_actions(v->pg, target, 0, &res, err);
 
@@ -213,6 +213,11 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 		page_button(v, path, "Resume", NULL);
 	else
 		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
+	if (!v->json && visit_may_act(v)) {
+		html_raw(&v->reply.body, "<p class=\"pager\"><a href=\"/queues/");
+		html_url(&v->reply.body, v->name);
+		html_raw(&v->reply.body, "/clear\">Clear this queue</a></p>");
+	}
 	rc = chart_figures(v, v->name, NULL, err);
 	queue_settings(v, settings);
 	if (rc == 0)
@@ -405,6 +410,8 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Functions");
+		if (!v->json && visit_may_act(v))
+			html_raw(&v->reply.body, "<p><a href=\"/defer\">Defer a job</a></p>");
 		page_part(v, &part, res, NULL);
 		page_end(v);
 	}
@@ -459,6 +466,8 @@ const struct route routes[] = {
 	{ "/queues/*", "queue", "Queue", page_queue, false, before_queue, NULL },
 	{ "/queues/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
 	{ "/queues/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
+	{ "/queues/*/clear", "clear", "Clear queue", page_clear, false, NULL, NULL },
+	{ "/queues/*/clear/step", "clear", NULL, action_clear, true, NULL, NULL },
 	{ "/queues/*/set", "set", NULL, action_set, true, NULL, after_set },
 	{ "/jobs", "jobs", "Jobs", page_jobs, false, NULL, NULL },
 	{ "/jobs/all", "bulk", "Jobs", page_bulk, false, NULL, NULL },
@@ -477,6 +486,8 @@ const struct route routes[] = {
 	{ "/functions", "functions", "Functions", page_functions, false, NULL, NULL },
 	{ "/functions/*", "function", "Function", page_function, false, before_figures, NULL },
 	{ "/functions/*/set", "set", NULL, action_set, true, NULL, after_set },
+	{ "/defer", "defer", "Defer a job", page_defer, false, NULL, NULL },
+	{ "/defer/now", "defer", NULL, action_defer, true, NULL, NULL, .long_form = true },
 	{ "/recurring", "recurring", "Recurring", page_recurring, false, NULL, NULL },
 	{ "/recurring/*", "schedule", "Schedule", page_schedule, false, NULL, NULL },
 	{ "/recurring/*/pause", "pause", NULL, action_pause, true, NULL, NULL },

@@ -72,6 +72,14 @@ int action_resume(struct visit *v, struct deferred_error *err);
 int page_bulk(struct visit *v, struct deferred_error *err);
 int action_retry_all(struct visit *v, struct deferred_error *err);
 int action_cancel_all(struct visit *v, struct deferred_error *err);
+/* defer.c */
+int page_defer(struct visit *v, struct deferred_error *err);
+int action_defer(struct visit *v, struct deferred_error *err);
+/* clear.c */
+int page_clear(struct visit *v, struct deferred_error *err);
+int action_clear(struct visit *v, struct deferred_error *err);
+/* pages.c: what lies in the queue of the page, of rows of admin_status_queues.sql. */
+void queue_tiles(struct visit *v, const struct pg_result *res);
 struct search;
 void bulk_links(struct visit *v, const struct search *s);
 /* An action was done, or refused: the answer leads back to where it was asked for. */

@@ -11,13 +11,17 @@
 struct field {
 	int at; /* of the result */
 	const char *name, *title;
+	bool word; /* else a number */
 };
 
 static const struct field queue_fields[] = {
 	{ 3, "max_running", "Most running at once" }, { 4, "rate", "Starts a second" }, { 5, "burst", "Burst" }, { 6, "max_length", "Most jobs held" },
-	{ 10, "max_attempts", "Attempts" }, { 11, "weight", "Weight" },
+	{ 10, "max_attempts", "Attempts" }, { 11, "weight", "Weight" }, { 20, "on_dead", "Defer for each dead job", true },
 };
-static const struct field function_fields[] = { { 2, "max_running", "Most running at once" }, { 3, "rate", "Starts a second" }, { 4, "burst", "Burst" } };
+static const struct field function_fields[] = {
+	{ 2, "max_running", "Most running at once" }, { 3, "rate", "Starts a second" }, { 4, "burst", "Burst" },
+	{ 7, "on_dead", "Defer for each dead job", true },
+};
 
 /* With each value goes what it was, so that of two who have the page open neither sets back what the other has set. */
 static void form(struct visit *v, const char *place, const struct field *fields, size_t n, const struct pg_result *res)
@@ -36,7 +40,8 @@ static void form(struct visit *v, const char *place, const struct field *fields,
 
 		html_raw(b, "<label>");
 		html_text(b, fields[i].title);
-		html_raw(b, " <input inputmode=\"decimal\" maxlength=\"40\" autocomplete=\"off\" placeholder=\"none\" name=\"");
+		buf_text(b, fields[i].word ? " <input maxlength=\"127\" spellcheck=\"false\"" : " <input inputmode=\"decimal\" maxlength=\"40\"");
+		html_raw(b, " autocomplete=\"off\" placeholder=\"none\" name=\"");
 		html_text(b, fields[i].name);
 		html_raw(b, "\" value=\"");
 		html_text(b, value);
@@ -109,6 +114,7 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 		{ 3, "Most running at once", "" }, { 2, "Running by that limit", "" }, { 4, "Starts a second", "" }, { 5, "Burst", "" }, { 6, "Most jobs held", "" },
 		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Attempts", "" }, { 11, "Weight", "" }, { 12, "Function of messages", "" },
 		{ 14, "Back-off from", " ms" }, { 15, "Back-off to", " ms" }, { 16, "Back-off exponent", "" }, { 17, "Takes of a message", "" }, { 18, "Largest params", " bytes" },
+		{ 20, "Deferred for each dead job", "" },
 	};
 
 	if (v->json) {
@@ -131,15 +137,15 @@ void function_settings(struct visit *v, const struct pg_result *res)
 {
 	if (v->json) {
 		html_raw(&v->reply.body, ",\"settings\":");
-		buf_text(&v->reply.body, pg_rows(res) > 0 ? pg_text(res, 0, 5, NULL) : "null");
+		buf_text(&v->reply.body, pg_rows(res) > 0 ? pg_text(res, 0, 6, NULL) : "null");
 		return;
 	}
-	html_raw(&v->reply.body, "<section><h2>Limits</h2>");
+	html_raw(&v->reply.body, "<section><h2>Limits and dead jobs</h2>");
 	if (pg_rows(res) == 0)
-		html_raw(&v->reply.body, "<p class=\"empty\">It has none.</p>");
+		html_raw(&v->reply.body, "<p class=\"empty\">Nothing is set.</p>");
 	html_raw(&v->reply.body, "<dl class=\"facts\">");
 	for (size_t i = 0; pg_rows(res) > 0 && i < sizeof(function_fields) / sizeof(function_fields[0]); i++)
-		page_fact(v, function_fields[i].title, pg_text(res, 0, function_fields[i].at, NULL));
+		page_fact(v, function_fields[i].word ? "Deferred for each dead job" : function_fields[i].title, pg_text(res, 0, function_fields[i].at, NULL));
 	if (pg_rows(res) > 0)
 		page_fact(v, "Running by that limit", pg_text(res, 0, 1, NULL));
 	html_raw(&v->reply.body, "</dl>");

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define BODY_MAX 4096 /* of a form */
+#define LONG_BODY_MAX (256 * 1024) /* of one with 64 KiB of params, three bytes for most of what is no letter */
 #define POLICY                                                                                                                  \
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " \
 	"frame-ancestors 'none'"
@@ -360,8 +361,11 @@ static enum served_step judge(struct visit *v)
 static enum served_step act(struct visit *v)
 {
 	const struct request *r = &v->request;
-	const char *token = r->body_too_large || r->body_len > BODY_MAX ? NULL : guard_field(&v->arena, r->body ? r->body : "", r->body_len, "token");
+	bool too_long = r->body_too_large || r->body_len > (v->route->long_form ? LONG_BODY_MAX : BODY_MAX);
+	const char *token = too_long ? NULL : guard_field(&v->arena, r->body ? r->body : "", r->body_len, "token");
 
+	if (too_long && v->route->long_form)
+		return refused(v, 413, "That is more than a page takes. Longer params take: deferred add");
 	if (!guard_token_ok(v->web->key, v->user, v->began_us / 1000000 / 3600, token))
 		return refused(v, 403, "The page you came from is too old. Load it again.");
 	return SERVED_WAIT;

@@ -44,6 +44,7 @@ struct route {
 	void (*before)(struct visit *v); /* what makes transactions of its own; NULL: nothing */
 	void (*after)(struct visit *v);  /* the same of an action that was done */
 	bool reloads; /* without JavaScript it is loaded anew: there is nothing on it that people fill in */
+	bool long_form; /* params are typed into it */
 };
 
 /* A place in a page that differs between people who otherwise see the same. */

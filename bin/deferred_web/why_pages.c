@@ -106,7 +106,7 @@ void why_told(struct visit *v)
 		html_text(b, sentence(v, &v->causes[i]));
 		html_raw(b, "</bdi>");
 		if (v->causes[i].figure[0]) {
-			html_raw(b, " <span class=\"hint\"><bdi>");
+			html_raw(b, " \xc2\xb7 <span class=\"hint\"><bdi>");
 			html_text(b, v->causes[i].figure);
 			html_raw(b, "</bdi></span>");
 		}

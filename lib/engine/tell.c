@@ -38,12 +38,14 @@ void worker_tell(struct worker *w, uint64_t now)
 	if (!w->tell.due)
 		return;
 	w->tell.due = false;
-	if (store_notice(w->pg, &err) == 0 && (!w->tell.settings || store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) == 0))
-		return;
+	if (store_notice(w->pg, &err) < 0 && !pg_broken(w->pg)) {
+		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, next try after housekeeping: %s", err.message);
+		error_clear(&err);
+	}
+	if (!pg_broken(w->pg) && w->tell.settings && store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) < 0 && !pg_broken(w->pg))
+		log_line(LOG_L_WARNING, "what is wrong is not told, next try after housekeeping: %s", err.message);
 	if (pg_broken(w->pg))
 		worker_lose_connection(w, &err, now);
-	else
-		log_line(LOG_L_WARNING, "what is wrong is not told, next try after housekeeping: %s", err.message);
 }
 
 void worker_notice_at_end(struct worker *w)

@@ -4,9 +4,11 @@
 #include "base/job.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STEP_JOBS 5000 /* looked at in one transaction */
 
@@ -109,6 +111,34 @@ int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, stru
 	return exec(pg, &sql_admin_show_attempts, &args, res, err);
 }
 
+const char *store_admin_user(void)
+{
+	const struct passwd *user = getpwuid(getuid());
+
+	return user ? user->pw_name : "somebody";
+}
+
+static void arg_user(struct pg_args *args)
+{
+	pg_arg_text(args, store_admin_user());
+}
+
+int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	struct pg_result *res;
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	arg_user(&args);
+	rc = exec(pg, &sql_admin_cancel, &args, &res, err);
+	if (rc == 0 && !pg_bool(res, 0, 0))
+		rc = error_set(err, DEFERRED_ENOTFOUND, "cancel", "cannot cancel job %" PRId64 ": unknown, finished, or deferred by another role", id);
+	pg_result_free(res);
+	return rc;
+}
+
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -117,6 +147,7 @@ int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, id);
+	arg_user(&args);
 	rc = exec(pg, &sql_admin_retry, &args, &res, err);
 	if (rc == 0 && !pg_bool(res, 0, 0))
 		rc = error_set(err, DEFERRED_ENOTFOUND, "retry", "cannot retry job %" PRId64 ": unknown, or deferred by another role",
@@ -251,6 +282,7 @@ static int some(struct pg *pg, enum store_admin_verb verb, const struct store_ad
 		pg_arg_int4(&args, dry);
 		if (verb == STORE_ADMIN_RETRY)
 			pg_arg_text(&args, filter->error);
+		arg_user(&args);
 		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc < 0 && err)
@@ -310,6 +342,7 @@ int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *n
 	pg_arg_text_array(&args, values, NULL, n);
 	pg_arg_json(&args, metadata, metadata ? strlen(metadata) : 0);
 	pg_arg_int4(&args, create);
+	arg_user(&args);
 	return set(pg, &sql_admin_queue_set, &args, err);
 }
 
@@ -322,6 +355,7 @@ int store_admin_function_set(struct pg *pg, const char *fn, const char *const *n
 	pg_arg_text(&args, fn);
 	pg_arg_text_array(&args, names, NULL, n);
 	pg_arg_text_array(&args, values, NULL, n);
+	arg_user(&args);
 	return set(pg, &sql_admin_function_set, &args, err);
 }
 
@@ -333,6 +367,7 @@ int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, str
 
 	pg_args_init(&args);
 	pg_arg_text(&args, fn);
+	arg_user(&args);
 	rc = exec(pg, &sql_function_resume, &args, &res, err);
 	*paused = rc == 0 && pg_bool(res, 0, 0);
 	pg_result_free(res);
@@ -358,6 +393,8 @@ static int step(struct pg *pg, const struct sql_statement *stmt, const char *que
 		if (queue)
 			pg_arg_int8(&args, last_id);
 		pg_arg_int4(&args, STEP_JOBS);
+		if (queue)
+			arg_user(&args);
 		rc = exec(pg, stmt, &args, &res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc == 0) {
@@ -420,6 +457,7 @@ int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error
 
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
+	arg_user(&args);
 	return set(pg, &sql_admin_queue_rm, &args, err);
 }
 

@@ -47,6 +47,12 @@ int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct 
 /* Source: admin_show_attempts.sql. */
 int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
+/* The user of this machine, as what commands do is written down by. Valid until the next call; for a program with one thread. */
+const char *store_admin_user(void);
+
+/* Returns DEFERRED_ENOTFOUND where there is no such job, or it has ended. Source: admin_cancel.sql. */
+int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
+
 /* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/flow.h"
 
+#include "store/admin.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -101,6 +103,7 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 		pg_args_init(&args);
 		pg_arg_int8(&args, flow);
 		pg_arg_id(&args, before);
+		pg_arg_text(&args, store_admin_user());
 		rc = exec(pg, &sql_flow_cancel, &args, &res, err);
 		if (rc == 0) {
 			*cancelled += pg_int(res, 0, 0);
@@ -111,8 +114,8 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 	return rc;
 }
 
-/* One statement, which answers a bool. */
-static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, bool *done, struct deferred_error *err)
+/* One statement, which answers a bool. user: who is written down for it; NULL: it takes none. */
+static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, const char *user, bool *done, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -120,6 +123,8 @@ static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, bo
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, flow);
+	if (user)
+		pg_arg_text(&args, user);
 	rc = exec(pg, stmt, &args, &res, err);
 	*done = rc == 0 && pg_bool(res, 0, 0);
 	pg_result_free(res);
@@ -128,18 +133,18 @@ static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, bo
 
 int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_error *err)
 {
-	return act(pg, &sql_flow_close, flow, closed, err);
+	return act(pg, &sql_flow_close, flow, NULL, closed, err);
 }
 
 int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err)
 {
-	return act(pg, &sql_flow_retry, flow, noted, err);
+	return act(pg, &sql_flow_retry, flow, store_admin_user(), noted, err);
 }
 
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 {
 	bool released;
-	int rc = act(pg, &sql_flow_release, job, &released, err);
+	int rc = act(pg, &sql_flow_release, job, NULL, &released, err);
 
 	return rc == 0 && !released ? error_set(err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such job", job) : rc;
 }

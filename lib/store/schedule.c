@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/schedule.h"
 
+#include "store/admin.h"
+
 #include <string.h>
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
@@ -108,6 +110,7 @@ int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *
 
 	pg_args_init(&args);
 	pg_arg_text(&args, name);
+	pg_arg_text(&args, store_admin_user());
 	return exec(pg, statements[what], &args, res, err);
 }
 

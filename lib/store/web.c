@@ -193,6 +193,35 @@ int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t be
 	return exec(pg, &sql_web_act_flow, &args, res, err);
 }
 
+int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int64_t from, int64_t to, const char *who, const char *address,
+			struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_text(&args, typed);
+	pg_arg_id(&args, from);
+	pg_arg_id(&args, to);
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act_clear, &args, res, err);
+}
+
+int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who, const char *address, struct pg_result **res,
+			struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_text(&args, params);
+	pg_arg_json(&args, opts, strlen(opts));
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act_defer, &args, res, err);
+}
+
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,
 		       struct pg_result **res, struct deferred_error *err)
 {

@@ -88,6 +88,16 @@ int store_web_act(struct pg *pg, const char *verb, const struct store_web_target
 int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t before, const char *who, const char *address, struct pg_result **res,
 		       struct deferred_error *err);
 
+/* Of what the queue holds, from one id to another; 0: from its beginning, to the newest. typed: its name, as somebody typed it. *res: as the statement says. Needs
+ * deferred_operator. Source: web_act_clear.sql. */
+int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int64_t from, int64_t to, const char *who, const char *address,
+			struct pg_result **res, struct deferred_error *err);
+
+/* A job, its params as they were typed; opts: a JSON object, as deferred.defer() takes it. *res: as the statement says. Needs deferred_operator. Source:
+ * web_act_defer.sql. */
+int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who, const char *address, struct pg_result **res,
+			struct deferred_error *err);
+
 /* The next 1,000 jobs that fit; at: as the last call answered, NULL: from the beginning. verb: retry or cancel. dry: they are counted only. *res: as the statement
  * says. Needs deferred_operator. Source: web_act_some.sql. */
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,

@@ -20,8 +20,8 @@ begin
         raise exception using errcode = '22003', message = 'settings are longer than 4,000 bytes';
     end if;
     if $3 is not null and $1 = 'set' and exists (select from json_object_keys($8) k
-        where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight')) then
-        raise exception using errcode = '42501', message = 'operators set max_running, rate, burst, max_length, max_attempts and weight of a queue';
+        where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight', 'on_dead')) then
+        raise exception using errcode = '42501', message = 'operators set max_running, rate, burst, max_length, max_attempts, weight and on_dead of a queue';
     end if;
     begin
         if $7 is not null then

@@ -1,5 +1,6 @@
--- Cancel the hot jobs of a queue among the next some ids; next_id NULL: all were looked at.
-create or replace function deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, out cancelled bigint, out next_id bigint)
+-- Cancel the hot jobs of a queue among the next some ids; next_id NULL: all were looked at. but_claimed: those that somebody holds are left to him.
+create or replace function deferred.__queue_clear(queue text, from_id bigint, to_id bigint, batch integer, but_claimed boolean default false,
+    out cancelled bigint, out next_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -10,6 +11,9 @@ begin
         select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
     gone as (
         delete from deferred.__deferred_hot h using seen s where h.id = s.id and s.queue = $1
+          and not (but_claimed and (h.fn is null and h.receipt is not null and h.visible_at > clock_timestamp() or h.fn is not null and exists (
+              select from deferred.__deferred_lease x
+              where x.span @> h.id and h.id = any (x.ids) and x.expires_at > clock_timestamp() and pg_visible_in_snapshot(h.xid, x.snap))))
         returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt, 'cancelled') else h.attempt end as attempt, h.receipt, h.started_at, h.fn, h.xid),
     held as materialized (
         select g.id, case when g.fn is null then g.attempt else g.attempt + 1 end as attempt, coalesce(l.claimed_at, g.started_at) as started_at,
@@ -29,5 +33,5 @@ begin
     perform pg_notify('deferred', '!' || w) from unnest(v_workers) w;
 end
 $$;
-comment on function deferred.__queue_clear is 'part of "deferred queue clear": cancels some jobs of a queue';
+comment on function deferred.__queue_clear is 'part of "deferred queue clear" and deferred.__act_clear(): cancels some jobs of a queue';
 grant execute on function deferred.__queue_clear to deferred_worker;

@@ -793,22 +793,22 @@ create table deferred.__deferred_action (
     jobs    bigint,
     flow    bigint
 );
-comment on table  deferred.__deferred_action is 'what operators did by deferred_web and deferred top, what they were refused, and who released a job that waited; kept until somebody deletes it';
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web, deferred top and commands, what pages refused them, and who released a job that waited; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
 comment on column deferred.__deferred_action.at is 'when (database clock)';
-comment on column deferred.__deferred_action.who is 'who did it, as the page knew them: the word of whoever called';
+comment on column deferred.__deferred_action.who is 'who did it, as the page knew them, or the user of a machine and his command: the word of whoever called';
 comment on column deferred.__deferred_action.role is 'role of the database that acted';
 comment on column deferred.__deferred_action.login is 'login of the session that acted, which the database knows';
 comment on column deferred.__deferred_action.address is 'address they came from, the word of whoever called; NULL: a socket of this machine';
-comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume, set or release';
-comment on column deferred.__deferred_action.job_id is 'job it was done to; one of these four or flow is not NULL, or there is a filter';
+comment on column deferred.__deferred_action.verb is 'retry, run, cancel, pause, resume, set, clear, remove, defer or release';
+comment on column deferred.__deferred_action.job_id is 'job it was done to, or that was deferred; one of these four or flow is not NULL, or there is a filter';
 comment on column deferred.__deferred_action.queue is 'queue it was done to';
-comment on column deferred.__deferred_action.fn is 'function it was done to';
+comment on column deferred.__deferred_action.fn is 'function it was done to, or of which a job was to be deferred';
 comment on column deferred.__deferred_action.schedule is 'schedule it was done to';
-comment on column deferred.__deferred_action.settings is 'what was set, as it was given; NULL: nothing';
+comment on column deferred.__deferred_action.settings is 'what was set, or the options of what was deferred, as they were given; NULL: nothing';
 comment on column deferred.__deferred_action.refused is 'why it was not done; NULL: it was';
 comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
-comment on column deferred.__deferred_action.jobs is 'and to how many it was done';
+comment on column deferred.__deferred_action.jobs is 'and to how many it was done; of what takes several steps each has a row';
 comment on column deferred.__deferred_action.flow is 'flow it was done to; what takes several steps has a row for each';
 create table deferred.__deferred_advice (
     id           bigint generated always as identity primary key,

@@ -1,5 +1,6 @@
 -- function_resume: end the pause that the breaker made of a function.
--- $1 function (text)
+-- $1 function, $2 user of this machine (text)
 -- returns one row: it was paused (bool)
 -- locks: the row of the function. Index: primary key of __deferred_function
-select deferred.__function_resume($1::text)
+select case when r.done then deferred.__act_note($2::text || ': deferred function resume', 'resume', fn => $1) else false end
+from (select deferred.__function_resume($1::text) as done offset 0) r

@@ -138,3 +138,79 @@ def test_a_run_defers_what_on_dead_names_for_its_dead_job_once(db):
     assert db.run(["deferred", "alert"]).returncode == 0
     assert db.sql("select params->>'job', params->>'outcome' from deferred.__deferred where fn = 'mourn'") == [(str(job), "failed")]
     assert db.one("select count(*) from deferred.check_ledger()") == 0
+
+
+def halted(db, how):
+    """Whoever notices a death gets as far as that."""
+    db.sql(f"create function public.halt() returns trigger language plpgsql as $$ begin {how}; return new; end $$; "
+           "create trigger halt before insert on deferred.__deferred_noticed for each row execute function public.halt()")
+
+
+def let_go(db):
+    db.sql("drop trigger halt on deferred.__deferred_noticed; drop function public.halt()")
+
+
+def test_a_run_that_is_killed_between_a_death_and_its_notice_leaves_it_to_the_next_one(db):
+    assert db.run(["deferred", "queue", "set", "default", "--on-dead", "mourn"]).returncode == 0
+    db.sql(f"alter database {db.name} set client_connection_check_interval = '50ms'")  # the server learns that nobody is there any more
+    halted(db, "perform pg_sleep(600)")
+    job = db.defer("fail", max_attempts=1)
+    run = db.spawn(["check_deferred"])
+    at_it = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+    wait_for(lambda: db.one(at_it) == 1 or not run.alive(), 20, "it is about to notice")
+    assert db.one("select state from deferred.job where id = %s", job) == "dead" and db.one(at_it) == 1
+    run.kill()
+    wait_for(lambda: db.one(at_it) == 0, 20, "its session is gone")
+    let_go(db)
+    assert db.sql("select from deferred.__deferred where fn = 'mourn'") == [] == db.sql("select from deferred.__deferred_noticed")
+    for _ in range(2):
+        db.defer("noop")
+        check(db)
+        assert db.sql("select params->>'job' from deferred.__deferred where fn = 'mourn'") == [(str(job),)]
+    assert db.one("select count(*) from deferred.check_ledger()") == 0
+
+
+def test_what_cannot_be_deferred_for_a_dead_job_keeps_nobody_from_being_told_the_rest(db):
+    db.config('alert { mail_to = "ops@example.org" }')
+    db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")
+    assert db.run(["deferred", "queue", "set", "default", "--on-dead", "mourn"]).returncode == 0
+    db.sql("update deferred.__deferred_on_dead set since = '2000-01-01'")
+    halted(db, "raise 'a full disk'")
+    db.defer("fail", max_attempts=1)
+    assert "what is to be deferred for dead jobs is not, the next run does it: a full disk" in check(db)
+    ago(db)
+    done = db.run(["deferred", "--json", "alert"])
+    assert done.returncode != 0 and "a full disk" in done.stderr and [a["name"] for a in json.loads(done.stdout)] == ["fail"]
+    let_go(db)
+    assert db.run(["deferred", "alert"]).returncode == 0 and db.one("select count(*) from deferred.__deferred where fn = 'mourn'") == 1
+
+
+@pytest.mark.slow
+def test_nor_does_it_keep_a_service_from_telling(db):
+    db.config("breaker { crashes = 3 retry = 1h }")
+    db.sql("update deferred.__deferred_folded set folded_to = now()")
+    assert db.run(["deferred", "queue", "set", "default", "--on-dead", "mourn"]).returncode == 0
+    db.sql("update deferred.__deferred_on_dead set since = '2000-01-01'")
+    halted(db, "raise 'a full disk'")
+    for _ in range(3):
+        db.defer("crash", max_attempts=1)
+    check(db)
+    ago(db, 2)
+    for _ in range(3):
+        db.defer("crash", max_attempts=1, delay="50ms")
+    service = db.spawn(["check_deferred", "--loop", "--interval-floor", "100ms", "--interval-ceiling", "100ms"])
+    wait_for(lambda: "alert: function crash is paused" in service.output(), what="the pause")
+    assert "what is to be deferred for dead jobs is not, next try after housekeeping: a full disk" in service.output()
+    service.signal(signal.SIGTERM)
+    service.wait(20)
+    let_go(db)
+
+
+def test_who_is_removed_names_nothing_any_more(db):
+    for kind, name in (("queue", "mail"), ("function", "fail")):
+        assert db.run(["deferred", kind, "set", name, "--on-dead", "mourn", *(["--create"] if kind == "queue" else [])]).returncode == 0
+    assert db.sql("select kind, name from deferred.__deferred_on_dead order by 1") == [("function", "fail"), ("queue", "mail")]
+    assert db.run(["deferred", "queue", "rm", "mail"]).returncode == 0 and db.sql("select kind from deferred.__deferred_on_dead") == [("function",)]
+    assert db.run(["deferred", "function", "rm", "fail"]).returncode == 0 and db.sql("select kind from deferred.__deferred_on_dead") == []
+    # What comes back is new.
+    assert db.defer("noop", queue="mail") and json.loads(db.run(["deferred", "--json", "queue", "ls", "mail"]).stdout)[0]["on_dead"] is None

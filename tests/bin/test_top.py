@@ -259,7 +259,8 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
         top.frame(answers[2])
         top.key("q")
         assert top.end() == 0
-    assert actions(db) == [] and db.one("select string_agg(name, ',') from deferred.__deferred_queue where paused") == "default"
+    # What the worker's role did is written down as that of commands is.
+    assert actions(db) == [("retry", dead[2], None, None), ("pause", None, "default", None)] and db.one("select string_agg(name, ',') from deferred.__deferred_queue where paused") == "default"
 
 
 def test_a_job_is_chosen_asked_about_and_cancelled(db):

@@ -1,6 +1,7 @@
 """README is typed as it stands, from top to bottom; what the test changes is where things lie, and what they are called."""
 
 import inspect
+import json
 import os
 import re
 import sys
@@ -112,7 +113,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         def __init__(self, db):
             self.db, self.root, self.place = db, db.dir, db.dir + "/usr/local"
             self.app, self.web, self.cron = (db.name + end for end in ("_app", "_web", "_cron"))
-            self.names = ((r"(?<![\w.])/etc/(?=deferred)", self.root + "/etc/"), ("/usr/local/bin/", self.place + "/bin/"), ("/var/log/", self.root + "/"),
+            self.names = ((r"(?<![\w.])/etc/(?=deferred)", self.root + "/etc/"), ("/usr/local/bin/", self.place + "/bin/"), ("/usr/bin/logger", self.place + "/bin/logger"), ("/var/log/", self.root + "/"),
                           (r"\bwebapp\b", self.web), (r"\b(role|to) root\b", rf"\1 {self.cron}"), (r'\b(createdb |psql |dbname=)app\b', rf"\1{self.app}"))
             # Runner and reader of the config file are looked for where the prefix is, or beside the programs.
             self.env = {**db.cluster.env(), "PATH": f"{self.place}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": self.place + "/lib",
@@ -156,7 +157,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         db.sql(f"create role {t.web} login")
         t(block("make install"))
         t(block("createdb app"))
-        config = block("password_file").replace('user = "deferred"', 'user = "nobody"') + block("sha256sum")
+        config = block("password_file").replace('user = "deferred"', 'user = "nobody"') + block("sha256sum") + block("logger") + 'function "fail" { command = {"/bin/false"} }'
         t.write("etc/deferred/deferred.conf", config, "a")
         t.write("greetings.c", block("#include <deferred_plugin.h>"))
         t(block("-shared"))
@@ -184,3 +185,13 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         rows = t("psql app -XAtc 'select d.fn, l.outcome, l.result, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id"
                  " group by 1, 2, 3 order by 1'").stdout
         assert re.sub(r"hello\|3$", "hello|2", rows.strip()) == "checksum|ok|44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a  -|4\nhello|ok|hello|2", (rows, log)
+
+        # Dead jobs are handed to what is named; a logger that shows what it is handed.
+        t.write("usr/local/bin/logger", "#!/bin/sh\nexec cat\n")
+        os.chmod(t.place + "/bin/logger", 0o755)
+        t(block("--on-dead"), PGUSER=t.cron)
+        died = t("deferred add fail '{\"n\": 1}' --max-attempts 1", PGUSER=t.web).stdout.split()[-1]
+        t(lines[0], PGUSER=t.cron)
+        t(lines[0], PGUSER=t.cron)
+        told = json.loads(t("psql app -XAtc \"select l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'bury'\"").stdout)
+        assert (told["job"], told["fn"], told["outcome"], told["params"]) == (int(died), "fail", "failed", {"n": 1})

@@ -10,7 +10,8 @@ const [url, job, dead, later, flow, operator, viewer, password] = process.argv.s
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/recurring",
 	"/recurring/nightly", "/flows", `/flow/${flow}`, `/jobs/${Number(flow) + 2}`, "/workers", "/rules",
-	"/accounts", "/audit", "/doctor", "/advice", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk"];
+	"/accounts", "/audit", "/doctor", "/advice", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk",
+	"/queues/default/clear", "/defer?fn=noop"];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const check = (what, ok) => ok || wrong.push(what);
@@ -103,7 +104,7 @@ process.stdout.write("ready\n");
 await page.waitForFunction(text => document.getElementById("depth").innerText !== text, before);
 
 const other = await person(viewer);
-for (const path of pages.filter(p => !p.startsWith("/jobs/all"))) { /* which viewers may not see */
+for (const path of pages.filter(p => !/^\/jobs\/all|clear$|^\/defer/.test(p))) { /* which viewers may not see */
 	await other.goto(url + path);
 	check(`viewer ${path}: a button to act`, await other.locator("form.act").count() === 0);
 }
@@ -130,6 +131,47 @@ for (let steps = 0; (await plain.getByRole("button", { name: "Go on" }).count())
 	await plain.getByRole("button", { name: "Go on" }).click();
 }
 check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
+
+/* A queue is cleared by its name, the wrong one kept to be mended; with a script and without one. */
+await page.goto(`${url}/queues/bulk`);
+await page.getByRole("link", { name: "Clear this queue" }).focus();
+await page.keyboard.press("Enter");
+await page.getByLabel("Type the name of the queue").focus();
+await page.keyboard.type("bul");
+await page.keyboard.press("Enter");
+await page.getByRole("alert").waitFor();
+await axed(page, "a wrong name");
+await page.getByLabel("Type the name of the queue").focus();
+await page.keyboard.press("End");
+await page.keyboard.type("k");
+await page.keyboard.press("Enter");
+await page.waitForFunction(() => document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."));
+await axed(page, "a queue cleared");
+await plain.goto(`${url}/queues/mail/clear`);
+await plain.getByLabel("Type the name of the queue").fill("mail");
+await plain.getByRole("button", { name: "Clear it" }).click();
+check("cleared without JavaScript", (await plain.getByRole("status").innerText()).includes("60 jobs were cancelled."));
+
+/* A job by a form: what is refused stays there; by keyboard, and without JavaScript. */
+await page.goto(`${url}/functions`);
+await page.getByRole("link", { name: "Defer a job", exact: true }).click();
+await page.getByLabel("Function").focus();
+await page.keyboard.type("noop");
+await page.getByLabel("Params, as JSON").fill("{\"a\": <b>\u202e\n}");
+await page.getByRole("button", { name: "Defer it" }).focus();
+await page.keyboard.press("Enter");
+await page.getByRole("alert").waitFor();
+check("what was typed is kept", await page.getByLabel("Params, as JSON").inputValue() === "{\"a\": <b>\u202e\n}" && await page.getByLabel("Function").inputValue() === "noop");
+await axed(page, "a job that was refused");
+await page.getByLabel("Params, as JSON").fill("{\"a\":\n1}");
+await page.getByLabel("Label").focus();
+await page.keyboard.type("by hand");
+await page.keyboard.press("Enter");
+await page.waitForURL(/\/jobs\/\d+\?done=defer$/);
+check("a job by hand", (await page.locator("main").innerText()).includes("by hand"));
+await plain.goto(`${url}/defer?fn=noop`);
+await plain.getByRole("button", { name: "Defer it" }).click();
+check("a job without JavaScript", /\/jobs\/\d+\?done=defer$/.test(plain.url()));
 
 /* A page that nobody touches is asked for less often, and as often as before once somebody does. */
 const idle = await person(viewer);

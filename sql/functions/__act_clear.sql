@@ -1,0 +1,38 @@
+-- As deferred.__act(), of all that a queue holds up to last_id (NULL: up to now), but for what somebody holds; a step at a time: some 1,000 jobs, or as many as there
+-- is time for. typed: what somebody wrote who was asked for the name of the queue. next_id: where the next step begins; NULL: that was all.
+create or replace function deferred.__act_clear(queue text, typed text, from_id bigint, last_id bigint, who text, address text,
+    out jobs bigint, out refused text, out next_id bigint, out upto bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_begun timestamptz := clock_timestamp();
+    v       record;
+begin
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+    jobs := 0;
+    upto := coalesce(last_id, deferred.__message_last_id());
+    if typed is distinct from queue then
+        refused := format('to clear the queue its name is typed, not %L', left(typed, 200));
+    elsif not exists (select from deferred.__deferred_queue q where q.name = queue and q.removed_at is null) then
+        refused := format('no queue %L', left(queue, 200));
+    else
+        next_id := coalesce(from_id, 1);
+        loop
+            select c.cancelled, c.next_id into v from deferred.__queue_clear(queue, next_id, upto, 500, true) c;
+            jobs := jobs + v.cancelled;
+            next_id := v.next_id;
+            exit when next_id is null or jobs >= 1000 or clock_timestamp() > v_begun + interval '600 milliseconds';
+        end loop;
+    end if;
+    if from_id is null or jobs > 0 or refused is not null then
+        insert into deferred.__deferred_action (who, role, login, address, verb, queue, jobs, refused)
+        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'clear', left(queue, 88), jobs, refused);
+    end if;
+end
+$$;
+comment on function deferred.__act_clear is 'clears a queue as an operator asked for on a page, and writes it down';
+grant execute on function deferred.__act_clear to deferred_operator;

@@ -1,0 +1,43 @@
+-- As deferred.__act(): a job that an operator writes on a page. params: as they were typed; opts: as deferred.defer() takes them. A key that another job has is refused:
+-- who types a job wants that one. refused may quote the params, which not everybody sees who sees the row that is written; so that says only that they are wrong.
+create or replace function deferred.__act_defer(fn text, params text, opts json, who text, address text, out job bigint, out refused text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    v_params  json;
+    v_detail  text;
+    v_context text;
+    v_hint    text;
+    v_kept    text;
+begin
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+    if octet_length(opts::text) > 8000 then
+        raise exception using errcode = '22003', message = 'options are longer than 8,000 bytes';
+    end if;
+    begin
+        v_params := params;
+    exception when data_exception or statement_too_complex then
+        get stacked diagnostics v_detail = pg_exception_detail, v_context = pg_exception_context;
+        v_kept := 'params are no JSON';
+        refused := concat_ws(' ', 'params are no JSON:', nullif(v_detail, ''), substring(v_context from '^JSON data, line [^\n]*'));
+    end;
+    if refused is null then
+        begin
+            job := deferred.defer(coalesce(fn, ''), v_params, (opts::jsonb || case when opts::jsonb ? 'key' then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
+            if job is null then refused := format('queue %L is full, and drops what is more', coalesce(opts->>'queue', 'default')); end if;
+        exception when data_exception or unique_violation or insufficient_privilege or configuration_limit_exceeded or program_limit_exceeded
+                or object_not_in_prerequisite_state then
+            get stacked diagnostics refused = message_text, v_hint = pg_exception_hint;
+            refused := refused || coalesce(' (' || nullif(v_hint, '') || ')', '');
+        end;
+    end if;
+    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, fn, settings, refused)
+    values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'defer', job, left(fn, 127), opts, left(coalesce(v_kept, refused), 1000));
+end
+$$;
+comment on function deferred.__act_defer is 'defers a job that an operator wrote on a page, and writes that down';
+grant execute on function deferred.__act_defer to deferred_operator;
