@@ -14,7 +14,7 @@ HEAD = """# What was measured
 
 Written by `make bench`: what each line means is in [README.md](README.md). A scenario that a run leaves out keeps its table and its
 date; a run with smaller sizes writes nothing here. The lines in bold are those that the project's README quotes. What is no scenario
-of it, `rules`, `growth` and `peers`, was put in by hand and stays.
+of it, stays: `web` is put in by `make bench-web` at full sizes, `rules`, `growth` and `peers` were by hand.
 """
 TABLE = "| | measured | ratio | aim | |\n|---|--:|--:|---|---|\n"
 BEGIN, END = "<!-- from tests/bench/RESULTS.md -->\n", "<!-- end of what is from there -->\n"
