@@ -63,7 +63,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
 	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),
-	CHOICE("log_format", "text", "text|json", "json: each line of the log is an object"),
+	CHOICE("log_format", "text", "text|json|logfmt", "json: each line of the log is an object; logfmt: it is name=value pairs"),
 	TEXT("timezone", "UTC", "time zone of schedules that name none"),
 
 	TEXT("mail.host", "localhost", "SMTP server"),
