@@ -2,7 +2,6 @@
 #include "pages.h"
 
 #include "chart.h"
-#include "program/metrics.h"
 #include "store/rule.h"
 
 #include <inttypes.h>
@@ -427,30 +426,6 @@ static int page_audit(struct visit *v, struct deferred_error *err)
 	}
 	pg_result_free(res);
 	return rc;
-}
-
-/* Not a page: what Prometheus is told, made before the transaction of a page, by transactions of its own. */
-static void before_metrics(struct visit *v)
-{
-	const char *accept = request_value(&v->request, "accept");
-	bool open = accept && strstr(accept, "application/openmetrics-text");
-	struct deferred_error err = { 0 };
-	char *text = NULL;
-	size_t len;
-
-	if (metrics_text(v->pg, open, &text, &len, &err) == 0) {
-		buf_add(&v->reply.body, text, len);
-		v->reply.content_type = open ? METRICS_TYPE_OPEN : METRICS_TYPE;
-	}
-	free(text);
-}
-
-static int page_metrics(struct visit *v, struct deferred_error *err)
-{
-	(void)err;
-	if (v->reply.body.len == 0)
-		visit_refuse(v, 503, "There are no figures just now.");
-	return 0;
 }
 
 const struct route routes[] = {

@@ -373,13 +373,36 @@ static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 	return rc == 0 ? store_state(pg, &all->state, err) : rc;
 }
 
-int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct deferred_error *err)
+/* One form of what was read and named; text NULL: it is not wanted. */
+static int print(const struct all *all, bool open, char **text, struct deferred_error *err)
 {
 	struct out out = { .open = open };
+	size_t len;
+
+	if (!text)
+		return 0;
+	if ((out.fp = open_memstream(text, &len))) {
+		flow(&out, all);
+		work(&out, all);
+		depths(&out, all);
+		rest(&out, all);
+		if (fclose(out.fp) == 0)
+			return 0;
+		free(*text);
+	}
+	*text = NULL;
+	return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+}
+
+int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error *err)
+{
 	struct all all = { 0 };
 	int rc;
 
-	*text = NULL;
+	if (text)
+		*text = NULL;
+	if (open)
+		*open = NULL;
 	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses: then as they are */
 	rc = store_admin_look(pg, LOOK_MS, err);
 	if (rc == 0)
@@ -388,21 +411,17 @@ int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct defe
 		rc = pg_command(pg, "commit", err);
 	else if (pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
-	if (rc == 0 && !(out.fp = open_memstream(text, len)))
-		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	if (rc == 0) {
 		name_rows(&all.queues, METRICS_QUEUES);
 		name_rows(&all.functions, METRICS_FUNCTIONS);
 		name_pairs(&all);
-		flow(&out, &all);
-		work(&out, &all);
-		depths(&out, &all);
-		rest(&out, &all);
-		if (fclose(out.fp) != 0) {
-			free(*text);
-			*text = NULL;
-			rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
-		}
+		rc = print(&all, false, text, err);
+	}
+	if (rc == 0)
+		rc = print(&all, true, open, err);
+	if (rc < 0 && text) {
+		free(*text);
+		*text = NULL;
 	}
 	store_figures_clear(&all.queues);
 	store_figures_clear(&all.functions);

@@ -13,9 +13,6 @@
 #include "base/error.h"
 #include "port/pg.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #define METRICS_QUEUES 100
 #define METRICS_FUNCTIONS 200
 #define METRICS_PAIRS 500
@@ -25,9 +22,9 @@
 #define METRICS_TYPE_OPEN "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /*
- * All metrics in *text, len bytes and a NUL, given: free(). No transaction may be open. open: as OpenMetrics. Folds first, for at most
- * STORE_FOLD_READ_MS; a server that takes no changes tells what was folded before. Takes the rights of deferred_viewer.
+ * All metrics, as text and as OpenMetrics, from one reading: each given, free(); NULL: that form is not wanted. No transaction may be open. Folds first, for
+ * at most STORE_FOLD_READ_MS; a server that takes no changes tells what was folded before. Takes the rights of deferred_viewer.
  */
-int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct deferred_error *err);
+int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error *err);
 
 #endif
