@@ -113,6 +113,7 @@ const struct config_setting config_settings[] = {
 
 	TEXT("web.listen", "127.0.0.1:10003", "where deferred_web serves HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket, separated by commas"),
 	TEXT("web.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("web.listen_metrics", NULL, "where it serves /metrics alone, to whoever asks, on loopback or at a Unix socket; none: nowhere"),
 	TEXT("web.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
 	TEXT("web.tls_key", NULL, "key of that certificate, in PEM; none: in the same file"),
 	TEXT("web.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),
