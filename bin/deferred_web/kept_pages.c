@@ -8,6 +8,7 @@
 #include "http/text.h"
 #include "kept.h"
 #include "program/doctor.h"
+#include "program/exposition.h"
 #include "program/metrics.h"
 #include "program/promise.h"
 
@@ -459,11 +460,10 @@ void before_metrics(struct visit *v)
 /* Not a page, but what Prometheus reads. */
 int page_metrics(struct visit *v, struct deferred_error *err)
 {
-	const char *accept = request_value(&v->request, "accept");
-	bool open = accept && strstr(accept, "application/openmetrics-text");
+	bool open = exposition_wants_open(request_value(&v->request, "accept"));
 
 	(void)err;
-	v->reply.content_type = open ? METRICS_TYPE_OPEN : METRICS_TYPE;
+	v->reply.content_type = open ? EXPOSITION_TYPE_OPEN : EXPOSITION_TYPE;
 	if (!kept_show(v->web->kept, KEPT_METRICS, "", open, &v->reply.body))
 		visit_refuse(v, 503, "There are no figures just now.");
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics - figures as Prometheus reads them: text format 0.0.4, or OpenMetrics 1.0.0.
+ * metrics - figures as Prometheus reads them (exposition.h).
  *
  * Each counter is a sum since ever, so it outlives restarts, and what it costs to ask does not grow with what lies in the log. Labels are queue, fn,
  * outcome, state, build and version, never what a producer writes freely. Of queues the first METRICS_QUEUES that ever had something are told one by one, of
@@ -17,9 +17,6 @@
 #define METRICS_FUNCTIONS 200
 #define METRICS_PAIRS 500
 #define METRICS_BUILDS 400
-
-#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
-#define METRICS_TYPE_OPEN "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /*
  * All metrics, as text and as OpenMetrics, from one reading: each given, free(); NULL: that form is not wanted. No transaction may be open. Folds first, for
