@@ -98,6 +98,7 @@ const struct config_setting config_settings[] = {
 
 	TEXT("http.listen", "127.0.0.1:10001", "where deferred_http serves HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
 	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("http.listen_metrics", NULL, "where it serves /metrics alone, to whoever asks, on loopback or at a Unix socket; none: nowhere"),
 	TEXT("http.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
 	TEXT("http.tls_key", NULL, "key of that certificate, in PEM"),
 	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: " DEFERRED_SYSCONFDIR "/deferred/http.key"),
