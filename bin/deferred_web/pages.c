@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QUEUE_PAUSED_BY 21 /* column of admin_queue_ls.sql, and behind it for how long */
 #define DEAD_TOLD 300 /* on the overview */
 #define DEAD_LOOK 2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
 
@@ -182,6 +183,21 @@ const char **hidden_functions(struct visit *v, size_t *len)
 	return names;
 }
 
+static void queue_paused(struct visit *v, const struct pg_result *settings)
+{
+	struct buf *b = &v->reply.body;
+
+	html_raw(b, "<p class=\"trouble\">This queue is paused: nothing of it is begun.");
+	if (!pg_null(settings, 0, QUEUE_PAUSED_BY)) {
+		html_raw(b, " <bdi>");
+		html_text(b, pg_text(settings, 0, QUEUE_PAUSED_BY, NULL));
+		html_raw(b, "</bdi> did so ");
+		page_span_us(b, pg_int(settings, 0, QUEUE_PAUSED_BY + 1) * 1000000);
+		html_raw(b, " ago.");
+	}
+	html_raw(b, "</p>");
+}
+
 static int page_queue(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *settings = NULL, *depth = NULL;
@@ -200,7 +216,7 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	action_said(v);
 	path = arena_printf(&v->arena, "/queues/%s/%s", v->name, pg_bool(settings, 0, 1) ? "resume" : "pause");
 	if (pg_bool(settings, 0, 1) && !v->json)
-		html_raw(&v->reply.body, "<p class=\"trouble\">This queue is paused: nothing of it is begun.</p>");
+		queue_paused(v, settings);
 	page_live(v, "depth");
 	why_told(v);
 	queue_tiles(v, depth);

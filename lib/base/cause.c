@@ -397,6 +397,15 @@ static void turn(struct list *list, const struct cause_job *j)
 	SAY(mend, "check_deferred");
 }
 
+/* Appended to the figure. */
+static void say_paused(struct cause *c, const char *by, int64_t s)
+{
+	size_t len = strlen(c->figure);
+
+	if (by)
+		snprintf(c->figure + len, sizeof(c->figure) - len, "; paused by %s %s ago", by, AGE(s));
+}
+
 static void ready(struct list *list, const struct cause_job *j)
 {
 	struct cause *c;
@@ -407,6 +416,7 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(why, "queue %s is paused", j->queue);
 		jobs(many, sizeof(many), j->queue_ready, j->queue_ready >= j->queue_counted);
 		SAY(figure, "%s wait%s in it", many, j->queue_ready == 1 ? "s" : "");
+		say_paused(c, j->paused_by, j->paused_s);
 		SAY(mend, "deferred queue resume %s", j->queue);
 	}
 	if (!j->fn) {
@@ -530,6 +540,7 @@ static void queues(struct list *list, const struct cause_backlog *b)
 			c = add(list, CAUSE_PAUSED);
 			SAY(why, "queue %s is paused", q->name);
 			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
+			say_paused(c, q->paused_by, q->paused_s);
 			SAY(mend, "deferred queue resume %s", q->name);
 		} else if (q->messages_only) {
 			continue;

@@ -135,6 +135,8 @@ struct cause_job {
 	int64_t expires_in_s;          /* below 0: it has */
 	bool expires;
 	bool paused;
+	const char *paused_by;
+	int64_t paused_s;
 	int64_t queue_ready;           /* jobs of the queue that are ready; up to queue_counted */
 	int64_t queue_counted;
 
@@ -171,6 +173,8 @@ struct cause_job {
 struct cause_queue {
 	const char *name;
 	bool paused;
+	const char *paused_by;
+	int64_t paused_s;
 	int64_t ready, running, delayed, oldest_s;
 	bool more;                     /* than were counted */
 	int64_t max_running;

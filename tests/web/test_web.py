@@ -138,7 +138,9 @@ def test_an_operator_acts_and_each_action_is_written_down(web, db, job):
     assert ">Run now<" in web.page(f"/jobs/{later}") and act(f"/jobs/{later}", "run")[0] == 303
     assert db.one("select state from deferred.job where id = %s", later) == "ready"
     assert act("/queues/default", "pause")[0] == 303 and db.one("select paused from deferred.__deferred_queue where name = 'default'")
-    assert "is paused" in web.page("/queues/default") and act("/queues/default", "resume")[0] == 303
+    assert f"This queue is paused: nothing of it is begun. <bdi>{web.login('opal')}</bdi> did so " in web.page("/queues/default")
+    assert [q["paused_by"] for q in web.json("/queues.json")["queues"]] == [web.json("/queues/default.json")["queue"]["paused_by"]] == [web.login("opal")]
+    assert act("/queues/default", "resume")[0] == 303
     assert not db.one("select paused from deferred.__deferred_queue where name = 'default'")
     assert db.sql("select who, role, address, verb, job_id, queue, refused is null from deferred.__deferred_action order by id") == [
         (web.login("opal"), web.login("opal"), "127.0.0.1", verb, id, queue, ok) for verb, id, queue, ok in
@@ -199,6 +201,8 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="bob")[0] == 403
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
     assert db.sql("select who, role, login = session_user from deferred.__deferred_action") == [("ann", "deferred_operator", True)]
+    assert proxied.ask("/queues/default/pause", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
+    assert db.one("select paused_by from deferred.__deferred_queue where name = 'default'") == "ann"  # of all who act by that role
 
 
 def test_the_kernel_says_who_is_at_a_unix_socket(db, people):
