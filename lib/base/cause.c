@@ -621,6 +621,13 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 }
 
 #define SNAPSHOT_S 300
+#define COMMIT_S 5
+
+/* A standby that is there takes far less. */
+static bool commits_wait(const struct cause_backlog *b)
+{
+	return b->commits > 0 && b->commits_s >= COMMIT_S;
+}
 
 static void database(struct list *list, const struct cause_backlog *b)
 {
@@ -631,6 +638,12 @@ static void database(struct list *list, const struct cause_backlog *b)
 		SAY(why, "the database takes no writes, so no job can be claimed");
 		SAY(figure, "it is a standby, or default_transaction_read_only is on");
 		SAY(mend, "connect to the primary: target_session_attrs=read-write; deferred doctor");
+	}
+	if (commits_wait(b)) {
+		c = add(list, CAUSE_DATABASE);
+		SAY(why, "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded as done", or_none(b->standbys));
+		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, s_of(b->commits), b->commits == 1 ? "s" : "", AGE(b->commits_s));
+		SAY(mend, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
 		c = add(list, CAUSE_DATABASE);
@@ -705,7 +718,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 			schedule(&list, b);
 		return list.n;
 	}
-	if (b->read_only)
+	if (b->read_only || commits_wait(b))
 		database(&list, b);
 	queues(&list, b);
 	if (b->unknown_fn) {
@@ -716,7 +729,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (b->broken_fn)
 		broken(&list, b->broken_fn, b->broken_s);
 	attempts(&list, b);
-	if (!b->read_only)
+	if (!b->read_only && !commits_wait(b))
 		database(&list, b);
 	if (list.n == 0)
 		under_way(&list, b, &s);

@@ -206,6 +206,8 @@ struct cause_backlog {
 	bool read_only;
 	int64_t connections, connections_max;
 	struct cause_session snapshot; /* the longest held */
+	int64_t commits, commits_s;    /* sessions whose commit waits for a standby; the first of them for so long */
+	const char *standbys;          /* synchronous_standby_names */
 
 	int64_t idle_s;                /* since an attempt began or ended */
 	int64_t runs, runs_by_count;   /* of the last runs that ended, those that left jobs after the same number of attempts */

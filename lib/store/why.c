@@ -462,6 +462,9 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	b->idle_s = number(res, 0, 3);
 	if (!pg_null(res, 0, 4))
 		b->snapshot = (struct cause_session){ pg_int(res, 0, 4), pg_int(res, 0, 5), text(res, 0, 6), text(res, 0, 7), text(res, 0, 8) };
+	b->commits = pg_int(res, 0, 9);
+	b->commits_s = pg_int(res, 0, 10);
+	b->standbys = text(res, 0, 11);
 }
 
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err)
