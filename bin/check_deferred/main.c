@@ -60,7 +60,7 @@ static const struct program_option options[] = {
 	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
 	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
 	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
-	{ "log-format", "log_format", "FORMAT", "text, or json: each line of the log is an object (text)" },
+	{ "log-format", "log_format", "FORMAT", "text, json: each line of the log is an object, or logfmt (text)" },
 };
 
 static const struct program check_deferred = {

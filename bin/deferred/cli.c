@@ -370,6 +370,13 @@ bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *
 	return true;
 }
 
+int cli_fail_time(const struct cli *cli, const char *what, const char *text, const struct deferred_error *err)
+{
+	if (strncmp(err->sqlstate, "22", 2) != 0)
+		return cli_fail(cli, err);
+	return cli_usage(cli, "%s \"%.64s\" is no time: give a span, which is so long ago, such as 10min, 2h or 30d, or a timestamp such as \"2026-01-31 14:30\"", what, text);
+}
+
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
 {
 	struct deferred_error err = { 0 };

@@ -143,6 +143,9 @@ const char *cli_conninfo(const struct cli *cli);
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
 
+/* Report what the database said to a time that is no span; returns the exit code: that of a wrong option, where the time is what is wrong. */
+int cli_fail_time(const struct cli *cli, const char *what, const char *text, const struct deferred_error *err);
+
 /* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
 #define CLI_TAGS_MAX 32
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);

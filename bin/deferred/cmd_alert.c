@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_LIST = 1 };
+enum { OPT_LIST = 1, OPT_PRINT };
 
 static void print_line(const char *text, const char *mend, const char *more)
 {
@@ -60,12 +60,12 @@ static void on_told(void *data, const struct store_alert *a)
 	params_close(json, '}');
 }
 
-static int tell(struct cli *cli)
+static int tell(struct cli *cli, bool print)
 {
 	struct deferred_error err = { 0 }, unnoticed = { 0 };
 	struct params_text t = { 0 };
 	char *settings = NULL, *text = NULL;
-	int rc = store_alert_settings(cli->config, &settings, &err), noticed = 0;
+	int rc = store_alert_settings(cli->config, print, &settings, &err), noticed = 0;
 
 	params_open(&t, NULL, '[');
 	/* What cannot be deferred for dead jobs keeps nobody from being told the rest. */
@@ -91,24 +91,29 @@ static int tell(struct cli *cli)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { { "list", no_argument, NULL, OPT_LIST }, { 0 } };
-	bool stands = false;
+	static const struct option own[] = { { "list", no_argument, NULL, OPT_LIST }, { "print", no_argument, NULL, OPT_PRINT }, { 0 } };
+	bool stands = false, print = false;
 	int c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
-		if (c != OPT_LIST)
+		if (c == OPT_LIST)
+			stands = true;
+		else if (c == OPT_PRINT)
+			print = true;
+		else
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		stands = true;
 	}
 	if (optind < argc)
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if (stands && print)
+		return cli_usage(cli, "--list prints what stands, and tells nothing: --print does not go with it");
 	if (stands)
 		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return stands ? list(cli) : tell(cli);
+	return stands ? list(cli) : tell(cli, print);
 }
 
 const struct cmd cmd_alert = {
-	"alert", "[--list]", "have people told what is wrong, once; or list it", run, "deferred_worker",
+	"alert", "[--list | --print]", "have people told what is wrong, once; or list it", run, "deferred_worker",
 };

@@ -55,7 +55,6 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	const char *path = NULL;
 	bool open = false;
-	size_t len = 0;
 	char *text = NULL;
 	int c, rc;
 
@@ -73,13 +72,13 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "metrics are no JSON");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	rc = metrics_text(cli->pg, open, &text, &len, &err);
+	rc = metrics_text(cli->pg, open ? NULL : &text, open ? &text : NULL, &err);
 	if (rc < 0)
 		rc = cli_fail(cli, &err);
 	else if (path)
-		rc = write_file(path, text, len);
+		rc = write_file(path, text, strlen(text));
 	else
-		fwrite(text, 1, len, stdout);
+		fputs(text, stdout);
 	free(text);
 	return rc;
 }

@@ -183,19 +183,16 @@ static void tell_end(const struct spans *s)
 		fprintf(stderr, "deferred: told what ended before %s: --since then goes on\n", text);
 }
 
-static int read_all(struct spans *s, const char *since, int64_t since_ms, struct deferred_error *err)
+static int read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
 {
-	struct store_spans_now now;
-	int rc = store_spans_now(s->cli->pg, since, since_ms, &now, err);
+	int64_t since_us = now->since_us > 0 ? now->since_us : 0; /* no attempt ended before 2000 */
 
-	if (rc < 0)
-		return rc;
-	s->errors = now.errors;
-	s->turned = now.now_us;
-	s->at[0] = now.since_us = now.since_us > 0 ? now.since_us : 0; /* no attempt ended before 2000 */
+	s->errors = now->errors;
+	s->turned = now->now_us;
+	s->at[0] = since_us;
 	for (size_t i = 1; i < PASSES; i++)
-		s->at[i] = now.since_us > now.now_us - passes[i].age ? now.since_us : now.now_us - passes[i].age;
-	return s->follow ? follow(s, err) : read_to(s, &s->at[0], now.now_us, err);
+		s->at[i] = since_us > now->now_us - passes[i].age ? since_us : now->now_us - passes[i].age;
+	return s->follow ? follow(s, err) : read_to(s, &s->at[0], now->now_us, err);
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -205,6 +202,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
 	struct deferred_error err = { 0 }, ignored = { 0 };
+	struct store_spans_now now;
 	const char *since = NULL;
 	int64_t since_ms = SINCE_MS;
 	int c, rc;
@@ -229,7 +227,11 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	catch_signals();
-	rc = read_all(&s, since, since_ms, &err);
+	rc = store_spans_now(cli->pg, since, since_ms, &now, &err);
+	if (rc < 0 && since)
+		return cli_fail_time(cli, "--since", since, &err);
+	if (rc == 0)
+		rc = read_all(&s, &now, &err);
 	seen_clear(&s.seen);
 	if (s.follow)
 		tell_end(&s);

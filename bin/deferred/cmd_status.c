@@ -32,7 +32,10 @@ static void print_queues(const struct pg_result *res)
 		cell_count(&t, pg_int(res, i, 4), pg_bool(res, i, 6));
 		cell_count(&t, pg_int(res, i, 3), more && pg_int(res, i, 3) > 0);
 		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : table_age(age, pg_int(res, i, 7)));
-		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : pg_bool(res, i, 8) ? "limits" : "");
+		if (pg_bool(res, i, 1) && !pg_null(res, i, 11))
+			table_cell(&t, "paused by %s %s ago", pg_text(res, i, 10, NULL), table_age(age, pg_int(res, i, 11)));
+		else
+			table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : pg_bool(res, i, 8) ? "limits" : "");
 	}
 	table_end(&t);
 }

@@ -76,6 +76,19 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 	}
 }
 
+/* Which of the two it is that the database cannot read, it says only where it is asked for one. */
+static int fail_times(const struct cli *cli, const struct filter *filter, const struct deferred_error *err)
+{
+	static const int64_t no_span[2] = { -1, -1 };
+	const char *const since[2] = { filter->moment[0] };
+	struct deferred_error ignored = { 0 };
+	struct pg_result *res = NULL;
+	bool until = !filter->moment[0] || (filter->moment[1] && store_admin_times(cli->pg, since, no_span, &res, &ignored) == 0);
+
+	pg_result_free(res);
+	return cli_fail_time(cli, until ? "--until" : "--since", filter->moment[until] ? filter->moment[until] : "", err);
+}
+
 int filter_times(const struct cli *cli, struct filter *filter)
 {
 	const char **const times[] = { &filter->jobs.since, &filter->jobs.until };
@@ -85,7 +98,7 @@ int filter_times(const struct cli *cli, struct filter *filter)
 	if (!filter->moment[0] && !filter->moment[1] && filter->ago_ms[0] < 0 && filter->ago_ms[1] < 0)
 		return 0;
 	if (store_admin_times(cli->pg, filter->moment, filter->ago_ms, &res, &err) < 0)
-		return cli_fail(cli, &err);
+		return fail_times(cli, filter, &err);
 	for (int i = 0; i < 2; i++) {
 		snprintf(filter->time[i], sizeof(filter->time[i]), "%s", pg_text(res, 0, i, NULL));
 		*times[i] = pg_null(res, 0, i) ? NULL : filter->time[i];

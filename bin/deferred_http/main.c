@@ -37,6 +37,7 @@
 static const struct program_option options[] = {
 	{ "listen", "http.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, a list (127.0.0.1:10001)" },
 	{ "listen-tls", "http.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
+	{ "listen-metrics", "http.listen_metrics", "ADDR", "serve /metrics alone there, to whoever asks (nowhere)" },
 	{ "tls-certificate", "http.tls_certificate", "FILE", "certificate and its chain, PEM" },
 	{ "tls-key", "http.tls_key", "FILE", "its key, PEM" },
 	{ "key-file", "http.key_file", "FILE", "key that the accounts' keys are encrypted with" },
@@ -80,8 +81,9 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 
 struct run {
 	struct settings *settings;
-	struct front front;
+	struct front front, metrics;
 	struct listen_sockets sockets;
+	int clients; /* the first so many of them are for clients, those behind for metrics */
 	struct server *servers[LISTEN_MAX];
 	int servers_len;
 	int signal_fd;
@@ -160,7 +162,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
 	struct server_setup setup = {
-		.app = &exchange_app, .data = &run->front, .threads = (int)config_int(config, "http.threads"),
+		.app = &exchange_app, .threads = (int)config_int(config, "http.threads"),
 		.connections_max = fit_connections(config),
 		.connections_per_address = (int)config_int(config, "http.connections_per_address"),
 		.idle_ms = config_int(config, "http.idle_timeout"), .header_ms = config_int(config, "http.header_timeout"),
@@ -169,20 +171,27 @@ static int start_servers(struct run *run, struct deferred_error *err)
 
 	for (int i = 0; i < run->sockets.len; i++) {
 		struct listen_socket *s = &run->sockets.list[i];
+		bool metrics = i >= run->clients;
 
 		if (s->tls && !config_text(config, "http.tls_certificate")) {
 			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate", s->name);
 			error_hint(err, "set http.tls_certificate and http.tls_key");
 			return DEFERRED_ECONFIG;
 		}
+		if (metrics && !is_loopback(s->fd)) {
+			error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and metrics are for whoever asks there", s->name);
+			error_hint(err, "set http.listen_metrics to an address of loopback or a Unix socket");
+			return DEFERRED_ECONFIG;
+		}
 		if (!s->tls && !is_loopback(s->fd))
 			log_line(LOG_L_WARNING, "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the way", s->name);
+		setup.data = metrics ? &run->metrics : &run->front;
 		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
 		s->fd = -1;
 		if (!run->servers[run->servers_len])
 			return DEFERRED_ESYSTEM;
 		run->servers_len++;
-		log_line(LOG_L_INFO, "listening on %s, %s", s->name, s->tls ? "HTTPS" : "HTTP");
+		log_line(LOG_L_INFO, "listening on %s, %s%s", s->name, s->tls ? "HTTPS" : "HTTP", metrics ? ", for metrics" : "");
 	}
 	return 0;
 }
@@ -207,6 +216,14 @@ static int start(struct run *run, struct deferred_error *err)
 		error_hint(err, "set http.listen or http.listen_tls");
 		return EX_CONFIG;
 	}
+	run->clients = run->sockets.len;
+	if (listen_open(&run->sockets, config_text(config, "http.listen_metrics"), false, err) < 0)
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
+	run->front.tally = tally_new();
+	if (!run->front.tally) {
+		error_set(err, DEFERRED_ENOMEM, "tally", "out of memory");
+		return EX_OSERR;
+	}
 	snprintf(run->front.keep_alive, sizeof(run->front.keep_alive), "timeout=%lld", (long long)config_int(config, "http.idle_timeout") / 1000);
 	run->front.keeper = keeper_start(conninfo, config_key_file(config), err);
 	if (!run->front.keeper)
@@ -214,6 +231,8 @@ static int start(struct run *run, struct deferred_error *err)
 	run->front.fold = fold_start(conninfo, (int)config_int(config, "http.db_connections"), err);
 	if (!run->front.fold)
 		return EX_OSERR;
+	run->metrics = (struct front){ .fold = run->front.fold, .keeper = run->front.keeper, .tally = run->front.tally, .log = run->front.log, .metrics_only = true };
+	strcpy(run->metrics.keep_alive, run->front.keep_alive);
 	if (start_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	return 0;
@@ -276,6 +295,7 @@ static void release(struct run *run)
 	listen_close(&run->sockets);
 	flush_logs(run, LAST_WORDS_MS);
 	access_log_close(run->front.log);
+	tally_free(run->front.tally);
 	tls_free();
 }
 

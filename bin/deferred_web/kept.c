@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #define PLACES 64
-#define KEEP_NS (60 * NS_PER_S)
 #define FAILED_NS (5 * NS_PER_S)
 #define NICE 10
+
+static const uint64_t keep_ns[] = { [KEPT_DOCTOR] = 60 * NS_PER_S, [KEPT_ADVICE] = 60 * NS_PER_S, [KEPT_METRICS] = 5 * NS_PER_S };
 
 struct place {
 	enum kept_what what;
@@ -25,7 +26,7 @@ struct place {
 
 struct kept {
 	pthread_mutex_t lock;
-	pthread_cond_t done;
+	pthread_cond_t done; /* the thread, or an answer */
 	struct place place[PLACES];
 	bool ending;
 	/* The thread, and what it is to do. */
@@ -89,6 +90,20 @@ static struct place *make(struct kept *k, enum kept_what what, const char *whose
 	return best;
 }
 
+/* With the lock held: until *going is false. */
+static void wait_while(struct kept *k, const bool *going, int wait_ms)
+{
+	struct timespec until;
+	uint64_t ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns = (uint64_t)until.tv_nsec + (uint64_t)wait_ms * NS_PER_MS;
+	until.tv_sec += (time_t)(ns / NS_PER_S);
+	until.tv_nsec = (long)(ns % NS_PER_S);
+	while (*going && pthread_cond_timedwait(&k->done, &k->lock, &until) == 0)
+		;
+}
+
 /* ---- answers ---------------------------------------------------------------------------------- */
 
 bool kept_claim(struct kept *k, enum kept_what what, const char *whose)
@@ -117,9 +132,29 @@ void kept_put(struct kept *k, enum kept_what what, const char *whose, struct kep
 	p = find(k, what, whose);
 	p->answer = *a;
 	p->under_way = false;
-	p->until_ns = clock_ns() + (a->failed ? FAILED_NS : KEEP_NS);
+	p->until_ns = clock_ns() + (a->failed ? FAILED_NS : keep_ns[what]);
+	pthread_cond_broadcast(&k->done);
 	pthread_mutex_unlock(&k->lock);
 	*a = (struct kept_answer){ 0 };
+}
+
+void kept_give_up(struct kept *k, enum kept_what what, const char *whose)
+{
+	pthread_mutex_lock(&k->lock);
+	find(k, what, whose)->under_way = false;
+	pthread_cond_broadcast(&k->done);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void kept_wait(struct kept *k, enum kept_what what, const char *whose, int wait_ms)
+{
+	const struct place *p;
+
+	pthread_mutex_lock(&k->lock);
+	p = find(k, what, whose);
+	if (p)
+		wait_while(k, &p->under_way, wait_ms);
+	pthread_mutex_unlock(&k->lock);
 }
 
 bool kept_show(struct kept *k, enum kept_what what, const char *whose, bool json, struct buf *to)
@@ -172,19 +207,6 @@ static void *work(void *data)
 	return NULL;
 }
 
-static void wait_for(struct kept *k, int wait_ms)
-{
-	struct timespec until;
-	uint64_t ns;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	ns = (uint64_t)until.tv_nsec + (uint64_t)wait_ms * NS_PER_MS;
-	until.tv_sec += (time_t)(ns / NS_PER_S);
-	until.tv_nsec = (long)(ns % NS_PER_S);
-	while (k->works && pthread_cond_timedwait(&k->done, &k->lock, &until) == 0)
-		;
-}
-
 bool kept_work(struct kept *k, void (*f)(void *data), void *data, int wait_ms)
 {
 	bool began;
@@ -200,7 +222,7 @@ bool kept_work(struct kept *k, void (*f)(void *data), void *data, int wait_ms)
 	k->data = data;
 	k->works = k->has_thread = began = pthread_create(&k->thread, NULL, work, k) == 0;
 	if (began)
-		wait_for(k, wait_ms);
+		wait_while(k, &k->works, wait_ms);
 	pthread_mutex_unlock(&k->lock);
 	return began;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kept - answers that take long: worked out once, and shown for a minute to all who have equal rights. Who finds none there, and nobody at it, works it out;
- * others are told meanwhile that somebody is.
+ * kept - answers that take long: worked out once, and shown for a minute, figures for 5 seconds, to all who have equal rights. Who finds none there, and
+ * nobody at it, works it out; others are told meanwhile that somebody is, or wait for it.
  *
  *     if (kept_claim(kept, KEPT_DOCTOR, role)) {
  *             struct kept_answer a = { 0 };
@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum kept_what { KEPT_DOCTOR, KEPT_ADVICE };
+enum kept_what { KEPT_DOCTOR, KEPT_ADVICE, KEPT_METRICS };
 
-/* Markup, and members of an object, each with a comma in front. */
+/* Markup, and members of an object, each with a comma in front; of metrics their two forms. */
 struct kept_answer {
 	struct buf html, json;
 	bool failed; /* it is shown for a few seconds only */
@@ -35,6 +35,12 @@ bool kept_claim(struct kept *k, enum kept_what what, const char *whose);
 
 /* The answer is taken. */
 void kept_put(struct kept *k, enum kept_what what, const char *whose, struct kept_answer *a);
+
+/* There is no answer after kept_claim(): the next one who asks is to work it out. */
+void kept_give_up(struct kept *k, enum kept_what what, const char *whose);
+
+/* While somebody is at it, wait, for at most wait_ms. */
+void kept_wait(struct kept *k, enum kept_what what, const char *whose, int wait_ms);
 
 /* Add it to `to`. False: it is not there. */
 bool kept_show(struct kept *k, enum kept_what what, const char *whose, bool json, struct buf *to);

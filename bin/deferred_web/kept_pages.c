@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What `deferred doctor` and `deferred advise` print, as pages: worked out once a minute (kept.h), by transactions of their own before that of the page. */
+/* What `deferred doctor`, `deferred advise` and `deferred metrics` print: worked out once for many (kept.h), by transactions of their own before that of the page,
+ * in which who asks is shown to be one who may see it. */
 #include "pages.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "http/text.h"
 #include "kept.h"
 #include "program/doctor.h"
+#include "program/exposition.h"
+#include "program/metrics.h"
 #include "program/promise.h"
 
 #include <stdio.h>
@@ -17,6 +21,7 @@
 #define ALL_CHECKS_MS 5000
 #define PAST_MS 4000     /* what was is read for so long */
 #define REPLAYS_MS 20000
+#define METRICS_WAIT_MS 5000 /* who asks while another has them worked out waits so long */
 #define WAIT_MS 1500     /* who asks first waits so long for an answer that is worked out elsewhere */
 #define AGAIN_S "3"
 
@@ -423,4 +428,43 @@ int page_advice(struct visit *v, struct deferred_error *err)
 	return page_kept(v, KEPT_ADVICE, "", "<p class=\"hint\">The smallest lines of a crontab with which 95 % of the jobs begin within 2 min, by replay of what was: what "
 					     "<code>deferred advise</code> says. For another share, time or queue: <code>deferred advise --share 99 --within 5min --queue NAME</code>; "
 					     "of lines as they are: <code>deferred simulate</code></p>");
+}
+
+/* ---- metrics ---------------------------------------------------------------------------------- */
+
+/* One reading of the database for all who ask within some seconds, in either form. */
+void before_metrics(struct visit *v)
+{
+	struct deferred_error err = { 0 };
+	struct kept_answer a = { 0 };
+	char *text, *open;
+
+	if (!may_see(v))
+		return;
+	if (!kept_claim(v->web->kept, KEPT_METRICS, "")) {
+		kept_wait(v->web->kept, KEPT_METRICS, "", METRICS_WAIT_MS);
+		return;
+	}
+	if (metrics_text(v->pg, &text, &open, &err) < 0) {
+		log_line(LOG_L_WARNING, "web: no metrics: %s", err.message);
+		kept_give_up(v->web->kept, KEPT_METRICS, "");
+		return;
+	}
+	buf_text(&a.html, text);
+	buf_text(&a.json, open);
+	free(text);
+	free(open);
+	kept_put(v->web->kept, KEPT_METRICS, "", &a);
+}
+
+/* Not a page, but what Prometheus reads. */
+int page_metrics(struct visit *v, struct deferred_error *err)
+{
+	bool open = exposition_wants_open(request_value(&v->request, "accept"));
+
+	(void)err;
+	v->reply.content_type = open ? EXPOSITION_TYPE_OPEN : EXPOSITION_TYPE;
+	if (!kept_show(v->web->kept, KEPT_METRICS, "", open, &v->reply.body))
+		visit_refuse(v, 503, "There are no figures just now.");
+	return 0;
 }

@@ -37,6 +37,7 @@
 static const struct program_option options[] = {
 	{ "listen", "web.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, /PATH, a list (127.0.0.1:10003)" },
 	{ "listen-tls", "web.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
+	{ "listen-metrics", "web.listen_metrics", "ADDR", "serve /metrics alone there, to whoever asks (nowhere)" },
 	{ "tls-certificate", "web.tls_certificate", "FILE", "certificate and its chain, PEM" },
 	{ "tls-key", "web.tls_key", "FILE", "its key, PEM" },
 	{ "auth", "web.auth", "HOW", "who visitors are: postgres, proxy, peer or none (postgres)" },
@@ -54,8 +55,9 @@ static const struct program deferred_web = {
 
 struct run {
 	const struct config *config;
-	struct web web;
+	struct web web, metrics;
 	struct listen_sockets sockets;
+	int pages; /* the first so many of them are for all pages, those behind for metrics alone */
 	struct server *servers[LISTEN_MAX];
 	int servers_len;
 	int signal_fd;
@@ -84,19 +86,24 @@ static bool is_unix(int fd)
 }
 
 /* Passwords do not travel in the clear, and what needs no password stays on this machine. */
-static int check_socket(const struct run *run, const struct listen_socket *s, struct deferred_error *err)
+static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s, struct deferred_error *err)
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate: set web.tls_certificate and web.tls_key", s->name);
-	if (run->web.auth == WEB_PEER && !is_unix(s->fd)) {
+	if (web->auth == WEB_PEER && !is_unix(s->fd)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer", s->name);
 		error_hint(err, "listen on a Unix socket: set web.listen to its path");
 		return DEFERRED_ECONFIG;
 	}
-	if (is_local(s->fd) || (run->web.auth == WEB_POSTGRES && s->tls) || run->web.auth == WEB_PROXY)
+	if (is_local(s->fd) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
 		return 0;
+	if (web->only) {
+		error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and %s is for whoever asks there", s->name, web->only);
+		error_hint(err, "set web.listen_metrics to an address of loopback or a Unix socket; from elsewhere %s is had by a login, at web.listen_tls", web->only);
+		return DEFERRED_ECONFIG;
+	}
 	error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and web.auth is %s%s", s->name,
-		  run->web.auth == WEB_NONE ? "none" : "postgres", run->web.auth == WEB_NONE ? "" : " without TLS: passwords could be read on the way");
+		  web->auth == WEB_NONE ? "none" : "postgres", web->auth == WEB_NONE ? "" : " without TLS: passwords could be read on the way");
 	error_hint(err, "listen on loopback or a Unix socket, set web.listen_tls in place of web.listen, or let a proxy log people in");
 	return DEFERRED_ECONFIG;
 }
@@ -104,23 +111,35 @@ static int check_socket(const struct run *run, const struct listen_socket *s, st
 static int start_servers(struct run *run, struct deferred_error *err)
 {
 	struct server_setup setup = {
-		.app = &visit_app, .data = &run->web, .threads = 1, .connections_max = CONNECTIONS_MAX, .connections_per_address = 0,
+		.app = &visit_app, .threads = 1, .connections_max = CONNECTIONS_MAX, .connections_per_address = 0,
 		.idle_ms = 75 * SECOND_MS, .header_ms = 10 * SECOND_MS, .body_ms = 10 * SECOND_MS, .send_ms = 60 * SECOND_MS,
 	};
 
 	for (int i = 0; i < run->sockets.len; i++) {
 		struct listen_socket *s = &run->sockets.list[i];
+		struct web *web = i < run->pages ? &run->web : &run->metrics;
 
-		if (check_socket(run, s, err) < 0)
+		if (check_socket(run, web, s, err) < 0)
 			return DEFERRED_ECONFIG;
+		setup.data = web;
 		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
 		s->fd = -1;
 		if (!run->servers[run->servers_len])
 			return DEFERRED_ESYSTEM;
 		run->servers_len++;
-		log_line(LOG_L_INFO, "listening on %s, %s", s->name, s->tls ? "HTTPS" : "HTTP");
+		log_line(LOG_L_INFO, "listening on %s, %s%s%s", s->name, s->tls ? "HTTPS" : "HTTP", web->only ? ", for nothing but " : "", web->only ? web->only : "");
 	}
 	return 0;
+}
+
+/* For a program that has no login, at an address of its own: as deferred_viewer, by a session that no page has to wait for, and the other way round. */
+static int start_metrics(struct run *run, struct deferred_error *err)
+{
+	run->metrics = run->web;
+	run->metrics.auth = WEB_NONE;
+	run->metrics.only = "/metrics";
+	run->metrics.desk = desk_start(&run->metrics, 1, err);
+	return run->metrics.desk ? 0 : err->code;
 }
 
 /* Returns 0, or an exit code with err. */
@@ -147,6 +166,9 @@ static int start(struct run *run, struct deferred_error *err)
 	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "web.listen"), false, err) < 0 ||
 				      listen_open(&run->sockets, config_text(config, "web.listen_tls"), true, err) < 0))
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
+	run->pages = run->sockets.len;
+	if (listen_open(&run->sockets, config_text(config, "web.listen_metrics"), false, err) < 0)
+		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	if (run->sockets.len == 0) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on: set web.listen or web.listen_tls");
 		return EX_CONFIG;
@@ -159,7 +181,7 @@ static int start(struct run *run, struct deferred_error *err)
 		return EX_OSERR;
 	}
 	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
-	if (!run->web.desk)
+	if (!run->web.desk || (run->sockets.len > run->pages && start_metrics(run, err) < 0))
 		return EX_OSERR;
 	if (start_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
@@ -186,6 +208,8 @@ static void tick(struct run *run)
 	for (int i = 0; i < run->servers_len; i++)
 		server_tick(run->servers[i]);
 	desk_tick(run->web.desk);
+	if (run->metrics.desk)
+		desk_tick(run->metrics.desk);
 	kept_tick(run->web.kept);
 	snapshots_tick(run->web.snapshots);
 	budget_trim();
@@ -249,6 +273,8 @@ static void release(struct run *run)
 		server_stop(run->servers[i]);
 	if (run->web.desk)
 		desk_stop(run->web.desk);
+	if (run->metrics.desk)
+		desk_stop(run->metrics.desk);
 	kept_free(run->web.kept);
 	snapshots_free(run->web.snapshots);
 	listen_close(&run->sockets);

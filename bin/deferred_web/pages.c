@@ -2,13 +2,13 @@
 #include "pages.h"
 
 #include "chart.h"
-#include "program/metrics.h"
 #include "store/rule.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define QUEUE_PAUSED_BY 21 /* column of admin_queue_ls.sql, and behind it for how long */
 #define DEAD_TOLD 300 /* on the overview */
 #define DEAD_LOOK 2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
 
@@ -183,6 +183,21 @@ const char **hidden_functions(struct visit *v, size_t *len)
 	return names;
 }
 
+static void queue_paused(struct visit *v, const struct pg_result *settings)
+{
+	struct buf *b = &v->reply.body;
+
+	html_raw(b, "<p class=\"trouble\">This queue is paused: nothing of it is begun.");
+	if (!pg_null(settings, 0, QUEUE_PAUSED_BY)) {
+		html_raw(b, " <bdi>");
+		html_text(b, pg_text(settings, 0, QUEUE_PAUSED_BY, NULL));
+		html_raw(b, "</bdi> did so ");
+		page_span_us(b, pg_int(settings, 0, QUEUE_PAUSED_BY + 1) * 1000000);
+		html_raw(b, " ago.");
+	}
+	html_raw(b, "</p>");
+}
+
 static int page_queue(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *settings = NULL, *depth = NULL;
@@ -201,7 +216,7 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	action_said(v);
 	path = arena_printf(&v->arena, "/queues/%s/%s", v->name, pg_bool(settings, 0, 1) ? "resume" : "pause");
 	if (pg_bool(settings, 0, 1) && !v->json)
-		html_raw(&v->reply.body, "<p class=\"trouble\">This queue is paused: nothing of it is begun.</p>");
+		queue_paused(v, settings);
 	page_live(v, "depth");
 	why_told(v);
 	queue_tiles(v, depth);
@@ -434,30 +449,6 @@ static int page_audit(struct visit *v, struct deferred_error *err)
 	}
 	pg_result_free(res);
 	return rc;
-}
-
-/* Not a page: what Prometheus is told, made before the transaction of a page, by transactions of its own. */
-static void before_metrics(struct visit *v)
-{
-	const char *accept = request_value(&v->request, "accept");
-	bool open = accept && strstr(accept, "application/openmetrics-text");
-	struct deferred_error err = { 0 };
-	char *text = NULL;
-	size_t len;
-
-	if (metrics_text(v->pg, open, &text, &len, &err) == 0) {
-		buf_add(&v->reply.body, text, len);
-		v->reply.content_type = open ? METRICS_TYPE_OPEN : METRICS_TYPE;
-	}
-	free(text);
-}
-
-static int page_metrics(struct visit *v, struct deferred_error *err)
-{
-	(void)err;
-	if (v->reply.body.len == 0)
-		visit_refuse(v, 503, "There are no figures just now.");
-	return 0;
 }
 
 const struct route routes[] = {

@@ -30,6 +30,8 @@ void before_doctor(struct visit *v);
 int page_doctor(struct visit *v, struct deferred_error *err);
 void before_advice(struct visit *v);
 int page_advice(struct visit *v, struct deferred_error *err);
+void before_metrics(struct visit *v);
+int page_metrics(struct visit *v, struct deferred_error *err);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);

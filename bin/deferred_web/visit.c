@@ -262,6 +262,10 @@ static const struct route *find_route(struct visit *v)
 	v->json = len > 5 && strcmp(path + len - 5, ".json") == 0;
 	if (v->json)
 		len -= 5;
+	if (v->web->only) {
+		v->json = true;
+		len = strcmp(path, v->web->only) == 0 ? len : 0;
+	}
 	for (const struct route *r = routes; r->path; r++)
 		if (matches(v, r->path, path, len))
 			return r;
@@ -338,7 +342,7 @@ static enum served_step judge(struct visit *v)
 		return refused(v, 400, "The request cannot be read.");
 	if (!guard_host(r, v->web->hosts))
 		return refused(v, 421, "This is not served under that name: the setting web.hosts has those that are.");
-	if (is_get(r) && (asset = asset_find(r->raw_path)))
+	if (is_get(r) && !v->web->only && (asset = asset_find(r->raw_path)))
 		return serve_asset(v, asset);
 	v->route = find_route(v);
 	status = identify(v);

@@ -22,6 +22,7 @@ struct snapshots;
 struct web {
 	/* Settings. Borrowed; NULL: not set. */
 	const char *conninfo, *hosts, *proxies, *users, *hide_params;
+	const char *only; /* the one path that is served, and to programs: errors are JSON; NULL: all pages are */
 	enum web_auth auth;
 	bool read_only;
 	unsigned char key[GUARD_KEY_BYTES]; /* of this process */

@@ -397,6 +397,15 @@ static void turn(struct list *list, const struct cause_job *j)
 	SAY(mend, "check_deferred");
 }
 
+/* Appended to the figure. */
+static void say_paused(struct cause *c, const char *by, int64_t s)
+{
+	size_t len = strlen(c->figure);
+
+	if (by)
+		snprintf(c->figure + len, sizeof(c->figure) - len, "; paused by %s %s ago", by, AGE(s));
+}
+
 static void ready(struct list *list, const struct cause_job *j)
 {
 	struct cause *c;
@@ -407,6 +416,7 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(why, "queue %s is paused", j->queue);
 		jobs(many, sizeof(many), j->queue_ready, j->queue_ready >= j->queue_counted);
 		SAY(figure, "%s wait%s in it", many, j->queue_ready == 1 ? "s" : "");
+		say_paused(c, j->paused_by, j->paused_s);
 		SAY(mend, "deferred queue resume %s", j->queue);
 	}
 	if (!j->fn) {
@@ -530,6 +540,7 @@ static void queues(struct list *list, const struct cause_backlog *b)
 			c = add(list, CAUSE_PAUSED);
 			SAY(why, "queue %s is paused", q->name);
 			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
+			say_paused(c, q->paused_by, q->paused_s);
 			SAY(mend, "deferred queue resume %s", q->name);
 		} else if (q->messages_only) {
 			continue;
@@ -610,6 +621,13 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 }
 
 #define SNAPSHOT_S 300
+#define COMMIT_S 5
+
+/* A standby that is there takes far less. */
+static bool commits_wait(const struct cause_backlog *b)
+{
+	return b->commits > 0 && b->commits_s >= COMMIT_S;
+}
 
 static void database(struct list *list, const struct cause_backlog *b)
 {
@@ -620,6 +638,12 @@ static void database(struct list *list, const struct cause_backlog *b)
 		SAY(why, "the database takes no writes, so no job can be claimed");
 		SAY(figure, "it is a standby, or default_transaction_read_only is on");
 		SAY(mend, "connect to the primary: target_session_attrs=read-write; deferred doctor");
+	}
+	if (commits_wait(b)) {
+		c = add(list, CAUSE_DATABASE);
+		SAY(why, "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded as done", or_none(b->standbys));
+		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, s_of(b->commits), b->commits == 1 ? "s" : "", AGE(b->commits_s));
+		SAY(mend, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
 		c = add(list, CAUSE_DATABASE);
@@ -694,7 +718,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 			schedule(&list, b);
 		return list.n;
 	}
-	if (b->read_only)
+	if (b->read_only || commits_wait(b))
 		database(&list, b);
 	queues(&list, b);
 	if (b->unknown_fn) {
@@ -705,7 +729,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (b->broken_fn)
 		broken(&list, b->broken_fn, b->broken_s);
 	attempts(&list, b);
-	if (!b->read_only)
+	if (!b->read_only && !commits_wait(b))
 		database(&list, b);
 	if (list.n == 0)
 		under_way(&list, b, &s);

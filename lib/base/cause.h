@@ -135,6 +135,8 @@ struct cause_job {
 	int64_t expires_in_s;          /* below 0: it has */
 	bool expires;
 	bool paused;
+	const char *paused_by;
+	int64_t paused_s;
 	int64_t queue_ready;           /* jobs of the queue that are ready; up to queue_counted */
 	int64_t queue_counted;
 
@@ -171,6 +173,8 @@ struct cause_job {
 struct cause_queue {
 	const char *name;
 	bool paused;
+	const char *paused_by;
+	int64_t paused_s;
 	int64_t ready, running, delayed, oldest_s;
 	bool more;                     /* than were counted */
 	int64_t max_running;
@@ -202,6 +206,8 @@ struct cause_backlog {
 	bool read_only;
 	int64_t connections, connections_max;
 	struct cause_session snapshot; /* the longest held */
+	int64_t commits, commits_s;    /* sessions whose commit waits for a standby; the first of them for so long */
+	const char *standbys;          /* synchronous_standby_names */
 
 	int64_t idle_s;                /* since an attempt began or ended */
 	int64_t runs, runs_by_count;   /* of the last runs that ended, those that left jobs after the same number of attempts */

@@ -49,6 +49,21 @@ bool histogram_add_text(struct histogram *h, const char *text)
 	return text[-1] == '}' && *text == '\0';
 }
 
+void histogram_count_us(struct histogram *h, int64_t us)
+{
+	int low = 0, high = LAST;
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+
+		if (us <= histogram_bound_us(middle))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	h->n[low]++;
+}
+
 void histogram_add(struct histogram *h, const struct histogram *other)
 {
 	for (int b = 0; b < HISTOGRAM_BUCKETS; b++)

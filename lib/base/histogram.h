@@ -23,6 +23,9 @@ int64_t histogram_bound_us(int bucket);
 /* Add what the database has of one: {{bucket,n},{bucket,n}}. False: it is none, and some may have been added. */
 bool histogram_add_text(struct histogram *h, const char *text);
 
+/* One more that took so long. */
+void histogram_count_us(struct histogram *h, int64_t us);
+
 void histogram_add(struct histogram *h, const struct histogram *other);
 int64_t histogram_count(const struct histogram *h);
 

@@ -31,7 +31,7 @@ static const struct {
 static const char *program = "deferred";
 static _Atomic enum log_level threshold = LOG_L_INFO;
 static bool to_journal;
-static atomic_bool as_json;
+static _Atomic enum log_format format = LOG_TEXT;
 static struct outlet out;
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER; /* threads of the HTTP front */
 
@@ -63,14 +63,15 @@ bool log_enabled(enum log_level level)
 	return level <= threshold;
 }
 
-void log_set_json(bool wanted)
+void log_set_format(enum log_format wanted)
 {
-	as_json = wanted;
+	format = wanted;
 }
 
 struct line {
-	char text[LINE_MAX_BYTES];
+	enum log_format format;
 	size_t len;
+	char text[LINE_MAX_BYTES];
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *fmt, ...)
@@ -86,26 +87,19 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
 		line->len += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-/* A text as visible.h shows it, as long as `keep` bytes are left; for JSON with what is special there escaped. */
-static void add_visible(struct line *line, const char *text, bool json, size_t keep)
+/* A text as visible.h shows it, as long as `keep` bytes are left; between quotes with what is special there escaped. */
+static void add_visible(struct line *line, const char *text, bool quoted, size_t keep)
 {
 	char shown[VISIBLE_MAX];
 
 	while (*text && line->len + keep + 2 * VISIBLE_MAX < sizeof(line->text)) {
 		text += visible_char(text, shown);
 		for (const char *p = shown; *p; p++) {
-			if (json && (*p == '"' || *p == '\\'))
+			if (quoted && (*p == '"' || *p == '\\'))
 				line->text[line->len++] = '\\';
 			line->text[line->len++] = *p;
 		}
 	}
-}
-
-static void add_string(struct line *line, const char *name, const char *value)
-{
-	add(line, ",\"%s\":\"", name);
-	add_visible(line, value, true, sizeof(line->text) / 2);
-	add(line, "\"");
 }
 
 static void add_time(struct line *line)
@@ -119,21 +113,53 @@ static void add_time(struct line *line)
 	add(line, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-static void add_json(struct line *line, enum log_level level, const struct log_attempt *a, const char *text)
+/* Each field but the first, which is the time. */
+static void add_name(struct line *line, const char *name)
 {
-	add(line, "{\"ts\":\"");
+	add(line, line->format == LOG_JSON ? ",\"%s\":" : " %s=", name);
+}
+
+static void add_number(struct line *line, const char *name, int64_t value)
+{
+	add_name(line, name);
+	add(line, "%lld", (long long)value);
+}
+
+/* In logfmt a word stands alone. What any reader of it could take for more than a word is quoted, as in JSON. */
+static void add_string(struct line *line, const char *name, const char *value)
+{
+	static const char of_words[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:";
+	bool word = line->format == LOG_LOGFMT && *value && value[strspn(value, of_words)] == '\0';
+
+	add_name(line, name);
+	add(line, word ? "" : "\"");
+	add_visible(line, value, !word, sizeof(line->text) / 2);
+	add(line, word ? "" : "\"");
+}
+
+static void add_fields(struct line *line, enum log_level level, const struct log_attempt *a, const char *text)
+{
+	const char *quote = line->format == LOG_JSON ? "\"" : "";
+
+	add(line, line->format == LOG_JSON ? "{\"ts\":" : "ts=");
+	add(line, "%s", quote);
 	add_time(line);
-	add(line, "\"");
+	add(line, "%s", quote);
 	add_string(line, "level", levels[level].name);
 	add_string(line, "program", program);
-	add(line, ",\"pid\":%d", (int)getpid());
+	add_number(line, "pid", getpid());
 	add_string(line, "event", !a ? "message" : a->outcome ? "attempt" : "job");
-	if (a)
-		add(line, ",\"job\":%lld,\"attempt\":%d", (long long)a->job, a->attempt);
+	if (a) {
+		add_number(line, "job", a->job);
+		add_number(line, "attempt", a->attempt);
+	}
 	if (a && a->outcome) {
-		add(line, ",\"final\":%s,\"wait_ms\":%lld,\"run_ms\":%lld", a->final ? "true" : "false", (long long)a->wait_ms, (long long)a->run_ms);
+		add_name(line, "final");
+		add(line, a->final ? "true" : "false");
+		add_number(line, "wait_ms", a->wait_ms);
+		add_number(line, "run_ms", a->run_ms);
 		if (a->retry_ms >= 0)
-			add(line, ",\"retry_ms\":%lld", (long long)a->retry_ms);
+			add_number(line, "retry_ms", a->retry_ms);
 		add_string(line, "outcome", a->outcome);
 	}
 	if (a) {
@@ -142,17 +168,19 @@ static void add_json(struct line *line, enum log_level level, const struct log_a
 		if (a->traceparent[0])
 			add_string(line, "traceparent", a->traceparent);
 	}
-	add(line, ",\"msg\":\"");
+	add_name(line, "msg");
+	add(line, "\"");
 	add_visible(line, text, true, sizeof("\"}\n"));
-	add(line, "\"}");
+	add(line, line->format == LOG_JSON ? "\"}" : "\"");
 }
 
 static void make_line(struct line *line, enum log_level level, const struct log_attempt *a, const char *text)
 {
 	if (to_journal)
 		add(line, "<%d>", levels[level].journal);
-	if (as_json) {
-		add_json(line, level, a, text);
+	line->format = format;
+	if (line->format != LOG_TEXT) {
+		add_fields(line, level, a, text);
 	} else {
 		if (!to_journal) {
 			add_time(line);

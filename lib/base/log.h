@@ -10,6 +10,7 @@
  *
  * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event; of a job that is tried job, queue, fn, attempt, and its traceparent, if any; of an
  * attempt that ended also outcome, final, wait_ms, run_ms and retry_ms; and msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
+ * Or the same fields as logfmt, name=value with a blank between them, where all but words and numbers are quoted as in JSON.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -18,11 +19,12 @@
 #include <stdint.h>
 
 enum log_level { LOG_L_ERROR = 1, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON, LOG_LOGFMT }; /* in the order of the setting's choices */
 
 /* program: name in the lines. Before there are threads. */
 void log_init(const char *program, enum log_level level);
 void log_set_level(enum log_level level); /* at any time */
-void log_set_json(bool json);             /* the same */
+void log_set_format(enum log_format format); /* the same */
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -15,7 +15,7 @@ void worker_tell_set_up(struct worker *w)
 	struct deferred_error err = { 0 };
 
 	free(w->tell.settings);
-	if (store_alert_settings(w->config, &w->tell.settings, &err) < 0)
+	if (store_alert_settings(w->config, false, &w->tell.settings, &err) < 0)
 		log_line(LOG_L_WARNING, "nothing will be told: %s", err.message);
 }
 

@@ -63,7 +63,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("cpu_limit", MS, "0", 0, 30 * DAY, "processor time of an attempt, needs isolate = job; 0: no limit"),
 	NUMBER("params_max_bytes", BYTES, "1m", 1, 1e9, "largest params the library sends"),
 	CHOICE("log_level", "info", "error|warning|info|debug", "least important lines that are logged"),
-	CHOICE("log_format", "text", "text|json", "json: each line of the log is an object"),
+	CHOICE("log_format", "text", "text|json|logfmt", "json: each line of the log is an object; logfmt: it is name=value pairs"),
 	TEXT("timezone", "UTC", "time zone of schedules that name none"),
 
 	TEXT("mail.host", "localhost", "SMTP server"),
@@ -98,6 +98,7 @@ const struct config_setting config_settings[] = {
 
 	TEXT("http.listen", "127.0.0.1:10001", "where deferred_http serves HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
 	TEXT("http.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("http.listen_metrics", NULL, "where it serves /metrics alone, to whoever asks, on loopback or at a Unix socket; none: nowhere"),
 	TEXT("http.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
 	TEXT("http.tls_key", NULL, "key of that certificate, in PEM"),
 	TEXT("http.key_file", NULL, "file with the key that encrypts the keys of accounts; none: " DEFERRED_SYSCONFDIR "/deferred/http.key"),
@@ -113,6 +114,7 @@ const struct config_setting config_settings[] = {
 
 	TEXT("web.listen", "127.0.0.1:10003", "where deferred_web serves HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket, separated by commas"),
 	TEXT("web.listen_tls", NULL, "where it serves HTTPS; none: nowhere"),
+	TEXT("web.listen_metrics", NULL, "where it serves /metrics alone, to whoever asks, on loopback or at a Unix socket; none: nowhere"),
 	TEXT("web.tls_certificate", NULL, "certificate that is shown, with those it was signed by, in PEM"),
 	TEXT("web.tls_key", NULL, "key of that certificate, in PEM; none: in the same file"),
 	TEXT("web.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),

@@ -4,6 +4,7 @@
 #include "base/job.h"
 #include "deferred.h"
 #include "program/builds.h"
+#include "program/exposition.h"
 #include "store/admin.h"
 #include "store/figures.h"
 
@@ -21,79 +22,15 @@ static const int64_t bounds_us[] = { 1000, 2500, 10000, 25000, 100000, 250000, 1
 				     1000000000, 2500000000, 10000000000 };
 #define BOUNDS (sizeof(bounds_us) / sizeof(bounds_us[0]))
 
-struct out {
-	FILE *fp; /* of memory */
-	bool open;
-	const char *name; /* of the metric under way */
-};
-
-/* ---- lines -------------------------------------------------------------------------------------- */
-
-static void metric(struct out *out, const char *name, const char *type, const char *help)
-{
-	bool counter = strcmp(type, "counter") == 0;
-	/* OpenMetrics names the family of a counter without what each sample ends in. */
-	int len = (int)(strlen(name) - (counter && out->open ? strlen("_total") : 0));
-
-	out->name = name;
-	fprintf(out->fp, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
-}
-
-static void label(struct out *out, char separator, const char *name, const char *value)
-{
-	fprintf(out->fp, "%c%s=\"", separator, name);
-	for (; *value; value++)
-		fprintf(out->fp, *value == '\n' ? "\\n" : *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
-	fputc('"', out->fp);
-}
-
 /* A sample's name, what follows it, and labels; NULL: has it not. */
-static void sample(struct out *out, const char *after, const char *queue, const char *fn, const char *more, const char *value)
+static void sample(struct exposition *out, const char *after, const char *queue, const char *fn, const char *more, const char *value)
 {
-	char separator = '{';
-
-	fprintf(out->fp, "%s%s", out->name, after);
-	if (queue) {
-		label(out, separator, "queue", queue);
-		separator = ',';
-	}
-	if (fn) {
-		label(out, separator, "fn", fn);
-		separator = ',';
-	}
-	if (more && value) {
-		label(out, separator, more, value);
-		separator = ',';
-	}
-	fputs(separator == ',' ? "} " : " ", out->fp);
+	exposition_sample(out, after, (struct exposition_label[]){ { "queue", queue }, { "fn", fn }, { more, value } }, 3);
 }
 
-static void whole(struct out *out, int64_t n)
+static void histogram(struct exposition *out, const char *queue, const char *fn, const struct histogram *h, int64_t sum_us)
 {
-	fprintf(out->fp, "%" PRId64 "\n", n);
-}
-
-/* Microseconds, as seconds. */
-static void seconds(struct out *out, int64_t us)
-{
-	fprintf(out->fp, "%" PRId64 ".%06" PRId64 "\n", us / 1000000, us % 1000000);
-}
-
-static void histogram(struct out *out, const char *queue, const char *fn, const struct histogram *h, int64_t sum_us)
-{
-	char le[32];
-
-	for (size_t i = 0; i < BOUNDS; i++) {
-		snprintf(le, sizeof(le), "%g%s", (double)bounds_us[i] / 1e6, out->open && bounds_us[i] % 1000000 == 0 ? ".0" : "");
-		sample(out, "_bucket", queue, fn, "le", le);
-		whole(out, histogram_up_to(h, bounds_us[i]));
-	}
-	sample(out, "_bucket", queue, fn, "le", "+Inf");
-	whole(out, histogram_count(h));
-	sample(out, "_sum", queue, fn, NULL, NULL);
-	seconds(out, sum_us);
-	sample(out, "_count", queue, fn, NULL, NULL);
-	whole(out, histogram_count(h));
+	exposition_histogram(out, (struct exposition_label[]){ { "queue", queue }, { "fn", fn } }, 2, h, sum_us, bounds_us, BOUNDS);
 }
 
 /* ---- who has a name of his own ------------------------------------------------------------------ */
@@ -185,50 +122,50 @@ struct all {
 	struct pg_result *limits;
 };
 
-static void flow(struct out *out, const struct all *all)
+static void flow(struct exposition *out, const struct all *all)
 {
-	metric(out, "deferred_jobs_deferred_total", "counter", "Jobs deferred.");
+	exposition_metric(out, "deferred_jobs_deferred_total", "counter", "Jobs deferred.");
 	for (size_t i = 0; i < all->queues.n; i++) {
 		sample(out, "", all->queues.row[i].queue, NULL, NULL, NULL);
-		whole(out, all->queues.row[i].arrived);
+		exposition_whole(out, all->queues.row[i].arrived);
 	}
-	metric(out, "deferred_attempts_total", "counter", "Attempts that ended, by how they did.");
+	exposition_metric(out, "deferred_attempts_total", "counter", "Attempts that ended, by how they did.");
 	for (size_t i = 0; i < all->pairs.n; i++)
 		for (int o = 0; o < STORE_OUTCOMES; o++) {
 			sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome", job_outcome_text((enum job_outcome)o));
-			whole(out, all->pairs.row[i].outcome[o]);
+			exposition_whole(out, all->pairs.row[i].outcome[o]);
 		}
-	metric(out, "deferred_jobs_dead_total", "counter", "Jobs that died: they will not be tried again by themselves.");
+	exposition_metric(out, "deferred_jobs_dead_total", "counter", "Jobs that died: they will not be tried again by themselves.");
 	for (size_t i = 0; i < all->pairs.n; i++) {
 		sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, NULL, NULL);
-		whole(out, all->pairs.row[i].dead);
+		exposition_whole(out, all->pairs.row[i].dead);
 	}
-	metric(out, "deferred_wait_seconds", "histogram", "Time from ready to started.");
+	exposition_metric(out, "deferred_wait_seconds", "histogram", "Time from ready to started.");
 	for (size_t i = 0; i < all->queues.n; i++)
 		histogram(out, all->queues.row[i].queue, NULL, &all->queues.row[i].wait, all->queues.row[i].wait_us);
 }
 
-static void work(struct out *out, const struct all *all)
+static void work(struct exposition *out, const struct all *all)
 {
-	metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
+	exposition_metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
 	for (size_t i = 0; i < all->functions.n; i++)
 		histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run, all->functions.row[i].run_us);
-	metric(out, "deferred_cpu_seconds_total", "counter", "Processor time of attempts.");
+	exposition_metric(out, "deferred_cpu_seconds_total", "counter", "Processor time of attempts.");
 	for (size_t i = 0; i < all->functions.n; i++) {
 		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
-		seconds(out, all->functions.row[i].cpu_us);
+		exposition_seconds(out, all->functions.row[i].cpu_us);
 	}
-	metric(out, "deferred_max_rss_bytes", "gauge", "Largest resident memory of a runner after an attempt.");
+	exposition_metric(out, "deferred_max_rss_bytes", "gauge", "Largest resident memory of a runner after an attempt.");
 	for (size_t i = 0; i < all->functions.n; i++) {
 		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
-		whole(out, all->functions.row[i].max_rss_kb * 1024);
+		exposition_whole(out, all->functions.row[i].max_rss_kb * 1024);
 	}
 }
 
 /* Of the newest build of a function, against the one before it: the figure, or the end of its interval that is nearer to no difference. */
-static void builds(struct out *out, const struct all *all, const char *name, const char *help, bool crashes, bool least)
+static void builds(struct exposition *out, const struct all *all, const char *name, const char *help, bool crashes, bool least)
 {
-	metric(out, name, "gauge", help);
+	exposition_metric(out, name, "gauge", help);
 	for (size_t i = 0; i < all->builds.n; i++) {
 		const struct build *b = &all->builds.list[i];
 		struct proportion_difference more;
@@ -249,13 +186,13 @@ static bool told(const struct all *all, const struct store_depth *d)
 }
 
 /* A queue may have the name of the rest: then it is counted among them, as in the sums. */
-static void depths(struct out *out, const struct all *all)
+static void depths(struct exposition *out, const struct all *all)
 {
 	const struct store_depths *d = &all->depths;
 	int64_t other[3] = { 0 };
 	bool rest = false;
 
-	metric(out, "deferred_jobs", "gauge", "Jobs in a queue, of 1000 that are looked at.");
+	exposition_metric(out, "deferred_jobs", "gauge", "Jobs in a queue, of 1000 that are looked at.");
 	for (size_t i = 0; i < d->n; i++) {
 		const int64_t n[3] = { d->row[i].ready, d->row[i].delayed, d->row[i].claimed };
 
@@ -264,7 +201,7 @@ static void depths(struct out *out, const struct all *all)
 
 			if (told(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
 				sample(out, "", d->row[i].queue, NULL, "state", job_state_text((enum job_state)s));
-				whole(out, count);
+				exposition_whole(out, count);
 			} else {
 				other[s] += count;
 				rest = true;
@@ -273,23 +210,23 @@ static void depths(struct out *out, const struct all *all)
 	}
 	for (int s = JOB_IS_DELAYED; rest && s <= JOB_IS_CLAIMED; s++) {
 		sample(out, "", OTHER, NULL, "state", job_state_text((enum job_state)s));
-		whole(out, other[s]);
+		exposition_whole(out, other[s]);
 	}
-	metric(out, "deferred_oldest_ready_seconds", "gauge", "Time the longest waiting ready job has waited.");
+	exposition_metric(out, "deferred_oldest_ready_seconds", "gauge", "Time the longest waiting ready job has waited.");
 	for (size_t i = 0; i < d->n; i++)
 		if (told(all, &d->row[i])) {
 			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
-			whole(out, d->row[i].oldest_s > 0 ? d->row[i].oldest_s : 0);
+			exposition_whole(out, d->row[i].oldest_s > 0 ? d->row[i].oldest_s : 0);
 		}
-	metric(out, "deferred_queue_paused", "gauge", "1: nothing is taken from the queue.");
+	exposition_metric(out, "deferred_queue_paused", "gauge", "1: nothing is taken from the queue.");
 	for (size_t i = 0; i < d->n; i++)
 		if (told(all, &d->row[i])) {
 			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
-			whole(out, d->row[i].paused);
+			exposition_whole(out, d->row[i].paused);
 		}
 }
 
-static void rest(struct out *out, const struct all *all)
+static void rest(struct exposition *out, const struct all *all)
 {
 	const struct store_state *state = &all->state;
 
@@ -297,7 +234,7 @@ static void rest(struct out *out, const struct all *all)
 	builds(out, all, "deferred_function_slowdown_least_ratio", "So many times at least, but for chance.", false, true);
 	builds(out, all, "deferred_function_more_crashes_ratio", "How much larger the share of attempts that crash is than with the build before.", true, false);
 	builds(out, all, "deferred_function_more_crashes_least_ratio", "So much larger at least, but for chance.", true, true);
-	metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
+	exposition_metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
 		const char *name = pg_text(all->limits, i, 1, NULL);
 		bool fn = pg_bool(all->limits, i, 0);
@@ -307,22 +244,20 @@ static void rest(struct out *out, const struct all *all)
 		sample(out, "", fn ? NULL : name, fn ? name : NULL, NULL, NULL);
 		fprintf(out->fp, "%g\n", pg_float(all->limits, i, 2));
 	}
-	metric(out, "deferred_workers", "gauge", "Workers that live.");
+	exposition_metric(out, "deferred_workers", "gauge", "Workers that live.");
 	sample(out, "", NULL, NULL, NULL, NULL);
-	whole(out, state->workers);
-	metric(out, "deferred_last_run_timestamp_seconds", "gauge", "When a worker was seen last.");
+	exposition_whole(out, state->workers);
+	exposition_metric(out, "deferred_last_run_timestamp_seconds", "gauge", "When a worker was seen last.");
 	sample(out, "", NULL, NULL, NULL, NULL);
-	whole(out, state->seen_s);
-	metric(out, "deferred_database_oldest_snapshot_seconds", "gauge", "Time the oldest snapshot has been held, of sessions that may be seen.");
+	exposition_whole(out, state->seen_s);
+	exposition_metric(out, "deferred_database_oldest_snapshot_seconds", "gauge", "Time the oldest snapshot has been held, of sessions that may be seen.");
 	sample(out, "", NULL, NULL, NULL, NULL);
-	whole(out, state->snapshot_s);
-	metric(out, "deferred_metrics_timestamp_seconds", "gauge", "What ended before that is in these figures.");
+	exposition_whole(out, state->snapshot_s);
+	exposition_metric(out, "deferred_metrics_timestamp_seconds", "gauge", "What ended before that is in these figures.");
 	sample(out, "", NULL, NULL, NULL, NULL);
-	whole(out, all->queues.folded_s);
-	metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");
+	exposition_whole(out, all->queues.folded_s);
+	exposition_metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");
 	fprintf(out->fp, "deferred_build_info{version=\"%s\",schema_version=\"%d\"} 1\n", DEFERRED_VERSION, state->schema_version);
-	if (out->open)
-		fputs("# EOF\n", out->fp);
 }
 
 /* Pairs whose queue or function has no name of its own have none either. */
@@ -373,13 +308,32 @@ static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 	return rc == 0 ? store_state(pg, &all->state, err) : rc;
 }
 
-int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct deferred_error *err)
+/* One form of what was read and named; text NULL: it is not wanted. */
+static int print(const struct all *all, bool open, char **text, struct deferred_error *err)
 {
-	struct out out = { .open = open };
+	struct exposition out;
+
+	if (!text)
+		return 0;
+	if (exposition_begin(&out, open)) {
+		flow(&out, all);
+		work(&out, all);
+		depths(&out, all);
+		rest(&out, all);
+		*text = exposition_end(&out);
+	}
+	return *text ? 0 : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+}
+
+int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error *err)
+{
 	struct all all = { 0 };
 	int rc;
 
-	*text = NULL;
+	if (text)
+		*text = NULL;
+	if (open)
+		*open = NULL;
 	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses: then as they are */
 	rc = store_admin_look(pg, LOOK_MS, err);
 	if (rc == 0)
@@ -388,21 +342,17 @@ int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct defe
 		rc = pg_command(pg, "commit", err);
 	else if (pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
-	if (rc == 0 && !(out.fp = open_memstream(text, len)))
-		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	if (rc == 0) {
 		name_rows(&all.queues, METRICS_QUEUES);
 		name_rows(&all.functions, METRICS_FUNCTIONS);
 		name_pairs(&all);
-		flow(&out, &all);
-		work(&out, &all);
-		depths(&out, &all);
-		rest(&out, &all);
-		if (fclose(out.fp) != 0) {
-			free(*text);
-			*text = NULL;
-			rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
-		}
+		rc = print(&all, false, text, err);
+	}
+	if (rc == 0)
+		rc = print(&all, true, open, err);
+	if (rc < 0 && text) {
+		free(*text);
+		*text = NULL;
 	}
 	store_figures_clear(&all.queues);
 	store_figures_clear(&all.functions);

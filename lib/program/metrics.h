@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics - figures as Prometheus reads them: text format 0.0.4, or OpenMetrics 1.0.0.
+ * metrics - figures as Prometheus reads them (exposition.h).
  *
  * Each counter is a sum since ever, so it outlives restarts, and what it costs to ask does not grow with what lies in the log. Labels are queue, fn,
  * outcome, state, build and version, never what a producer writes freely. Of queues the first METRICS_QUEUES that ever had something are told one by one, of
@@ -13,21 +13,15 @@
 #include "base/error.h"
 #include "port/pg.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #define METRICS_QUEUES 100
 #define METRICS_FUNCTIONS 200
 #define METRICS_PAIRS 500
 #define METRICS_BUILDS 400
 
-#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
-#define METRICS_TYPE_OPEN "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
 /*
- * All metrics in *text, len bytes and a NUL, given: free(). No transaction may be open. open: as OpenMetrics. Folds first, for at most
- * STORE_FOLD_READ_MS; a server that takes no changes tells what was folded before. Takes the rights of deferred_viewer.
+ * All metrics, as text and as OpenMetrics, from one reading: each given, free(); NULL: that form is not wanted. No transaction may be open. Folds first, for
+ * at most STORE_FOLD_READ_MS; a server that takes no changes tells what was folded before. Takes the rights of deferred_viewer.
  */
-int metrics_text(struct pg *pg, bool open, char **text, size_t *len, struct deferred_error *err);
+int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error *err);
 
 #endif

@@ -174,7 +174,7 @@ int program_complain(const struct deferred_error *err, int exit_code)
 void program_set_log_level(const struct config *config)
 {
 	log_set_level((enum log_level)(LOG_L_ERROR + config_int(config, "log_level")));
-	log_set_json(config_int(config, "log_format") == 1);
+	log_set_format((enum log_format)config_int(config, "log_format"));
 }
 
 void program_open_descriptors(void)

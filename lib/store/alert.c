@@ -17,7 +17,7 @@ static void number(struct params_text *t, const char *key, int64_t value)
 	params_string(t, key, text);
 }
 
-int store_alert_settings(const struct config *config, char **json, struct deferred_error *err)
+int store_alert_settings(const struct config *config, bool print, char **json, struct deferred_error *err)
 {
 	const char *mail_to = config_text(config, "alert.mail_to"), *at = NULL;
 	bool hook = config_text(config, "alert.command") != NULL;
@@ -26,13 +26,15 @@ int store_alert_settings(const struct config *config, char **json, struct deferr
 	int64_t ms;
 
 	*json = NULL;
-	if (!hook && !mail_to && config_int(config, "breaker.crashes") == 0)
+	if (!hook && !mail_to && !print && config_int(config, "breaker.crashes") == 0)
 		return 0;
 	params_open(&t, NULL, '{');
 	if (hook)
 		params_flag(&t, "hook", true);
 	if (mail_to)
 		params_string(&t, "mail_to", mail_to);
+	if (print)
+		params_flag(&t, "print", true);
 	params_string(&t, "queue", config_text(config, "alert.queue") ? config_text(config, "alert.queue") : "alert");
 	number(&t, "timeout_ms", config_int(config, "alert.timeout"));
 	number(&t, "repeat_ms", config_int(config, "alert.repeat"));

@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and there is no breaker. */
-int store_alert_settings(const struct config *config, char **json, struct deferred_error *err);
+/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and there is no breaker. print: the caller does. */
+int store_alert_settings(const struct config *config, bool print, char **json, struct deferred_error *err);
 
 /* What was told just now; texts borrowed for the call. note: why one of the ways was not taken, else "". */
 struct store_alert {

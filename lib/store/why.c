@@ -200,6 +200,8 @@ static void read_job(const struct pg_result *res, struct cause_job *j)
 	j->flow = pg_int(res, 0, 42);
 	j->flow_waits_for = pg_int(res, 0, 43);
 	j->waits_for = text(res, 0, 44);
+	j->paused_by = text(res, 0, 45);
+	j->paused_s = number(res, 0, 46);
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */
@@ -354,7 +356,7 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 
 		if (b->queue && strcmp(b->queue, pg_text(res, i, 0, NULL)) != 0)
 			continue;
-		*q = (struct cause_queue){ .name = text(res, i, 0), .paused = pg_bool(res, i, 1), .ready = pg_int(res, i, 2), .running = pg_int(res, i, 3), .delayed = pg_int(res, i, 4),
+		*q = (struct cause_queue){ .name = text(res, i, 0), .paused = pg_bool(res, i, 1), .paused_by = text(res, i, 10), .paused_s = number(res, i, 11), .ready = pg_int(res, i, 2), .running = pg_int(res, i, 3), .delayed = pg_int(res, i, 4),
 			.more = pg_bool(res, i, 5), .oldest_s = pg_int(res, i, 7),
 			.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN } };
 		names[n++] = q->name;
@@ -460,6 +462,9 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	b->idle_s = number(res, 0, 3);
 	if (!pg_null(res, 0, 4))
 		b->snapshot = (struct cause_session){ pg_int(res, 0, 4), pg_int(res, 0, 5), text(res, 0, 6), text(res, 0, 7), text(res, 0, 8) };
+	b->commits = pg_int(res, 0, 9);
+	b->commits_s = pg_int(res, 0, 10);
+	b->standbys = text(res, 0, 11);
 }
 
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err)

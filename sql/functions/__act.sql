@@ -30,6 +30,8 @@ begin
             perform deferred.__function_set($6, $8);
         elsif $3 is not null then
             perform deferred.__queue_set($3, case when $1 = 'set' then $8 else json_build_object('paused', $1 = 'pause') end);
+            -- Many may act as one role: it was done by the one of them whom the page knew.
+            update deferred.__deferred_queue q set paused_by = left($4, 200) where $1 = 'pause' and q.name = $3 and q.paused_at = now();
         elsif $1 = 'cancel' then
             if not deferred.cancel($2) then v_refused := format('job %s has ended, there is nothing to cancel', $2); end if;
         elsif not deferred.retry($2) then

@@ -6,7 +6,8 @@
 -- Never told by a mail: what is about mail itself, the function send_mail. Never told at all: what is about the queue in which it would be told, or about the hook.
 -- So no message makes another one.
 --
--- p, numbers as text: crashes, retry_ms (__breaker.sql); hook, mail_to (comma-separated), one of which there is where anybody wants to be told; queue, timeout_ms
+-- p, numbers as text: crashes, retry_ms (__breaker.sql); hook, mail_to (comma-separated), print (who asks tells it himself), one of which there is where anybody
+-- wants to be told; queue, timeout_ms
 -- of the hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: from when on, 0 is never. Returns what was told now; where
 -- nobody wants to be told, what was paused now, for the log; and an address that is none.
 create or replace function deferred.__alert(p json) returns table (cause text, name text, text text, mend text, note text)
@@ -36,7 +37,7 @@ begin
         end if;
     end if;
     v_to := array(select a from unnest(v_to) a where deferred.__mail_address_wrong(a) is null);
-    if p->>'hook' is null and v_to = '{}' then
+    if p->>'hook' is null and v_to = '{}' and p->>'print' is null then
         return query select a.cause::text, a.name::text, a.text, a.mend, null::text
                      from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now() and a.ended_at is null;
         return;

@@ -8,9 +8,9 @@ begin
             hint = 'jobs that name no queue go there; "deferred queue clear default" empties it';
     end if;
     update deferred.__deferred_queue q
-    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
          max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
-      = (false, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
+      = (false, null, null, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));

@@ -35,6 +35,13 @@ begin
     end if;
     v_new := json_populate_record(v_old, settings);
     v_new.paused := coalesce(v_new.paused, false);
+    if not v_new.paused then
+        v_new.paused_at := null;
+        v_new.paused_by := null;
+    elsif not v_old.paused then
+        v_new.paused_at := now();
+        v_new.paused_by := deferred.__actor();
+    end if;
     v_new.params_max_bytes := coalesce(v_new.params_max_bytes, 1048576);
     v_new.on_full := coalesce(v_new.on_full, 'error');
     v_new.weight := coalesce(v_new.weight, 1);
@@ -54,9 +61,9 @@ begin
         v_new.limited_jobs := true;
     end if;
     update deferred.__deferred_queue q
-    set (paused, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
          max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
-      = (v_new.paused, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
+      = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
          v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
     where q.name = $1;

@@ -94,6 +94,8 @@ create table deferred.__deferred_queue (
     acl                   json,
     clearing_to           bigint,
     created_by            text collate "C",
+    paused_at             timestamptz,
+    paused_by             text,
     simple                boolean not null generated always as
                           (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0 and params_max_bytes >= 512) stored
 );
@@ -122,6 +124,8 @@ comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so o
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
 comment on column deferred.__deferred_queue.clearing_to is 'removed with jobs in it, which are being cleared up to this id; NULL: none are';
 comment on column deferred.__deferred_queue.created_by is 'role that added it by deferring to it, or account: and the account of the HTTP front that made it; NULL: an administrator, whom no quota binds';
+comment on column deferred.__deferred_queue.paused_at is 'while it is paused: when that was done (database clock); NULL: not known';
+comment on column deferred.__deferred_queue.paused_by is 'while it is paused: the role that did so, or who it was as the page knew them; NULL: not known';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
 -- Read from its beginning: has any queue limited jobs?

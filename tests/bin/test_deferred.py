@@ -344,7 +344,10 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
                            (["--by", "her"], [1, 7]), (["--until", "2d"], [1, 7]), (["--since", "2d"], [2, 3, 4, 5, 6, 8]), (["--label", ""], []),
                            (["--since", "2020-01-01", "--until", "yesterday"], [1, 7]), (["--since", "1h", "--until", "1 minute"], [])):
         assert ids(*args) == expected, args
-    fails(db.run(["deferred", "ls", "--since", "soon"]), DATA, '"soon"')
+    for args, says in ((["--since", "soon"], '--since "soon" is no time'), (["--until", "soon"], '--until "soon" is no time'),
+                       (["--since", "2020-01-01", "--until", "soon"], '--until "soon" is no time'), (["--since", "late", "--until", "soon"], '--since "late" is no time'),
+                       (["--since", "late", "--until", "1h"], '--since "late" is no time')):
+        fails(db.run(["deferred", "ls", *args]), USAGE, says)
     assert re.search(r"^rule +r$", ok(db.run(["deferred", "show", 1])), re.M)
 
 
@@ -576,7 +579,7 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     assert run("cancel", "--dry-run", "--json", "--since", "1h") == '{"jobs": 4, "more": false}\n'
     assert run("cancel", "--queue", "default") == "3 jobs cancelled\n"
     assert [r[0] for r in db.sql("select id from deferred.__deferred_hot")] == [keyed + 1]
-    fails(db.run(["deferred", "cancel", "--since", "soon"]), DATA, '"soon"')
+    fails(db.run(["deferred", "cancel", "--since", "soon"]), USAGE, '--since "soon" is no time')
     ledger(db)
 
 

@@ -11,7 +11,7 @@ import pytest
 import harness
 from test_deferred import login
 
-OK, DATA, USAGE, IOERR = 0, 65, 64, 74
+OK, USAGE, IOERR = 0, 64, 74
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 QUIET = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 HOSTILE = "<script>\"'\\&\u202e\x01\n\U0001f4e6"
@@ -100,10 +100,16 @@ def test_what_was_since_then(db):
         return [int(v["messaging.message.id"]) for _, v in spans(db.run(["deferred", "spans", *args]).stdout)]
     assert jobs() == [new] and jobs("--since", "4h") == jobs("--since", "-infinity") == jobs("--since", "2001-01-01") == [old, new] and jobs("--since", "infinity") == []
     assert jobs("--since", db.one("select (now() - interval '2 hours')::text")) == [new]
-    for args in (["x"], ["--since"], ["--frob"]):
+    for args in (["x"], ["--since"], ["--frob"], ["--follow=x"], ["--all=1"]):
         assert db.run(["deferred", "spans", *args]).returncode == USAGE
-    wrong = db.run(["deferred", "spans", "--since", "yestermorrow"])
-    assert wrong.returncode == DATA and "yestermorrow" in wrong.stderr and wrong.stdout == "", wrong
+    # What is no time is quoted as it was given, and what a time is is said, not what the server calls it.
+    for time, quoted in (("yestermorrow", "yestermorrow"), ("", ""), ("2026-13-01", "2026-13-01"), ("-1h", "-1h"), ("2026-01-01 12:00 Mars/Phobos", "2026-01-01 12:00 Mars/Phobos"),
+                         ("a\nb", "a\\nb"), ("x" * 100, "x" * 64)):
+        for more in ([], ["--follow"]):
+            wrong = db.run(["deferred", "spans", "--since", time, *more])
+            assert (wrong.returncode, wrong.stdout) == (USAGE, ""), wrong
+            assert wrong.stderr == (f'deferred: --since "{quoted}" is no time: give a span, which is so long ago, such as 10min, 2h or 30d, or a timestamp such as "2026-01-31 14:30"\n'
+                                    'Try "deferred spans --help".\n')
 
 
 def test_many_of_a_moment_come_out_once(db):

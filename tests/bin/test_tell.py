@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import wait_for
+from harness import run, wait_for
 
 HOOK = """#!/bin/sh
 printf '%s|%s|%s|%s|%s\\n' "$DEFERRED_ALERT_CAUSE" "$DEFERRED_ALERT_NAME" "$DEFERRED_ALERT_TEXT" "$(env | grep -c -e DEFERRED_DB -e PGPASS)" "$(cat)" >> "$(dirname "$0")/told"
@@ -214,3 +214,39 @@ def test_who_is_removed_names_nothing_any_more(db):
     assert db.run(["deferred", "function", "rm", "fail"]).returncode == 0 and db.sql("select kind from deferred.__deferred_on_dead") == []
     # What comes back is new.
     assert db.defer("noop", queue="mail") and json.loads(db.run(["deferred", "--json", "queue", "ls", "mail"]).stdout)[0]["on_dead"] is None
+
+
+def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db, watcher):
+    """One that has neither config nor plugins nor pidfile, by a login that may no more than workers may. Each thing is told once."""
+    away = {name: value for name, value in db.env.items() if not name.startswith("DEFERRED_")}
+
+    def alert(*args):
+        """A minute after the last one."""
+        db.sql("update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', breakers_at = breakers_at - interval '1 minute'")
+        done = run(["deferred", "--db", f"{db.conninfo} user={watcher}", "alert", *args], env={**away, "DEFERRED_CONFIG": "/dev/null"})
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode) "
+           "values ('a:/run/x#1.2@boot', 'a', 1, '1', now() - interval '3 hours', now() - interval '2 hours', 'loop')")
+    db.defer("noop")
+    assert alert("--print") == ""  # it has only just come
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '20 minutes', due_at = null")
+    db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 minutes'")
+    assert alert() == ""  # nobody wants to be told
+    told = alert("--print")
+    assert re.fullmatch(r"nobody serves queue default: 1 job waits in it, the first for 00:20:\d\d(\.\d+)?\n    do: deferred why --queue default\n", told), told
+    assert alert("--print") == "" and db.hot() == 1  # no job has to be run for it
+    assert "do: deferred why --queue default" in alert("--list")
+    check(db)
+    db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 minutes'")
+    assert alert("--print") == "" and alert("--list") == ""
+    done = db.run(["deferred", "alert", "--list", "--print"])
+    assert done.returncode == 64 and "--print does not go with it" in done.stderr
+
+
+@pytest.fixture
+def watcher(db, admin):
+    name = f"watch_{os.getpid()}"
+    admin.execute(f"create role {name} login in role deferred_worker")
+    yield name
+    admin.execute(f"drop role {name}")

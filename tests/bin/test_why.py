@@ -155,6 +155,39 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     do(db, "check_deferred")
 
 
+def test_who_paused_a_queue_is_told_with_since_when(db, why):
+    """By the command, by SQL in a role that was taken, again by somebody else; the page's way is in tests/web."""
+    role, env = login(db, "deferred_worker")
+    job = db.defer("noop")
+
+    def told():
+        status = db.run(["deferred", "status"])
+        row = db.sql("select paused_by, paused_at between now() - interval '1 day' and now() from deferred.__deferred_queue where name = 'default'")[0]
+        held_by = re.search(r"(?m)^default .*?(paused.*)$", status.stdout)
+        listed = json.loads(db.run(["deferred", "--json", "queue", "ls"]).stdout)[0]
+        assert (listed["paused_by"], listed["paused_at"] is not None) == (row[0], bool(row[1]))
+        return row[0], why(job)[0][2], held_by and re.sub(r"\d+", "N", held_by[1].strip())
+    assert db.run(["deferred", "queue", "pause", "default"], env=env).returncode == 0
+    assert told() == (role, f"1 job waits in it; paused by {role} Ns ago", re.sub(r"\d+", "N", f"paused by {role} Ns ago"))
+    # Who pauses it once more, or sets something else, did not do it.
+    db.sql("update deferred.__deferred_queue set paused_at = now() - interval '3 hours'")
+    assert db.run(["deferred", "queue", "pause", "default"]).returncode == 0 and db.run(["deferred", "queue", "set", "default", "--weight", "2"]).returncode == 0
+    assert told()[1] == f"1 job waits in it; paused by {role} 3h ago"
+    assert f"; paused by {role} 3h ago" in why()[0][2]
+    assert db.run(["deferred", "queue", "resume", "default"]).returncode == 0
+    assert told()[::2] == (None, None) and db.one("select paused_at from deferred.__deferred_queue where name = 'default'") is None
+    connection = db.connect()
+    with connection, connection.cursor() as cursor:
+        cursor.execute("set role deferred_worker; select deferred.__queue_set('default', '{\"paused\": true}')")
+    connection.close()
+    assert told()[0] == "deferred_worker"
+    # By hand, in the table: nobody knows.
+    db.sql("update deferred.__deferred_queue set paused_by = null, paused_at = null")
+    assert told() == (None, "1 job waits in it", "paused")
+    db.sql("select deferred.__queue_set('gone', '{\"paused\": true}', true), deferred.__queue_rm('gone')")
+    assert db.sql("select paused, paused_at, paused_by from deferred.__deferred_queue where name = 'gone'") == [(False, None, None)]
+
+
 @pytest.mark.slow
 def test_a_job_that_is_kept_from_being_claimed(db, why):
     job = db.defer("noop")
@@ -162,7 +195,9 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     check(db)
     job = db.one("select max(id) from deferred.__deferred_hot")
     do(db, "deferred queue pause default")
-    assert why(job)[0] == why()[0][:2] + ("1 job waits in it", "deferred queue resume default") == ("paused", "queue default is paused", "1 job waits in it", "deferred queue resume default")
+    by = "; paused by deferred Ns ago"
+    assert why(job)[0] == why()[0][:2] + ("1 job waits in it" + by, "deferred queue resume default") == ("paused", "queue default is paused", "1 job waits in it" + by, "deferred queue resume default")
+    assert why()[0][2].endswith(by)
     do(db, why(job)[0][3])
     holder = db.connect(application_name="report")
     holder.cursor().execute("select * from deferred.__deferred_hot for update")

@@ -226,6 +226,12 @@ static void what_holds_a_backlog_back_most_is_told_first(void **state)
 	assert_backlog(&b, CAUSE_STOPPED);
 	queue.paused = true;
 	assert_backlog(&b, CAUSE_PAUSED);
+	b.commits = 1;
+	b.commits_s = 4;
+	assert_backlog(&b, CAUSE_PAUSED);
+	b.commits_s = 5;
+	assert_backlog(&b, CAUSE_DATABASE);
+	b.commits = 0;
 	b.read_only = true;
 	assert_backlog(&b, CAUSE_DATABASE);
 }

@@ -27,6 +27,23 @@ static void bounds_are_those_of_the_database(void **state)
 		assert_true(histogram_bound_us(b) > histogram_bound_us(b - 1));
 }
 
+static void one_is_counted_at_the_first_bound_that_it_does_not_pass(void **state)
+{
+	struct histogram h = { { 0 } };
+
+	(void)state;
+	for (int b = 0; b < HISTOGRAM_BUCKETS - 1; b++) {
+		int64_t bound = histogram_bound_us(b);
+
+		histogram_count_us(&h, bound);
+		histogram_count_us(&h, bound + 1); /* the next bucket's */
+	}
+	histogram_count_us(&h, 0);
+	histogram_count_us(&h, INT64_MAX);
+	for (int b = 0; b < HISTOGRAM_BUCKETS; b++)
+		assert_int_equal(h.n[b], 2);
+}
+
 static void what_the_database_has_is_read_and_what_it_cannot_have_is_refused(void **state)
 {
 	static const char *const wrong[] = { "", "{", "{{1,2}", "{{1}}", "{{1,2},}", "{{112,1}}", "{{-1,1}}", "{{1,-2}}", "{{1,2}}x", "{}x", "{{1,99999999999999999999}}", "{{,}}" };
@@ -111,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bounds_are_those_of_the_database),
+		cmocka_unit_test(one_is_counted_at_the_first_bound_that_it_does_not_pass),
 		cmocka_unit_test(what_the_database_has_is_read_and_what_it_cannot_have_is_refused),
 		cmocka_unit_test(quantiles_lie_between_the_bounds),
 		cmocka_unit_test(the_interval_of_a_ratio_of_medians_holds_the_true_one_in_19_of_20_cases),

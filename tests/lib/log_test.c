@@ -134,7 +134,7 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	const char *at;
 
 	(void)state;
-	log_set_json(true);
+	log_set_format(LOG_JSON);
 	log_line(LOG_L_WARNING, "%s", "a\"b\\c\nd\x1b" "e");
 	at = strstr(logged(), "\",\"level\":\"warning\",\"program\":\"check_deferred\",\"pid\":");
 	assert_non_null(at);
@@ -165,13 +165,47 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	log_attempt(LOG_L_WARNING, &last, "%s", text);
 	assert_true(strlen(logged()) <= 8192);
 	assert_string_equal(line + strlen(line) - 4, "\"\"}\n");
-	log_set_json(false);
+	log_set_format(LOG_TEXT);
 	log_attempt(LOG_L_WARNING, &last, "%s", text);
 	assert_non_null(strstr(logged(), "\"\"; traceparent " TRACEPARENT_FORM "\n"));
 	log_job(LOG_L_INFO, job, "%s", "x");
 	assert_non_null(strstr(logged(), "info: x; traceparent " TRACEPARENT_FORM "\n"));
 	free(text);
 	free(job);
+}
+
+static void a_line_of_logfmt_has_the_same_fields_and_quotes_what_is_no_word(void **state)
+{
+	const struct log_attempt attempt = { .queue = "q\"", .fn = "a.b", .outcome = "failed", .traceparent = "", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
+	struct log_attempt last = attempt;
+	char *text = malloc(100001);
+	const char *at;
+
+	(void)state;
+	log_set_format(LOG_LOGFMT);
+	log_line(LOG_L_WARNING, "%s", "a\"b\\c\nd=\x1b" "e");
+	at = strstr(logged(), "Z level=warning program=check_deferred pid=");
+	assert_non_null(at);
+	assert_true(strncmp(line, "ts=20", 5) == 0);
+	assert_non_null(strstr(at, " event=message msg=\"a\\\"b\\\\c\\\\nd=\\\\x1be\"\n"));
+	log_attempt(LOG_L_WARNING, &attempt, "%s", "x");
+	assert_non_null(strstr(logged(), " event=attempt job=7 attempt=2 final=false wait_ms=3 run_ms=4 retry_ms=5 outcome=failed queue=\"q\\\"\" fn=a.b msg=\"x\"\n"));
+	last.final = true;
+	last.retry_ms = -1;
+	last.queue = "";
+	last.fn = "h\xc3\xa9 \n";
+	last.traceparent = TRACEPARENT_FORM;
+	log_attempt(LOG_L_WARNING, &last, "%s", "");
+	assert_non_null(strstr(logged(), " final=true wait_ms=3 run_ms=4 outcome=failed queue=\"\" fn=\"h\xc3\xa9 \\\\n\" traceparent=" TRACEPARENT_FORM " msg=\"\"\n"));
+	assert_non_null(text);
+	memset(text, '"', 100000);
+	text[100000] = '\0';
+	last.queue = last.fn = text;
+	log_attempt(LOG_L_WARNING, &last, "%s", text);
+	assert_true(strlen(logged()) <= 8192);
+	assert_string_equal(line + strlen(line) - 4, "\\\"\"\n");
+	log_set_format(LOG_TEXT);
+	free(text);
 }
 
 /* Fills a pipe that nobody reads: no line waits, and how many are missing is said when there is room. */
@@ -229,6 +263,7 @@ int main(void)
 		cmocka_unit_test(a_line_has_time_program_pid_and_level),
 		cmocka_unit_test(control_characters_cannot_forge_or_split_a_line),
 		cmocka_unit_test(a_line_of_json_has_the_text_and_what_it_is_about),
+		cmocka_unit_test(a_line_of_logfmt_has_the_same_fields_and_quotes_what_is_no_word),
 		cmocka_unit_test(a_long_line_is_cut_and_still_ends),
 		cmocka_unit_test(lines_below_the_level_are_not_written),
 		cmocka_unit_test(the_journal_gets_a_priority_and_no_time),

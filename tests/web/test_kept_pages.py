@@ -122,6 +122,55 @@ def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
     assert db.sql("select from deferred.__deferred_action") == []
 
 
+def test_metrics_are_worked_out_once_for_all_who_may_read_them(web, db):
+    """The second of two within five seconds is answered though the figures are locked away, to those alone who may have them."""
+    while True:
+        began = time.monotonic()
+        first = web.page("/metrics", "vic")
+        other = psycopg2.connect(db.conninfo)
+        with other.cursor() as cursor:
+            for table in ("sum", "series", "depth", "limit", "worker"):
+                cursor.execute(f"lock deferred.__deferred_{table} in access exclusive mode")
+            second, opened = web.ask("/metrics", "opal"), web.ask("/metrics", "rea", Accept="application/openmetrics-text; version=1.0.0")
+            refused = [web.ask("/metrics", who)[0] for who in ("nob", None)] + [web.ask("/metrics", "vic", password="x")[0]]
+        other.close()
+        if time.monotonic() - began < 5:
+            break
+    assert second[::2] == (200, first) and second[1]["Content-Type"].startswith("text/plain")
+    assert opened[0] == 200 and opened[1]["Content-Type"].startswith("application/openmetrics-text") and opened[2].endswith("\n# EOF\n")
+    names = [set(re.findall(r"(?m)^# HELP (\w+)", text.replace("_total ", " "))) for text in (first, opened[2])]
+    assert names[0] == names[1]
+    assert refused == [403, 401, 401]
+    moment = re.search(r"(?m)^deferred_metrics_timestamp_seconds .*", first)[0]
+    harness.wait_for(lambda: moment not in web.page("/metrics", "vic"), 30, "they are worked out anew")
+
+
+def test_who_asks_for_metrics_while_they_are_worked_out_waits_for_them(start_web, db):
+    web = start_web("db_connections = 8")
+    answers, ready = [], threading.Barrier(8)
+
+    def scrape():
+        own = copy.copy(web)
+        own.connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+        ready.wait()
+        answers.append(own.ask("/metrics", "vic")[::2])
+        own.connection.close()
+    threads = [threading.Thread(target=scrape) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 8 and {status for status, _ in answers} == {200} and len({text for _, text in answers}) == 1
+
+
+def test_metrics_that_cannot_be_had_are_not_kept(web, db):
+    db.sql("alter table deferred.__deferred_depth rename to gone")
+    status, headers, text = web.ask("/metrics", "vic")
+    assert status == 503 and "There are no figures just now." in text and "deferred_jobs" not in text
+    db.sql("alter table deferred.gone rename to __deferred_depth")
+    assert "deferred_jobs_deferred_total" in web.page("/metrics", "vic")
+
+
 def test_pages_for_looking_only_have_them_too(start_web, db):
     looking = start_web("auth = none")
     assert {c["status"] for c in looking.json("/doctor.json", None)["checks"]} == {"ok"} and asked(looking, "/advice.json", None)["advice"]["answer"] == "too_little"

@@ -1,5 +1,6 @@
 """deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
 
+import base64
 import concurrent.futures
 import contextlib
 import html
@@ -137,7 +138,9 @@ def test_an_operator_acts_and_each_action_is_written_down(web, db, job):
     assert ">Run now<" in web.page(f"/jobs/{later}") and act(f"/jobs/{later}", "run")[0] == 303
     assert db.one("select state from deferred.job where id = %s", later) == "ready"
     assert act("/queues/default", "pause")[0] == 303 and db.one("select paused from deferred.__deferred_queue where name = 'default'")
-    assert "is paused" in web.page("/queues/default") and act("/queues/default", "resume")[0] == 303
+    assert f"This queue is paused: nothing of it is begun. <bdi>{web.login('opal')}</bdi> did so " in web.page("/queues/default")
+    assert [q["paused_by"] for q in web.json("/queues.json")["queues"]] == [web.json("/queues/default.json")["queue"]["paused_by"]] == [web.login("opal")]
+    assert act("/queues/default", "resume")[0] == 303
     assert not db.one("select paused from deferred.__deferred_queue where name = 'default'")
     assert db.sql("select who, role, address, verb, job_id, queue, refused is null from deferred.__deferred_action order by id") == [
         (web.login("opal"), web.login("opal"), "127.0.0.1", verb, id, queue, ok) for verb, id, queue, ok in
@@ -198,6 +201,8 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="bob")[0] == 403
     assert proxied.ask(f"/jobs/{job}/retry", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
     assert db.sql("select who, role, login = session_user from deferred.__deferred_action") == [("ann", "deferred_operator", True)]
+    assert proxied.ask("/queues/default/pause", None, "POST", {"token": token}, X_Forwarded_User="ann")[0] == 303
+    assert db.one("select paused_by from deferred.__deferred_queue where name = 'default'") == "ann"  # of all who act by that role
 
 
 def test_the_kernel_says_who_is_at_a_unix_socket(db, people):
@@ -251,6 +256,53 @@ def test_it_does_not_listen_where_passwords_could_be_read(db):
     for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on")):
         done = db.run(["deferred_web", *options])
         assert done.returncode == 78 and says in done.stderr, done
+
+
+def test_an_address_of_their_own_has_the_metrics_and_nothing_else(start_web, db, job):
+    """Beside pages that ask for a login; by the rights of deferred_viewer, through the login of the config."""
+    socket_path = os.path.join(db.dir, "metrics.sock")
+    web = start_web(f'listen_metrics = "127.0.0.1:0, {socket_path}"')
+    said = harness.wait_for(lambda: re.findall(r"listening on (\S+), HTTP, for nothing but /metrics$", web.program.output(), re.M), what="it listens there")
+    assert said[1:] == [socket_path] and web.ask("/metrics", None)[0] == 401 and web.ask("/", None)[0] == 401
+    connection = http.client.HTTPConnection("127.0.0.1", int(said[0].rsplit(":", 1)[1]), timeout=30)
+
+    def ask(path, method="GET", **headers):
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    status, headers, text = ask("/metrics")
+    assert status == 200 and headers["Content-Type"].startswith("text/plain") and "deferred_build_info{" in text
+    assert ask("/metrics", Accept="application/openmetrics-text")[2].endswith("# EOF\n")
+    assert (ask("/metrics", "HEAD")[0], ask("/metrics?x=1")[0]) == (200, 200)
+    assets = re.findall(r'(?:href|src)="(/[\w-]+-[0-9a-f]{12}\.\w+)"', web.page("/"))
+    assert assets
+    for path in ("/", "/metrics.json", "/metrics/", "/queues", f"/jobs/{job}.json", "/queues/default/pause", "/healthz", *assets):
+        status, headers, text = ask(path)
+        assert (status, headers["Content-Type"], json.loads(text)["error"]) == (404, "application/json", "There is no such page."), path
+    assert ask("/metrics", "POST")[0] == 405 and ask("/queues/default/pause", "POST")[0] == 404
+    login = {"Authorization": "Basic " + base64.b64encode(f"{web.login('opal')}:{web.PASSWORD}".encode()).decode()}
+    assert ask("/", **login)[0] == 404 and ask("/metrics", Host="evil.example")[0] == 421
+    connection.close()
+    local = http.client.HTTPConnection("localhost")
+    local.sock = socket.socket(socket.AF_UNIX)
+    local.sock.connect(socket_path)
+    local.request("GET", "/metrics")
+    assert local.getresponse().status == 200
+    local.close()
+
+
+def test_metrics_take_the_login_of_the_config_that_may_look(web, start_web, db):
+    """One that may not is refused, whatever else the pages let in; and what needs no login stays on this machine."""
+    for who, expected in (("vic", 200), ("nob", 403)):
+        other = start_web("listen_metrics = 0", ["--db", f"{db.conninfo} user={web.login(who)} password='{web.PASSWORD}'"])
+        port = harness.wait_for(lambda: re.search(r"listening on \S+:(\d+), HTTP, for nothing", other.program.output()))[1]
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert (answer.status, b"deferred_workers" in answer.read()) == (expected, expected == 200)
+        connection.close()
+    done = db.run(["deferred_web", "--listen", "127.0.0.1:0", "--listen-metrics", "0.0.0.0:0"])
+    assert done.returncode == 78 and "/metrics is for whoever asks there" in done.stderr and "web.listen_tls" in done.stderr, done
 
 
 @contextlib.contextmanager

@@ -374,6 +374,8 @@ static enum step begin(struct exchange *x)
 		return refuse(x);
 	if (health_is_asked(r))
 		return op_health(x);
+	if (x->front->metrics_only)
+		return op_metrics(x);
 	x->accounts = keeper_accounts(x->front->keeper);
 	x->account = accounts_find(x->accounts, r->account);
 	if (fault != FAULT_NONE)
@@ -451,6 +453,8 @@ static void app_log(void *exchange, size_t bytes_out, bool cut)
 		.reason = fault == FAULT_AuthenticationFailed ? refusal_word(x->auth.why) : NULL, .bytes_out = bytes_out, .cut = cut,
 	};
 
+	if (!x->front->metrics_only)
+		tally_add(x->front->tally, x->op, x->reply.status, (int64_t)((clock_ns() - x->began_ns) / 1000));
 	if (x->front->log)
 		access_log_write(x->front->log, &entry);
 }

@@ -20,6 +20,7 @@
 #include "http/crypto.h"
 #include "front/fold.h"
 #include "front/keeper.h"
+#include "front/tally.h"
 #include "http/reply.h"
 #include "http/request.h"
 #include "protocol/route.h"
@@ -33,7 +34,9 @@ enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS, STEP_BODY };
 struct front {
 	struct fold *fold;
 	struct keeper *keeper;
+	struct tally *tally;
 	struct access_log *log;   /* NULL: none */
+	bool metrics_only;        /* and not counted among them */
 	char keep_alive[32];      /* value of the header */
 	_Atomic uint64_t ready_ns; /* when /readyz last found all well */
 };

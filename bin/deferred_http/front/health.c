@@ -2,7 +2,9 @@
 #include "base/clock.h"
 #include "store/migrate.h"
 #include "front/ops.h"
+#include "program/exposition.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* So often at most is the database asked, however often we are. */
@@ -19,6 +21,25 @@ static enum step say(struct exchange *x, int status, const char *text)
 	x->reply.status = status;
 	x->reply.content_type = "text/plain";
 	buf_text(&x->reply.body, text);
+	return STEP_DONE;
+}
+
+/* At an address of their own there are metrics and these, and nothing of the protocol. */
+enum step op_metrics(struct exchange *x)
+{
+	bool open = exposition_wants_open(request_value(&x->request, "accept"));
+	char *text;
+
+	if (strcmp(x->request.raw_path, "/metrics") != 0)
+		return say(x, 404, "here are /metrics, /healthz and /readyz alone\n");
+	if (!(x->request.verb & (VERB_GET | VERB_HEAD)))
+		return say(x, 405, "metrics are to be read\n");
+	text = tally_text(x->front->tally, open);
+	if (!text)
+		return say(x, 503, "out of memory\n");
+	say(x, 200, text);
+	x->reply.content_type = open ? EXPOSITION_TYPE_OPEN : EXPOSITION_TYPE;
+	free(text);
 	return STEP_DONE;
 }
 

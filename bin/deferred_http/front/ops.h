@@ -29,5 +29,6 @@ enum step op_delete_message(struct exchange *x);
 /* health.c */
 bool health_is_asked(const struct request *r);
 enum step op_health(struct exchange *x);
+enum step op_metrics(struct exchange *x);
 
 #endif

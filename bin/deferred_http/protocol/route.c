@@ -64,3 +64,11 @@ enum fault route_find(const struct request *r, const struct operation **op)
 		return FAULT_InvalidQueryParameterValue;
 	return FAULT_UnsupportedHttpVerb;
 }
+
+const char *route_name(enum route_run run)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].run == run)
+			return table[i].name;
+	return run == RUN_PEEK_MESSAGES ? peek.name : put_raw.name;
+}
