@@ -7,6 +7,9 @@
 -- sums stay. A clock that was set back has these minutes counted again, too. Arrivals are counted by id, up to those of ten seconds ago; a job of a
 -- transaction that stayed open longer is missing there, and there alone.
 --
+-- A slice has so many rows at most, and is looked for before it is begun: who reads has a second for it, and would be stopped in the same slice each time. For
+-- that reason he leaves a minute of very many, which is counted again as a whole, to a worker or `deferred fold`, who have no limit.
+--
 -- What is small in one slice is large in the next, and no statistics tell: so joins are made by hash, whatever a worker has set for statements of its own;
 -- the look-ups by id, which can be done one way only, stay what they are.
 --
@@ -23,6 +26,7 @@ declare
     v_now    timestamptz := clock_timestamp();
     v_end    timestamptz := v_now - interval '2 seconds';
     v_to     timestamptz;
+    v_count  bigint;
     v_id_end bigint;
     v_id_to  bigint;
 begin
@@ -40,16 +44,22 @@ begin
         v.exact_to := least(v.exact_to, date_bin('1 minute', v_now, v_epoch));
     end if;
 
-    v_to := greatest(v.folded_to, least(v_end, v.folded_to + v.slice));
+    perform set_config('enable_seqscan', 'off', true);  -- or a LIMIT would have all of the log read up to there
+    loop
+        v_to := greatest(v.folded_to, least(v_end, v.folded_to + v.slice));
+        select count(*) into v_count
+        from (select from deferred.__deferred_log l where l.finished_at >= v.folded_to and l.finished_at < v_to limit 2 * v_rows) x;
+        exit when v_count < 2 * v_rows or v.slice <= interval '10 milliseconds';
+        v.slice := (v_to - v.folded_to) / 4;
+    end loop;
+    perform set_config('enable_seqscan', 'on', true);
     v_id_end := deferred.__fold_id(v.id_to, v_now - interval '10 seconds');
     v_id_to := least(v_id_end, (select min(d.id) from deferred.__deferred d where d.id > v.id_to) + v_rows);
     v_id_to := coalesce(v_id_to, v.id_to);
     if v_to > v.folded_to or v_id_to > v.id_to then
         select s.attempts, s.arrived into attempts, arrived from deferred.__fold_slice(v.folded_to, v_to, false, v.id_to, v_id_to) s;
     end if;
-    if attempts > v_rows then
-        v.slice := greatest(least(v.slice, v_to - v.folded_to) / 4, interval '1 second');
-    elsif attempts < v_rows / 4 and v_to < v_end then
+    if attempts < v_rows / 4 and v_to < v_end then
         v.slice := least(v.slice * 4, interval '1 day');
     end if;
     v.folded_to := v_to;
@@ -59,8 +69,8 @@ begin
         v_to := date_bin('1 minute', v_now - interval '70 minutes', v_epoch);
         v.exact_to := greatest(v.exact_to, v_to - interval '7 days');
         if v.exact_to < v_to then
-            v_to := deferred.__fold_check(v.exact_to, v_to, v_rows);
-            done := v_to > v_now - interval '72 minutes';
+            v_to := deferred.__fold_check(v.exact_to, v_to, v_rows, case when current_setting('statement_timeout') <> '0' then 3 * v_rows end);
+            done := v_to > v_now - interval '72 minutes' or v_to = v.exact_to;
             v.exact_to := v_to;
         end if;
     end if;

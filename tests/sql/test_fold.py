@@ -148,7 +148,7 @@ def test_who_may_look_may_fold_and_nothing_else(db):
         cursor.execute("set role deferred_viewer")
         cursor.execute("select done from deferred.__fold()")
         for refused in ("select deferred.__fold_anew()", "select deferred.__fold_slice(now(), now(), false, 0, 0)", "delete from deferred.__deferred_sum",
-                        "update deferred.__deferred_folded set id_to = 0", "select deferred.__fold_check(now(), now(), 1)"):
+                        "update deferred.__deferred_folded set id_to = 0", "select deferred.__fold_check(now(), now(), 1, 1)"):
             cursor.execute("savepoint s")
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 cursor.execute(refused)
@@ -167,3 +167,24 @@ def test_attempts_of_the_last_hour_are_found_by_time_and_counted_so_far(db):
     assert [r[3] for r in db.sql("select * from deferred.__recent_outcomes(2)")] == [True]
     assert db.sql("select queue in ('mail', 'images', 'default'), fn, outcome from deferred.attempt where final and finished_at > now() - interval '1 minute'") == [
         (True, db.one("select fn from deferred.__deferred where id = 1"), "failed")]
+
+
+def test_who_has_a_second_is_not_stopped_in_the_same_slice_each_time(db):
+    """However many ended in a moment after a time in which few did, a transaction adds some thousands; and a minute of very many is counted again by who has no limit."""
+    jobs(db, 200)
+    attempts(db, 45000, "110 minutes 30 seconds", "110 minutes 29 seconds")
+    db.sql("update deferred.__deferred_folded set slice = '1 day', exact_to = date_bin('1 minute', now() - interval '111 minutes', '2000-01-01')")
+    back(db)
+    added = []
+    while sum(added) < 45000:
+        (n, _, _, _, _), = db.sql("select * from deferred.__fold()")
+        added.append(n)
+    assert 1000 < max(added) <= 20000, added
+    equal(db)
+    attempts(db, 1, "110 minutes 30 seconds", "110 minutes 29 seconds")
+    minute = "select f.exact_to < now() - interval '109 minutes' from deferred.__deferred_folded f"
+    hasty = "set local statement_timeout = '1min'; select done from deferred.__fold()"
+    assert any(db.sql(hasty) == [(True,)] for _ in range(30)) and db.one(minute)
+    fold(db)
+    assert not db.one(minute)
+    equal(db)
