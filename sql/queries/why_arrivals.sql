@@ -1,13 +1,13 @@
 -- why_arrivals: how many jobs arrived a minute in the last 15, and in the day before.
 -- $1 queue (text); NULL: all
 -- returns one row: jobs a minute (float8), those in the day before (float8; NULL: not known, or a queue was asked for), who deferred most of them, and what (text; NULL: nobody did)
--- locks: none. Index: primary key of __deferred: the newest 5,000 jobs, and some 60 steps to find the one of a day ago
+-- locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find the one of a day ago
 with recursive newest as materialized (
-    select d.id, d.created_at, d.queue, d.fn, d.created_by from deferred.__deferred d order by d.id desc limit 5000),
+    select d.id, d.created_at, d.queue, d.fn, d.created_by from deferred.__deferred d order by d.id desc limit 2000),
 recent as materialized (
     select n.* from newest n where n.created_at > now() - interval '15 min' and ($1::text is null or n.queue = $1)),
 seen as materialized (
-    select least(15, extract(epoch from now() - min(n.created_at)) / 60) as minutes, min(n.created_at) > now() - interval '15 min' and count(*) = 5000 as cut, max(n.id) as last
+    select least(15, extract(epoch from now() - min(n.created_at)) / 60) as minutes, min(n.created_at) > now() - interval '15 min' and count(*) = 2000 as cut, max(n.id) as last
     from newest n),
 first as materialized (
     select d.id, d.created_at from deferred.__deferred d order by d.id limit 1),

@@ -22,7 +22,7 @@ before as materialized (
     select b.run_us, b.plugin, b.finished_at
     from (select l.job_id, l.run_us, l.plugin, l.finished_at from deferred.__deferred_log l
           where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.ctid >= (select format('(%s,0)', t.far)::tid from tail t)
-          limit 1000) b
+          limit 400) b
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = b.job_id limit 1) d
     where d.fn = (select f.fn from by_fn f) and ($1 is null or d.queue = $1)),
 usual as materialized (
