@@ -79,7 +79,7 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 			rc = print_json(cli, causes, n);
 		else
 			print(causes, n);
-		if (rc == EX_OK && id && !why.job.there)
+		if (rc == EX_OK && id && !why.job.there && !why.job.table.name)
 			rc = CLI_NOT_DONE;
 	}
 	store_why_clear(&why);

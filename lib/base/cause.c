@@ -397,6 +397,26 @@ static void turn(struct list *list, const struct cause_job *j)
 	SAY(mend, "check_deferred");
 }
 
+static void say_holder(struct cause *c, const struct cause_session *holder)
+{
+	if (holder->pid > 0) {
+		say_session(c->figure, sizeof(c->figure), holder);
+		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", holder->pid);
+	} else {
+		SAY(figure, "a prepared transaction: table pg_prepared_xacts");
+		SAY(mend, "commit prepared, or rollback prepared");
+	}
+}
+
+static void table_locked(struct list *list, const struct cause_table *t)
+{
+	struct cause *c = add(list, CAUSE_LOCKED);
+
+	SAY(why, t->wanted ? "a transaction that is open keeps another one from locking all of table deferred.%s, and all who need the table wait behind that"
+			   : "a transaction that is open has locked all of table deferred.%s", t->name);
+	say_holder(c, &t->holder);
+}
+
 /* Appended to the figure. */
 static void say_paused(struct cause *c, const char *by, int64_t s)
 {
@@ -438,14 +458,7 @@ static void ready(struct list *list, const struct cause_job *j)
 	if (j->row_locked || j->lane_locked) {
 		c = add(list, CAUSE_LOCKED);
 		SAY(why, "%s", j->row_locked ? "a transaction that is open has locked the row of the job" : "a transaction that is open has locked the place of its lane, so that nothing of it can be claimed");
-		if (j->holder.pid > 0)
-			say_session(c->figure, sizeof(c->figure), &j->holder);
-		else
-			SAY(figure, "a prepared transaction: table pg_prepared_xacts");
-		if (j->holder.pid > 0)
-			SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->holder.pid);
-		else
-			SAY(mend, "commit prepared, or rollback prepared");
+		say_holder(c, &j->holder);
 	}
 	if (j->stranded) {
 		c = add(list, CAUSE_STRANDED);
@@ -471,7 +484,9 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 {
 	struct list list = { causes, 0 };
 
-	if (!j->there) {
+	if (j->table.name) {
+		table_locked(&list, &j->table);
+	} else if (!j->there) {
 		not_there(&list, j);
 	} else if (strcmp(j->state, "claimed") == 0 || (j->leased && j->lease_over)) {
 		held(&list, j);
@@ -708,6 +723,10 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	bool paused = b->schedule && strcmp(b->schedule_what, "paused") == 0;
 	struct cause *c;
 
+	if (b->table.name) {
+		table_locked(&list, &b->table);
+		return list.n;
+	}
 	if (s.ready == 0) {
 		if (b->schedule && !paused)
 			schedule(&list, b);

@@ -82,6 +82,13 @@ struct cause_session {
 	const char *who, *state, *query;
 };
 
+/* A table of ours that is locked as a whole, so that nothing is known of what lies in it. name NULL: none is. */
+struct cause_table {
+	const char *name;
+	bool wanted;           /* it is not locked yet: somebody waits to do so, for the holder, and all others behind him */
+	struct cause_session holder;
+};
+
 /* Who serves a queue, as far as the newest registrations tell: only runs that had work register. */
 struct cause_serving {
 	bool alive;            /* one that serves it is at work */
@@ -109,6 +116,7 @@ struct cause_rates {
 
 struct cause_job {
 	int64_t id;
+	struct cause_table table;      /* where there is one, nothing else is known */
 
 	/* where it is not there */
 	bool there;
@@ -187,6 +195,7 @@ struct cause_queue {
 
 struct cause_backlog {
 	const char *queue;             /* asked for; NULL: all */
+	struct cause_table table;      /* where there is one, nothing else is known */
 	struct cause_queue *queues;    /* those asked for */
 	size_t queues_len;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOCK_NOT_AVAILABLE "55P03"
 #define NEAR_PAGES 30   /* of the log, for the last minutes: some 1,000 attempts, of each of which a job is looked up: 8 ms beside 100 M of them */
 #define FAR_PAGES 2000  /* and for what was before */
 
@@ -84,6 +85,18 @@ static void ask_session(struct pg *pg, struct store_why *why, const char *xid, s
 	res = ask_more(pg, why, &sql_why_session, &args);
 	if (res)
 		*session = (struct cause_session){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2), text(res, 0, 3), text(res, 0, 4) };
+}
+
+/* A statement waited in vain: who has the table? False: nobody any more, or it failed for another reason. */
+static bool ask_table(struct pg *pg, struct store_why *why, const struct deferred_error *failed, struct cause_table *table)
+{
+	const struct pg_result *res;
+
+	if (!failed || strcmp(failed->sqlstate, LOCK_NOT_AVAILABLE) != 0 || !(res = ask_more(pg, why, &sql_why_table_lock, NULL)))
+		return false;
+	*table = (struct cause_table){ text(res, 0, 0), pg_bool(res, 0, 1),
+				       { pg_int(res, 0, 2), pg_int(res, 0, 3), text(res, 0, 4), text(res, 0, 5), text(res, 0, 6) } };
+	return true;
 }
 
 static void read_serving(const struct pg_result *res, size_t row, struct cause_serving *s)
@@ -310,6 +323,8 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 	}
 	res = ask(pg, why, &sql_why_job, &args, err);
 	end(pg);
+	if (!res && ask_table(pg, why, err, &j->table))
+		return 0;
 	if (!res)
 		return err && err->code ? err->code : DEFERRED_EDB;
 	read_job(res, j);
@@ -343,6 +358,8 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 	}
 	res = ask(pg, why, &sql_admin_status_queues, &args, err);
 	end(pg);
+	if (!res && ask_table(pg, why, err, &b->table))
+		return 0;
 	if (!res)
 		return err && err->code ? err->code : DEFERRED_EDB;
 	b->queues = calloc(pg_rows(res) + 1, sizeof(*b->queues));
@@ -476,7 +493,7 @@ int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, s
 	memset(why, 0, sizeof(*why));
 	cause_backlog_init(b);
 	b->queue = queue;
-	if ((rc = ask_queues(pg, why, err)) < 0)
+	if ((rc = ask_queues(pg, why, err)) < 0 || b->table.name)
 		return rc;
 	for (size_t i = 0; i < b->queues_len; i++) {
 		ready += b->queues[i].ready;

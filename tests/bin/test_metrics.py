@@ -1,6 +1,7 @@
 """What monitoring is given: metrics, alerts on them, a dashboard of them. What promtool and Prometheus themselves say is asked where they are installed:
 `make check-metrics` installs them."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -14,6 +15,7 @@ import urllib.request
 import pytest
 
 import pg
+from front import Front
 from harness import program, wait_for
 from test_figures import checked, deferred, metrics
 
@@ -73,6 +75,31 @@ def test_alerts_and_dashboard_use_metrics_that_are_there(db):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@contextlib.contextmanager
+def prometheus(db, scrapes):
+    """A server that scrapes these, {job: (address, path)}, each second; and whom to ask for what it knows."""
+    config = os.path.join(db.dir, "prometheus.yml")
+    with open(config, "w") as f:
+        json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [os.path.join(CRON, "deferred.rules.yml")],
+                   "scrape_configs": [{"job_name": name, "metrics_path": path, "static_configs": [{"targets": [address]}]} for name, (address, path) in scrapes.items()]}, f)
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as free:
+        port = free.server_port
+    server = subprocess.Popen(["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(db.dir, "prometheus"),
+                               f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(query):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query}), timeout=5) as answer:
+                return json.load(answer)["data"]["result"]
+        except OSError:
+            return None
+    try:
+        yield ask
+    finally:
+        server.terminate()
+        server.wait()
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Prometheus: make check-metrics")
 @pytest.mark.by_hand
@@ -98,32 +125,39 @@ def test_prometheus_reads_the_metrics_and_answers_the_dashboard(db):
     db.defer("echo", queue="mail")
     front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     threading.Thread(target=front.serve_forever, daemon=True).start()
-    config = os.path.join(db.dir, "prometheus.yml")
-    with open(config, "w") as f:
-        json.dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": [os.path.join(CRON, "deferred.rules.yml")],
-                   "scrape_configs": [{"job_name": name, "metrics_path": "/" + name, "static_configs": [{"targets": [f"127.0.0.1:{front.server_port}"]}]}
-                                      for name in ("text", "open")]}, f)
-    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as free:
-        port = free.server_port
-    server = subprocess.Popen(["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(db.dir, "prometheus"),
-                               f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def ask(query):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query}), timeout=5) as answer:
-                return json.load(answer)["data"]["result"]
-        except OSError:
-            return None
     try:
-        wait_for(lambda: len(ask("count_over_time(up[1m]) >= 4 and up == 1") or []) == 2, what="four scrapes of each")
-        assert len(ask('deferred_attempts_total{queue="mail",fn="fail",outcome="failed"} == 1')) == 2
-        assert len(ask('deferred_wait_seconds_bucket{queue="mail",le="+Inf"} == 2')) == 2
-        empty = {query for query in expressions() if ask(query) == []}
-        assert {query for query in empty if "limit_used" not in query} == set()
-        assert None not in [ask(query) for query in expressions()]
-        assert ask("absent(ALERTS)") is not None
+        with prometheus(db, {name: (f"127.0.0.1:{front.server_port}", "/" + name) for name in ("text", "open")}) as ask:
+            wait_for(lambda: len(ask("count_over_time(up[1m]) >= 4 and up == 1") or []) == 2, what="four scrapes of each")
+            assert len(ask('deferred_attempts_total{queue="mail",fn="fail",outcome="failed"} == 1')) == 2
+            assert len(ask('deferred_wait_seconds_bucket{queue="mail",le="+Inf"} == 2')) == 2
+            empty = {query for query in expressions() if ask(query) == []}
+            assert {query for query in empty if "limit_used" not in query} == set()
+            assert None not in [ask(query) for query in expressions()]
+            assert ask("absent(ALERTS)") is not None
     finally:
-        server.terminate()
-        server.wait()
         front.shutdown()
         front.server_close()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Prometheus: make check-metrics")
+@pytest.mark.by_hand
+def test_prometheus_scrapes_the_programs_where_they_listen_for_it(db):
+    """Neither has a login for it, nor a page at that address."""
+    def port(program):
+        said = wait_for(lambda: re.search(r"listening on 127\.0\.0\.1:(\d+), HTTP, for ", program.output()), what="an address for metrics")
+        return f"127.0.0.1:{said[1]}"
+    web = db.spawn(["deferred_web", "--listen", "", "--listen-metrics", "0"])
+    served = Front(db, "--listen-metrics", "0")
+    client = served.client()
+    client.create("mail")
+    client.put("mail")
+    client.close()
+    db.defer("noop", queue="images")
+    with prometheus(db, {"web": (port(web), "/metrics"), "http": (port(served.program), "/metrics")}) as ask:
+        wait_for(lambda: len(ask("count_over_time(up[1m]) >= 3 and up == 1") or []) == 2, what="three scrapes of each")
+        assert len(ask('deferred_http_requests_total{job="http",operation="PutMessage",status="2xx"} == 1')) == 1
+        assert len(ask('deferred_http_request_seconds_count{operation="PutMessage"} == 1')) == 1
+        assert len(ask('histogram_quantile(0.99, rate(deferred_http_request_seconds_bucket{operation="PutMessage"}[1m]))')) == 1
+        assert len(ask('deferred_build_info{job="web"} == 1')) == 1 and len(ask('deferred_workers{job="web"} == 0')) == 1
+    assert served.stop() == 0

@@ -259,7 +259,8 @@ def test_a_message_waits_for_a_consumer(db, why):
 
 ARGUMENTS = {"why_job": (7, 100), "why_error": (7,), "why_session": (None,), "why_serving": (["default"],), "why_limits": ("default", "noop", 7), "why_ahead": ("default", 0, "9", 7, 100),
              "why_steps": ("default",), "why_rates": ("default", 10, 10), "why_arrivals": (None,), "why_queues": (), "why_runs": (60, 10), "why_server": (), "top_recent": (None, 10),
-             "top_running": (None, 10), "top_dead": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,)}
+             "top_running": (None, 10), "top_dead": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,),
+             "why_table_lock": ()}
 
 
 def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):

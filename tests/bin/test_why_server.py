@@ -1,6 +1,7 @@
 """What the server itself does to keep jobs waiting, as `deferred why` tells it: a standby, commits that no standby confirms, connections, snapshots, locks of prepared
 transactions and of whole tables. Each on a server of its own, by the command that is said to mend it."""
 
+import contextlib
 import json
 import os
 import struct
@@ -11,6 +12,7 @@ import pytest
 import harness
 import pg
 from harness import wait_for
+from test_deferred import login
 
 
 @pytest.fixture
@@ -120,3 +122,39 @@ def test_a_row_that_a_prepared_transaction_has_locked(server):
     assert why(db, str(job))[0] == ("locked", "a transaction that is open has locked the row of the job", "a prepared transaction: table pg_prepared_xacts", "commit prepared, or rollback prepared")
     db.sql("rollback prepared 'half'")
     assert causes(db, str(job))[0] == "next_start"
+
+
+def locked(db, table, holder):
+    """Asked of a job and of all, and what both say."""
+    job, backlog = why(db, "1"), why(db)
+    assert len(job) == 1 and job[0][:2] == backlog[0][:2] and job[0][3] == backlog[0][3] == f"commit there, or: select pg_terminate_backend({holder.get_backend_pid()})"
+    assert job[0][0] == "locked" and f"table deferred.{table}" in job[0][1] and job[0][2].startswith(f"session {holder.get_backend_pid()} of ")
+    return job[0][1]
+
+
+def test_a_table_that_is_locked_as_a_whole(db):
+    """As by an administrator's alter table or vacuum full, or by one that waits for a report to end."""
+    assert db.defer("noop") == 1
+    _, env = login(db, "deferred_viewer")
+    for table in ("__deferred_hot", "__deferred_queue", "__deferred_lease"):
+        with contextlib.closing(db.connect(application_name="alter")) as holder:
+            holder.cursor().execute(f"lock table deferred.{table} in access exclusive mode")
+            assert locked(db, table, holder) == f"a transaction that is open has locked all of table deferred.{table}"
+            assert why(db, "1", **env)[0][0] == "locked"
+    report, waiter = db.connect(application_name="report"), db.connect(application_name="alter")
+    report.cursor().execute("select from deferred.__deferred_hot")
+    pid = waiter.get_backend_pid()
+    thread = threading.Thread(target=waits, args=[waiter], daemon=True)
+    thread.start()
+    wait_for(lambda: db.one("select count(*) from pg_locks where pid = %s and not granted", pid) == 1, what="somebody who waits")
+    assert locked(db, "__deferred_hot", report) == "a transaction that is open keeps another one from locking all of table deferred.__deferred_hot, and all who need the table wait behind that"
+    db.sql(why(db)[0][3].split(": ")[1])
+    thread.join(30)
+    waiter.close()
+    report.close()
+    assert causes(db, "1")[0] != "locked"
+
+
+def waits(connection):
+    connection.cursor().execute("lock table deferred.__deferred_hot in access exclusive mode")
+    connection.rollback()
