@@ -11,13 +11,6 @@
 #define BUILDS 40
 #define BUILDS_BACK_S (7 * 86400)
 
-void before_figures(struct visit *v)
-{
-	struct deferred_error ignored = { 0 };
-
-	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
-}
-
 static void builds_json(struct visit *v, const struct builds *builds)
 {
 	struct buf *o = &v->reply.body;

@@ -20,7 +20,8 @@ const char **hidden_functions(struct visit *v, size_t *len);
 /* What operators did to it, as a part of its page. */
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err);
 
-/* why_pages.c: read v->causes before a page, and tell them on it. */
+/* why_pages.c: bring figures up to now before a page; and read v->causes, and tell them on it. */
+void before_figures(struct visit *v);
 void before_backlog(struct visit *v);
 void before_queue(struct visit *v);
 void before_job(struct visit *v);
@@ -51,7 +52,6 @@ int page_schedule(struct visit *v, struct deferred_error *err);
 /* running_pages.c */
 int page_running(struct visit *v, struct deferred_error *err);
 /* function_pages.c */
-void before_figures(struct visit *v);
 int page_function(struct visit *v, struct deferred_error *err);
 /* What jobs said that ended without success, in groups; fn NULL: of all functions. */
 int errors_of(struct visit *v, const char *fn, struct deferred_error *err);

@@ -30,6 +30,7 @@ struct web {
 	struct desk *desk;
 	struct kept *kept;
 	struct snapshots *snapshots;
+	_Atomic uint64_t fold_ns; /* figures are not brought up to now before */
 };
 
 struct visit;

@@ -2,12 +2,16 @@
 #include "pages.h"
 
 #include "base/cause.h"
+#include "base/clock.h"
 #include "store/figures.h"
 #include "store/why.h"
 
 #include <string.h>
 
 #define TOLD 3 /* causes at most */
+/* Where much ends it takes long, and who runs jobs has the processors: then a page brings figures up to now for one part of so many of the time. It tells of when they are. */
+#define FOLD_LONG_NS (50 * NS_PER_MS)
+#define FOLD_SHARE 25
 
 static void decide(struct visit *v, struct store_why *why, int rc, bool job)
 {
@@ -18,12 +22,25 @@ static void decide(struct visit *v, struct store_why *why, int rc, bool job)
 	store_why_clear(why);
 }
 
+void before_figures(struct visit *v)
+{
+	struct deferred_error ignored = { 0 };
+	uint64_t began = clock_ns(), took;
+
+	if (began < v->web->fold_ns)
+		return;
+	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+	took = clock_ns() - began;
+	if (took > FOLD_LONG_NS)
+		v->web->fold_ns = began + FOLD_SHARE * took;
+}
+
 void before_backlog(struct visit *v)
 {
 	struct deferred_error ignored = { 0 };
 	struct store_why why;
 
-	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+	before_figures(v);
 	decide(v, &why, store_why_backlog(v->pg, NULL, &why, &ignored), false);
 }
 
@@ -32,7 +49,7 @@ void before_queue(struct visit *v)
 	struct deferred_error ignored = { 0 };
 	struct store_why why;
 
-	store_fold(v->pg, STORE_FOLD_READ_MS, NULL, &ignored);
+	before_figures(v);
 	decide(v, &why, store_why_backlog(v->pg, v->name, &why, &ignored), false);
 }
 
