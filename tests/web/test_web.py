@@ -262,7 +262,7 @@ def test_an_address_of_their_own_has_the_metrics_and_nothing_else(start_web, db,
     """Beside pages that ask for a login; by the rights of deferred_viewer, through the login of the config."""
     socket_path = os.path.join(db.dir, "metrics.sock")
     web = start_web(f'listen_metrics = "127.0.0.1:0, {socket_path}"')
-    said = harness.wait_for(lambda: re.findall(r"listening on (\S+), HTTP, for nothing but /metrics$", web.program.output(), re.M), what="it listens there")
+    said = harness.wait_for(lambda: (at := re.findall(r"listening on (\S+), HTTP, for nothing but /metrics$", web.program.output(), re.M))[1:] and at, what="it listens at both")
     assert said[1:] == [socket_path] and web.ask("/metrics", None)[0] == 401 and web.ask("/", None)[0] == 401
     connection = http.client.HTTPConnection("127.0.0.1", int(said[0].rsplit(":", 1)[1]), timeout=30)
 
