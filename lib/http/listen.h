@@ -12,7 +12,7 @@
 struct listen_socket {
 	int fd;
 	bool tls;
-	char name[64]; /* for people: "127.0.0.1:10001" */
+	char name[128]; /* for people: "127.0.0.1:10001", or the whole path of a Unix socket */
 };
 
 struct listen_sockets {
