@@ -10,27 +10,21 @@
 #include "base/log.h"
 #include "front/exchange.h"
 #include "http/listen.h"
-#include "port/config.h"
-#include "program/notify.h"
-#include "program/program.h"
-#include "http/server.h"
+#include "http/servers.h"
 #include "http/tls.h"
+#include "port/config.h"
+#include "program/daemon.h"
+#include "program/program.h"
 
-#include <errno.h>
 #include <malloc.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sysexits.h>
 #include <unistd.h>
 
-#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
-#define TICK_MS 500
 #define LARGE_BYTES (128 * 1024) /* are given back to the system when they are freed */
 #define RESERVED_FILES 64 /* descriptors that are no connections */
 
@@ -83,10 +77,7 @@ struct run {
 	struct settings *settings;
 	struct front front, metrics;
 	struct listen_sockets sockets;
-	int clients; /* the first so many of them are for clients, those behind for metrics */
-	struct server *servers[LISTEN_MAX];
-	int servers_len;
-	int signal_fd;
+	struct servers servers;
 };
 
 static int load_certificate(const struct config *config, struct deferred_error *err)
@@ -97,12 +88,12 @@ static int load_certificate(const struct config *config, struct deferred_error *
 }
 
 /* SIGHUP. What other settings decided cannot be taken back under way. */
-static void reload(struct run *run)
+static void reload(void *data)
 {
+	struct run *run = data;
 	struct settings fresh = { .line = run->settings->line };
 	struct deferred_error err = { 0 };
 
-	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
 	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
 		program_complain(&err, 0);
 		log_line(LOG_L_ERROR, "settings were not read anew: the old ones stay");
@@ -122,7 +113,6 @@ static void reload(struct run *run)
 		config_free(fresh.config);
 		log_line(LOG_L_INFO, "settings were read anew");
 	}
-	notify_send("READY=1");
 }
 
 /* As many descriptors as connections need, or as many connections as there are descriptors. */
@@ -144,20 +134,6 @@ static int fit_connections(const struct config *config)
 	return limit.rlim_cur > 2 * RESERVED_FILES ? (int)(limit.rlim_cur - RESERVED_FILES) : RESERVED_FILES;
 }
 
-static bool is_loopback(int fd)
-{
-	struct sockaddr_storage at;
-	socklen_t len = sizeof(at);
-
-	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-		return false;
-	if (at.ss_family == AF_INET)
-		return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
-	if (at.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
-	return at.ss_family == AF_UNIX;
-}
-
 static int start_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
@@ -171,34 +147,32 @@ static int start_servers(struct run *run, struct deferred_error *err)
 
 	for (int i = 0; i < run->sockets.len; i++) {
 		struct listen_socket *s = &run->sockets.list[i];
-		bool metrics = i >= run->clients;
+		bool metrics = i >= run->sockets.metrics;
 
 		if (s->tls && !config_text(config, "http.tls_certificate")) {
 			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate", s->name);
 			error_hint(err, "set http.tls_certificate and http.tls_key");
 			return DEFERRED_ECONFIG;
 		}
-		if (metrics && !is_loopback(s->fd)) {
+		if (metrics && !listen_is_local(s)) {
 			error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and metrics are for whoever asks there", s->name);
 			error_hint(err, "set http.listen_metrics to an address of loopback or a Unix socket");
 			return DEFERRED_ECONFIG;
 		}
-		if (!s->tls && !is_loopback(s->fd))
+		if (!s->tls && !listen_is_local(s))
 			log_line(LOG_L_WARNING, "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the way", s->name);
 		setup.data = metrics ? &run->metrics : &run->front;
-		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
-		s->fd = -1;
-		if (!run->servers[run->servers_len])
+		if (servers_add(&run->servers, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
-		run->servers_len++;
 		log_line(LOG_L_INFO, "listening on %s, %s%s", s->name, s->tls ? "HTTPS" : "HTTP", metrics ? ", for metrics" : "");
 	}
 	return 0;
 }
 
 /* Returns 0, or an exit code with err. */
-static int start(struct run *run, struct deferred_error *err)
+static int start(void *data, struct deferred_error *err)
 {
+	struct run *run = data;
 	const struct config *config = run->settings->config;
 	const char *log = config_text(config, "http.access_log"), *conninfo = config_text(config, "database.conninfo");
 
@@ -206,18 +180,7 @@ static int start(struct run *run, struct deferred_error *err)
 		return EX_CONFIG;
 	if (log && !(run->front.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
-	if (listen_inherited(&run->sockets, err) < 0)
-		return EX_CONFIG;
-	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "http.listen"), false, err) < 0 ||
-				      listen_open(&run->sockets, config_text(config, "http.listen_tls"), true, err) < 0))
-		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
-	if (run->sockets.len == 0) {
-		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on");
-		error_hint(err, "set http.listen or http.listen_tls");
-		return EX_CONFIG;
-	}
-	run->clients = run->sockets.len;
-	if (listen_open(&run->sockets, config_text(config, "http.listen_metrics"), false, err) < 0)
+	if (listen_all(&run->sockets, config, "http", err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	run->front.tally = tally_new();
 	if (!run->front.tally) {
@@ -238,124 +201,59 @@ static int start(struct run *run, struct deferred_error *err)
 	return 0;
 }
 
-static int busy(struct run *run)
+static int busy(void *data)
 {
-	int n = 0;
-
-	for (int i = 0; i < run->servers_len; i++)
-		n += server_busy(run->servers[i]);
-	return n;
+	return servers_busy(&((struct run *)data)->servers);
 }
 
-static void flush_logs(struct run *run, int patience_ms)
+static void quiesce(void *data)
 {
-	access_log_flush(run->front.log, patience_ms);
+	servers_quiesce(&((struct run *)data)->servers);
+}
+
+static void flush(void *data, int patience_ms)
+{
+	access_log_flush(((struct run *)data)->front.log, patience_ms);
 	log_flush(patience_ms);
 }
 
-static void tick(struct run *run)
+static void tick(void *data)
 {
-	for (int i = 0; i < run->servers_len; i++)
-		server_tick(run->servers[i]);
+	struct run *run = data;
+
+	servers_tick(&run->servers);
 	fold_expire(run->front.fold);
 	budget_trim();
 	arena_reserve();
-	flush_logs(run, 0);
-}
-
-/* What is in hand gets the setting grace. */
-static void stop(struct run *run)
-{
-	uint64_t end = clock_ns() + (uint64_t)config_int(run->settings->config, "grace") * NS_PER_MS;
-
-	notify_send("STOPPING=1\nSTATUS=finishing what is in hand");
-	for (int i = 0; i < run->servers_len; i++)
-		server_quiesce(run->servers[i]);
-	while (busy(run) > 0 && clock_ns() < end) {
-		poll(NULL, 0, 5);
-		tick(run);
-	}
-	if (busy(run) > 0) {
-		/* Threads may hang on a server that does not answer. None of these requests has been answered. */
-		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
-		flush_logs(run, LAST_WORDS_MS);
-		_exit(0);
-	}
+	flush(run, 0);
 }
 
 /* What was started, in the order that lets nothing wake what is gone. */
-static void release(struct run *run)
+static void release(void *data)
 {
-	for (int i = 0; i < run->servers_len; i++)
-		server_stop(run->servers[i]);
+	struct run *run = data;
+
+	servers_stop(&run->servers);
 	if (run->front.fold)
 		fold_stop(run->front.fold);
 	if (run->front.keeper)
 		keeper_stop(run->front.keeper);
 	listen_close(&run->sockets);
-	flush_logs(run, LAST_WORDS_MS);
+	flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->front.log);
 	tally_free(run->front.tally);
 	tls_free();
 }
 
-static void serve(struct run *run)
-{
-	int64_t watchdog_ms = notify_watchdog_ms();
-	int wait_ms = watchdog_ms > 0 && watchdog_ms / 2 < TICK_MS ? (int)(watchdog_ms / 2) : TICK_MS;
-
-	for (;;) {
-		struct pollfd fd = { run->signal_fd, POLLIN, 0 };
-		struct signalfd_siginfo info;
-
-		poll(&fd, 1, wait_ms);
-		tick(run);
-		if (watchdog_ms > 0)
-			notify_send("WATCHDOG=1");
-		if (read(run->signal_fd, &info, sizeof(info)) != sizeof(info))
-			continue;
-		if (info.ssi_signo != SIGHUP)
-			return;
-		reload(run);
-	}
-}
-
-static int run_front(struct settings *settings)
-{
-	struct run run = { .settings = settings, .signal_fd = -1 };
-	struct deferred_error err = { 0 };
-	sigset_t signals;
-	int rc;
-
-	/* Before any thread is there, so that none of them takes one. */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	run.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (run.signal_fd < 0) {
-		error_errno(&err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
-		return program_complain(&err, EX_OSERR);
-	}
-	notify_init();
-	rc = start(&run, &err);
-	if (rc == 0) {
-		notify_send("READY=1\nSTATUS=serving");
-		serve(&run);
-		stop(&run);
-	} else {
-		program_complain(&err, rc);
-	}
-	release(&run);
-	close(run.signal_fd);
-	return rc;
-}
+static const struct daemon_work work = {
+	.start = start, .tick = tick, .reload = reload, .quiesce = quiesce, .busy = busy, .flush = flush, .release = release,
+};
 
 int main(int argc, char **argv)
 {
 	struct program_line line;
 	struct settings settings = { .line = &line };
+	struct run run = { .settings = &settings };
 	struct deferred_error err = { 0 };
 	int rc;
 
@@ -374,10 +272,10 @@ int main(int argc, char **argv)
 			program_complain(&err, rc);
 		} else {
 			program_set_log_level(settings.config);
-			rc = run_front(&settings);
+			rc = daemon_run(&work, &run, config_int(settings.config, "grace"));
 		}
 	}
-	log_flush(LAST_WORDS_MS);
+	log_flush(DAEMON_LAST_WORDS_MS);
 	config_free(settings.config);
 	program_free_line(&line);
 	return rc;

@@ -6,31 +6,24 @@
  * (desk.c), with a session of the database that is the visitor's own -> visit_run (visit.c), one transaction -> a page (pages.c, job_pages.c) or an action
  * (actions.c) -> lib/store/web.c -> app_step (visit.c), the answer.
  */
-#include "base/clock.h"
 #include "base/log.h"
 #include "desk.h"
 #include "http/listen.h"
+#include "http/servers.h"
 #include "http/tls.h"
 #include "kept.h"
 #include "port/config.h"
-#include "program/notify.h"
+#include "program/daemon.h"
 #include "program/program.h"
 #include "snapshot.h"
 
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sysexits.h>
 #include <unistd.h>
 
-#define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
-#define TICK_MS 500
 #define CONNECTIONS_MAX 512
 #define SECOND_MS 1000
 
@@ -57,45 +50,20 @@ struct run {
 	const struct config *config;
 	struct web web, metrics;
 	struct listen_sockets sockets;
-	int pages; /* the first so many of them are for all pages, those behind for metrics alone */
-	struct server *servers[LISTEN_MAX];
-	int servers_len;
-	int signal_fd;
+	struct servers servers;
 };
-
-static bool is_local(int fd)
-{
-	struct sockaddr_storage at;
-	socklen_t len = sizeof(at);
-
-	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0)
-		return false;
-	if (at.ss_family == AF_INET)
-		return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
-	if (at.ss_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
-	return at.ss_family == AF_UNIX;
-}
-
-static bool is_unix(int fd)
-{
-	struct sockaddr_storage at;
-	socklen_t len = sizeof(at);
-
-	return getsockname(fd, (struct sockaddr *)&at, &len) == 0 && at.ss_family == AF_UNIX;
-}
 
 /* Passwords do not travel in the clear, and what needs no password stays on this machine. */
 static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s, struct deferred_error *err)
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate: set web.tls_certificate and web.tls_key", s->name);
-	if (web->auth == WEB_PEER && !is_unix(s->fd)) {
+	if (web->auth == WEB_PEER && !listen_is_unix(s)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer", s->name);
 		error_hint(err, "listen on a Unix socket: set web.listen to its path");
 		return DEFERRED_ECONFIG;
 	}
-	if (is_local(s->fd) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
+	if (listen_is_local(s) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
 		return 0;
 	if (web->only) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and %s is for whoever asks there", s->name, web->only);
@@ -117,16 +85,13 @@ static int start_servers(struct run *run, struct deferred_error *err)
 
 	for (int i = 0; i < run->sockets.len; i++) {
 		struct listen_socket *s = &run->sockets.list[i];
-		struct web *web = i < run->pages ? &run->web : &run->metrics;
+		struct web *web = i < run->sockets.metrics ? &run->web : &run->metrics;
 
 		if (check_socket(run, web, s, err) < 0)
 			return DEFERRED_ECONFIG;
 		setup.data = web;
-		run->servers[run->servers_len] = server_start(&setup, s->fd, s->tls, err);
-		s->fd = -1;
-		if (!run->servers[run->servers_len])
+		if (servers_add(&run->servers, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
-		run->servers_len++;
 		log_line(LOG_L_INFO, "listening on %s, %s%s%s", s->name, s->tls ? "HTTPS" : "HTTP", web->only ? ", for nothing but " : "", web->only ? web->only : "");
 	}
 	return 0;
@@ -143,8 +108,9 @@ static int start_metrics(struct run *run, struct deferred_error *err)
 }
 
 /* Returns 0, or an exit code with err. */
-static int start(struct run *run, struct deferred_error *err)
+static int start(void *data, struct deferred_error *err)
 {
+	struct run *run = data;
 	const struct config *config = run->config;
 	const char *log = config_text(config, "web.access_log"), *certificate = config_text(config, "web.tls_certificate");
 
@@ -161,18 +127,8 @@ static int start(struct run *run, struct deferred_error *err)
 		return EX_CONFIG;
 	if (log && !(run->web.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
-	if (listen_inherited(&run->sockets, err) < 0)
-		return EX_CONFIG;
-	if (run->sockets.len == 0 && (listen_open(&run->sockets, config_text(config, "web.listen"), false, err) < 0 ||
-				      listen_open(&run->sockets, config_text(config, "web.listen_tls"), true, err) < 0))
+	if (listen_all(&run->sockets, config, "web", err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
-	run->pages = run->sockets.len;
-	if (listen_open(&run->sockets, config_text(config, "web.listen_metrics"), false, err) < 0)
-		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
-	if (run->sockets.len == 0) {
-		error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on: set web.listen or web.listen_tls");
-		return EX_CONFIG;
-	}
 	if (!(run->web.kept = kept_new(err)))
 		return EX_OSERR;
 	run->web.snapshots = snapshots_new();
@@ -181,32 +137,34 @@ static int start(struct run *run, struct deferred_error *err)
 		return EX_OSERR;
 	}
 	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
-	if (!run->web.desk || (run->sockets.len > run->pages && start_metrics(run, err) < 0))
+	if (!run->web.desk || (run->sockets.len > run->sockets.metrics && start_metrics(run, err) < 0))
 		return EX_OSERR;
 	if (start_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	return 0;
 }
 
-static int busy(struct run *run)
+static int busy(void *data)
 {
-	int n = 0;
-
-	for (int i = 0; i < run->servers_len; i++)
-		n += server_busy(run->servers[i]);
-	return n;
+	return servers_busy(&((struct run *)data)->servers);
 }
 
-static void flush_logs(struct run *run, int patience_ms)
+static void quiesce(void *data)
 {
-	access_log_flush(run->web.log, patience_ms);
+	servers_quiesce(&((struct run *)data)->servers);
+}
+
+static void flush(void *data, int patience_ms)
+{
+	access_log_flush(((struct run *)data)->web.log, patience_ms);
 	log_flush(patience_ms);
 }
 
-static void tick(struct run *run)
+static void tick(void *data)
 {
-	for (int i = 0; i < run->servers_len; i++)
-		server_tick(run->servers[i]);
+	struct run *run = data;
+
+	servers_tick(&run->servers);
 	desk_tick(run->web.desk);
 	if (run->metrics.desk)
 		desk_tick(run->metrics.desk);
@@ -214,63 +172,27 @@ static void tick(struct run *run)
 	snapshots_tick(run->web.snapshots);
 	budget_trim();
 	arena_reserve();
-	flush_logs(run, 0);
+	flush(run, 0);
 }
 
 /* SIGHUP: the log may have been moved away, the certificate replaced. All else needs a restart. */
-static void reload(struct run *run)
+static void reload(void *data)
 {
+	const struct run *run = data;
 	const char *certificate = config_text(run->config, "web.tls_certificate"), *key = config_text(run->config, "web.tls_key");
 	struct deferred_error err = { 0 };
 
-	notify_send("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)notify_monotonic_us());
 	if ((certificate && tls_load(certificate, key ? key : certificate, &err) < 0) || (run->web.log && access_log_reopen(run->web.log, &err) < 0))
 		program_complain(&err, 0);
 	else
 		log_line(LOG_L_INFO, "certificate and access log were opened anew");
-	notify_send("READY=1");
 }
 
-static void serve(struct run *run)
+static void release(void *data)
 {
-	for (;;) {
-		struct pollfd fd = { run->signal_fd, POLLIN, 0 };
-		struct signalfd_siginfo info;
+	struct run *run = data;
 
-		poll(&fd, 1, TICK_MS);
-		tick(run);
-		notify_send("WATCHDOG=1");
-		if (read(run->signal_fd, &info, sizeof(info)) != sizeof(info))
-			continue;
-		if (info.ssi_signo != SIGHUP)
-			return;
-		reload(run);
-	}
-}
-
-/* What is in hand gets the setting grace. */
-static void stop(struct run *run)
-{
-	uint64_t end = clock_ns() + (uint64_t)config_int(run->config, "grace") * NS_PER_MS;
-
-	notify_send("STOPPING=1");
-	for (int i = 0; i < run->servers_len; i++)
-		server_quiesce(run->servers[i]);
-	while (busy(run) > 0 && clock_ns() < end) {
-		poll(NULL, 0, 5);
-		tick(run);
-	}
-	if (busy(run) > 0) {
-		log_line(LOG_L_WARNING, "%d requests were not finished in time", busy(run));
-		flush_logs(run, LAST_WORDS_MS);
-		_exit(0);
-	}
-}
-
-static void release(struct run *run)
-{
-	for (int i = 0; i < run->servers_len; i++)
-		server_stop(run->servers[i]);
+	servers_stop(&run->servers);
 	if (run->web.desk)
 		desk_stop(run->web.desk);
 	if (run->metrics.desk)
@@ -278,48 +200,21 @@ static void release(struct run *run)
 	kept_free(run->web.kept);
 	snapshots_free(run->web.snapshots);
 	listen_close(&run->sockets);
-	flush_logs(run, LAST_WORDS_MS);
+	flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->web.log);
 	tls_free();
 	explicit_bzero(run->web.key, sizeof(run->web.key));
 }
 
-static int run_web(const struct config *config)
-{
-	struct run run = { .config = config, .signal_fd = -1 };
-	struct deferred_error err = { 0 };
-	sigset_t signals;
-	int rc;
-
-	/* Before any thread is there, so that none of them takes one. */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	run.signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (run.signal_fd < 0) {
-		error_errno(&err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
-		return program_complain(&err, EX_OSERR);
-	}
-	notify_init();
-	rc = start(&run, &err);
-	if (rc == 0) {
-		notify_send("READY=1\nSTATUS=serving");
-		serve(&run);
-		stop(&run);
-	} else {
-		program_complain(&err, rc);
-	}
-	release(&run);
-	close(run.signal_fd);
-	return rc;
-}
+static const struct daemon_work work = {
+	.start = start, .tick = tick, .reload = reload, .quiesce = quiesce, .busy = busy, .flush = flush, .release = release,
+};
 
 int main(int argc, char **argv)
 {
 	struct program_line line;
 	struct config *config = NULL;
+	struct run run = { 0 };
 	struct deferred_error err = { 0 };
 	int rc;
 
@@ -336,10 +231,11 @@ int main(int argc, char **argv)
 			program_complain(&err, rc);
 		} else {
 			program_set_log_level(config);
-			rc = run_web(config);
+			run.config = config;
+			rc = daemon_run(&work, &run, config_int(config, "grace"));
 		}
 	}
-	log_flush(LAST_WORDS_MS);
+	log_flush(DAEMON_LAST_WORDS_MS);
 	config_free(config);
 	program_free_line(&line);
 	return rc;

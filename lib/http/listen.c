@@ -173,6 +173,60 @@ int listen_open(struct listen_sockets *sockets, const char *addresses, bool tls,
 	return rc;
 }
 
+static int open_setting(struct listen_sockets *sockets, const struct config *config, const char *section, const char *setting, struct deferred_error *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s.%s", section, setting);
+	return listen_open(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
+}
+
+int listen_all(struct listen_sockets *sockets, const struct config *config, const char *section, struct deferred_error *err)
+{
+	int rc = listen_inherited(sockets, err);
+
+	if (rc == 0 && sockets->len == 0) {
+		rc = open_setting(sockets, config, section, "listen", err);
+		if (rc == 0)
+			rc = open_setting(sockets, config, section, "listen_tls", err);
+	}
+	sockets->metrics = sockets->len;
+	if (rc == 0)
+		rc = open_setting(sockets, config, section, "listen_metrics", err);
+	if (rc == 0 && sockets->len == 0) {
+		rc = error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on");
+		error_hint(err, "set %s.listen or %s.listen_tls", section, section);
+	}
+	return rc;
+}
+
+static bool address_of(const struct listen_socket *s, struct sockaddr_storage *at)
+{
+	socklen_t len = sizeof(*at);
+
+	return getsockname(s->fd, (struct sockaddr *)at, &len) == 0;
+}
+
+bool listen_is_unix(const struct listen_socket *s)
+{
+	struct sockaddr_storage at;
+
+	return address_of(s, &at) && at.ss_family == AF_UNIX;
+}
+
+bool listen_is_local(const struct listen_socket *s)
+{
+	struct sockaddr_storage at;
+
+	if (!address_of(s, &at))
+		return false;
+	if (at.ss_family == AF_INET)
+		return ntohl(((struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
+	if (at.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&at)->sin6_addr);
+	return at.ss_family == AF_UNIX;
+}
+
 void listen_close(struct listen_sockets *sockets)
 {
 	for (int i = 0; i < sockets->len; i++)

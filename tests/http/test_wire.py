@@ -904,7 +904,7 @@ def test_a_start_that_cannot_be_says_why(db):
     rc, said = start("--listen", "256.1.1.1:x")
     assert rc == 78 and 'cannot listen on "256.1.1.1:x"' in said
     rc, said = start("--listen", "")
-    assert rc == 78 and "nothing to listen on" in said
+    assert rc == 78 and "nothing to listen on" in said and "set http.listen or http.listen_tls" in said
     rc, said = start("--listen-tls", "127.0.0.1:0")
     assert rc == 78 and 'setting "http.tls_certificate" is missing' in said
     rc, said = start("--tls-certificate", "/nowhere", "--tls-key", "/nowhere", "--listen-tls", "127.0.0.1:0")

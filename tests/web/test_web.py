@@ -253,7 +253,7 @@ def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
 
 
 def test_it_does_not_listen_where_passwords_could_be_read(db):
-    for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on")):
+    for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on"), (["--listen", ""], "set web.listen or web.listen_tls")):
         done = db.run(["deferred_web", *options])
         assert done.returncode == 78 and says in done.stderr, done
 
