@@ -205,7 +205,7 @@ begin
                 -- By its id: said openly, the rest would lead into the index of what is ready, all of it for each job while it seems small.
                 where h.id = any (array[r.id]) and coalesce(h.xid = r.xid and h.due_at is null and not h.limited and h.fn is not null, false)
                 offset 0) h)
-        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.attempt), array_agg(f.attempt_base), array_agg(f.visible_at),
+        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.attempt), array_agg(coalesce(f.attempt_base, 0)), array_agg(f.visible_at),
                array_agg(f.bytes), array_agg(f.flags), bit_or(f.flags), min(f.id), max(f.id), min(f.id), max(f.id), sum(f.bytes), count(*), count(*) filter (where f.again),
                greatest(0, v_most - (select count(*) from rest r where not r.touched))
         into v_ids, v_xids, v_tids, v_attempts, v_attempt_bases, v_ready_since, v_bytes, v_flags, v_flagged, v_first, v_last, v_low, v_high, v_size, v_found, v_again, v_room

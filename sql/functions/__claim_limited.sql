@@ -73,7 +73,7 @@ begin
                 select x.id, x.fn, x.due_at, x.receipt, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
                 from deferred.__deferred_hot x
                 where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
-                  and x.fn is not null and (x.due_at is null or x.attempt > x.attempt_base)
+                  and x.fn is not null and (x.due_at is null or x.attempt > coalesce(x.attempt_base, 0))
                 order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
                 exit when not found or (lap = 1 and v_head.hash >= v_pivot);
                 v_looked := v_looked + 1;

@@ -14,10 +14,13 @@ declare
 begin
     with row as materialized (
         select date_bin('1 minute', l.finished_at, v_epoch) as at, coalesce(d.queue, '') as queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin,
-               l.outcome, l.final and deferred.state(l.outcome) = 'dead' as dead, deferred.__bucket(l.wait_us) as wait_bucket,
-               deferred.__bucket(l.run_us) as run_bucket, least(greatest(l.wait_us, 0), v_most) as wait_us, least(greatest(l.run_us, 0), v_most) as run_us,
-               least(greatest(coalesce(l.user_us, 0) + coalesce(l.sys_us, 0), 0), v_most) as cpu_us, l.max_rss_kb
+               l.outcome, l.final and deferred.state(l.outcome) = 'dead' as dead, deferred.__bucket(m.wait_us) as wait_bucket,
+               deferred.__bucket(m.run_us) as run_bucket, greatest(m.wait_us, 0) as wait_us, greatest(m.run_us, 0) as run_us,
+               least(greatest(coalesce(m.user_us, 0) + coalesce(m.sys_us, 0), 0), v_most) as cpu_us, l.max_rss_kb::bigint
         from deferred.__deferred_log l
+        cross join lateral (
+            select case when l.wait_us > v_most then v_most else l.wait_us::bigint end as wait_us, case when l.run_us > v_most then v_most else l.run_us::bigint end as run_us,
+                   case when l.user_us > v_most then v_most else l.user_us::bigint end as user_us, case when l.sys_us > v_most then v_most else l.sys_us::bigint end as sys_us) m
         left join lateral (select d.queue, d.fn from deferred.__deferred d where d.id = l.job_id offset 0) d on true
         where l.finished_at >= p_from and l.finished_at < p_to),
     seen as materialized (

@@ -32,7 +32,7 @@ begin
     row as materialized (
         select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at, e.alone,
                e.alone and p_outcome = 'lost'
-               and h.attempt + 1 - h.attempt_base >= coalesce(h.max_attempts,
+               and h.attempt + 1 - coalesce(h.attempt_base, 0) >= coalesce(h.max_attempts,
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
         from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, x.max_attempts, e.lease
               from held e join deferred.__deferred_hot x on x.id = any (array[e.id]) and not e.spared
@@ -43,7 +43,7 @@ begin
     back as (
         update deferred.__deferred_hot h
         set xid = pg_current_xact_id(), visible_at = now(), receipt = null, worker = null, suspect = h.suspect or not r.alone,
-            attempt = h.attempt + r.alone::integer, attempt_base = h.attempt_base + (r.alone and p_outcome <> 'lost')::integer
+            attempt = h.attempt + r.alone::integer, attempt_base = coalesce(h.attempt_base, 0) + (r.alone and p_outcome <> 'lost')::integer
         from row r where h.id = any (array[r.id]) and not r.used_up),
     gone as (
         delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and r.used_up

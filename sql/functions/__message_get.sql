@@ -83,7 +83,7 @@ begin
                 limit q.wanted + v_more for update of h skip locked) x),
         seen as (
             select x.*, case when x.expires_at <= v_now then 'expired'
-                             when x.attempt - x.attempt_base >= x.dequeue_max then 'poisoned' else 'free' end as fate
+                             when x.attempt - coalesce(x.attempt_base, 0) >= x.dequeue_max then 'poisoned' else 'free' end as fate
             from (select * from visible union all select * from due) x),
         turn as materialized (
             select s.*, s.given + row_number() over (partition by s.name, s.fate order by s.priority desc, s.visible_at, s.xid, s.id) as turn

@@ -31,10 +31,10 @@ as $$
     having case when d.created_at < u.log_from then max(l.attempt) else count(l.attempt) end <> h.attempt - (h.fn is null and h.receipt is not null)::integer
   union all
     select 'I6: no final row while hot', h.id, format('final row of attempt %s', l.attempt)
-    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > h.attempt_base
+    from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id and l.final and l.attempt > coalesce(h.attempt_base, 0)
   union all
     select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
-           h.attempt, h.attempt_base, h.receipt, h.worker, h.due_at)
+           h.attempt, coalesce(h.attempt_base, 0), h.receipt, h.worker, h.due_at)
     from deferred.__deferred_hot h
     where h.attempt < h.attempt_base or h.attempt_base < 0
        or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and (h.due_at is not null or not h.limited))
@@ -102,7 +102,7 @@ as $$
   union all
     select 'I10: no job is passed by that has not ended', m.job, format('of flow %s', o.flow)
     from deferred.__deferred_flow_open o join deferred.__deferred_member m on m.flow = o.flow and m.job <= o.upto and m.part is distinct from 't'
-    join deferred.__deferred_hot h on h.id = m.job and h.attempt_base = 0
+    join deferred.__deferred_hot h on h.id = m.job and coalesce(h.attempt_base, 0) = 0
   union all
     select 'I10: a flow knows of a failure for which the rest is to be cancelled, or a note is there', m.job, format('of flow %s', m.flow)
     from deferred.__deferred_flow f join deferred.__deferred_member m on m.flow = f.id and m.part is distinct from 't'

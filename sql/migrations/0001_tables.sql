@@ -180,27 +180,27 @@ create sequence deferred.__deferred_id_seq as bigint;
 -- check what they store, and deferred.check_ledger() finds what got around them.
 create table deferred.__deferred (
     id                  bigint not null,
+    created_at          timestamptz not null default clock_timestamp(),
+    priority            smallint not null default 0,
     queue               text collate "C" not null,
     fn                  text collate "C",
     params              json not null,
-    label               text,
-    key                 text collate "C",
-    priority            smallint not null default 0,
+    created_by          text collate "C" not null default session_user,
     run_at              timestamptz,
     expires_at          timestamptz,
-    max_attempts        integer,
     timeout_ms          bigint,
     backoff_floor_ms    bigint,
     backoff_ceiling_ms  bigint,
     backoff_exponent    double precision,
-    created_at          timestamptz not null default clock_timestamp(),
-    created_by          text collate "C" not null default session_user,
-    concurrency_key     text collate "C",
-    concurrency         integer,
-    rule                text collate "C",
-    tags                text[] collate "C",
     tick                timestamptz,
     previous_tick       timestamptz,
+    max_attempts        integer,
+    concurrency         integer,
+    label               text,
+    key                 text collate "C",
+    concurrency_key     text collate "C",
+    rule                text collate "C",
+    tags                text[] collate "C",
     traceparent         text collate "C",
     primary key (id)
 ) partition by range (id);
@@ -239,28 +239,28 @@ create table deferred.__deferred_default partition of deferred.__deferred defaul
 
 create table deferred.__deferred_hot (
     id              bigint not null primary key,
-    queue           text collate "C" not null,
-    fn              text collate "C",
-    priority        smallint not null default 0,
     xid             xid8 not null default pg_current_xact_id(),
-    due_at          timestamptz,
     visible_at      timestamptz not null,
     attempt         integer not null default 0,
-    attempt_base    integer not null default 0,
+    priority        smallint not null default 0,
+    limited         boolean not null default false,
+    suspect         boolean not null default false,
+    bounded         boolean not null default false,
+    queue           text collate "C" not null,
+    fn              text collate "C",
+    due_at          timestamptz,
     receipt         bigint,
     worker          bigint,
     started_at      timestamptz,
     expires_at      timestamptz,
-    key             text collate "C",
-    limited         boolean not null default false,
-    suspect         boolean not null default false,
-    bounded         boolean not null default false,
-    concurrency_key text collate "C",
-    concurrency     integer,
     put_receipt     bigint,
-    watched         boolean,
+    attempt_base    integer,
+    concurrency     integer,
     max_attempts    integer,
-    params_bytes    integer
+    params_bytes    integer,
+    watched         boolean,
+    key             text collate "C",
+    concurrency_key text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_hot is 'jobs still to be run; the row goes when there is nothing more to do';
@@ -272,7 +272,7 @@ comment on column deferred.__deferred_hot.xid is 'arrival position: the transact
 comment on column deferred.__deferred_hot.due_at is 'delayed until, for a message also hidden until; NULL: ready or claimed';
 comment on column deferred.__deferred_hot.visible_at is 'ready since, or while delayed = due_at, or of a message that is taken the end of the lease';
 comment on column deferred.__deferred_hot.attempt is 'attempts that have ended, of a message those in progress included';
-comment on column deferred.__deferred_hot.attempt_base is 'attempts that do not count against the limit: those before the last retry by hand, and those that were interrupted';
+comment on column deferred.__deferred_hot.attempt_base is 'attempts that do not count against the limit: those before the last retry by hand, and those that were interrupted; NULL: none';
 comment on column deferred.__deferred_hot.receipt is 'of a message: token of who took it; of a limited call that is claimed: that of its lease; else NULL';
 comment on column deferred.__deferred_hot.worker is 'of a limited call that is claimed: worker that holds it';
 comment on column deferred.__deferred_hot.started_at is 'when a message was taken';
@@ -305,23 +305,23 @@ create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nu
 
 create table deferred.__deferred_log (
     job_id      bigint not null,
-    attempt     integer not null,
-    outcome     text collate "C" not null check (outcome in
-                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
-    final       boolean not null,
-    error       text,
-    exit_code   integer,
-    signal      integer,
-    started_at  timestamptz,
     finished_at timestamptz not null default clock_timestamp(),
+    started_at  timestamptz,
     worker      bigint,
     receipt     bigint,
+    attempt     integer not null,
+    wait_us     real,
+    run_us      real,
+    user_us     real,
+    sys_us      real,
+    max_rss_kb  real,
+    final       boolean not null,
+    outcome     text collate "C" not null check (outcome in
+                ('ok', 'failed', 'crashed', 'timeout', 'interrupted', 'superseded', 'lost', 'cancelled', 'expired', 'snoozed')),
     plugin      text,
-    wait_us     bigint,
-    run_us      bigint,
-    user_us     bigint,
-    sys_us      bigint,
-    max_rss_kb  bigint,
+    exit_code   integer,
+    signal      integer,
+    error       text,
     result      text
 ) partition by range (finished_at);
 comment on table  deferred.__deferred_log is 'one row an attempt; rows are added and, long after, purged, never changed';
@@ -337,7 +337,7 @@ comment on column deferred.__deferred_log.finished_at is 'end of the attempt (da
 comment on column deferred.__deferred_log.worker is 'worker that made the attempt: __deferred_worker.id; NULL: a consumer';
 comment on column deferred.__deferred_log.receipt is 'receipt of the claim, by which a worker that lost the answer finds its own row';
 comment on column deferred.__deferred_log.plugin is 'plugin, version and build that ran it';
-comment on column deferred.__deferred_log.wait_us is 'from ready to started, microseconds';
+comment on column deferred.__deferred_log.wait_us is 'from ready to started, microseconds; this and the four that follow are exact below 16,777,216, above to seven digits';
 comment on column deferred.__deferred_log.run_us is 'from started to finished, microseconds';
 comment on column deferred.__deferred_log.user_us is 'CPU time in user mode, microseconds';
 comment on column deferred.__deferred_log.sys_us is 'CPU time in the kernel, microseconds';

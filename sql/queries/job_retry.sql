@@ -11,7 +11,7 @@ r as materialized (
         as r(id, receipt, outcome, error, exit_code, signal, start_age, end_age, plugin, wait_us, user_us, sys_us, max_rss_kb, result, delay_ms, uncounted)),
 back as (
     update deferred.__deferred_hot h
-    set receipt = null, worker = null, suspect = false, attempt = h.attempt + 1, attempt_base = h.attempt_base + r.uncounted,
+    set receipt = null, worker = null, suspect = false, attempt = h.attempt + 1, attempt_base = coalesce(h.attempt_base, 0) + r.uncounted,
         xid = pg_current_xact_id(),
         due_at = case when r.delay_ms > 0 then now() + r.delay_ms * interval '1 millisecond' end,
         visible_at = now() + r.delay_ms * interval '1 millisecond'

@@ -27,7 +27,7 @@ of_key as materialized (
     cross join lateral (
         select h.id, h.worker, h.due_at, h.concurrency_key from deferred.__deferred_hot h
         where h.queue = m.queue and h.concurrency_key is not null and hashtextextended(h.concurrency_key, 0) = m.hash and h.fn is not null
-          and (h.due_at is null or h.attempt > h.attempt_base)
+          and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
         order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1000) h
     where h.concurrency_key = m.key)
 select q.max_running, q.running, q.ids, q.rate, q.wait_s, f.max_running, f.running, f.ids, f.rate, f.wait_s,

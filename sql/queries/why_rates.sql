@@ -9,7 +9,7 @@ with tail as materialized (
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
                  / current_setting('block_size')::int8 as pages) s),
 near as materialized (
-    select l.job_id, l.outcome, l.run_us, l.finished_at, l.plugin from deferred.__deferred_log l
+    select l.job_id, l.outcome, l.run_us::int8, l.finished_at, l.plugin from deferred.__deferred_log l
     where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)),
 recent as materialized (
     select n.*, d.fn from near n
@@ -20,7 +20,7 @@ by_fn as materialized (
     from recent r group by r.fn order by sum(r.run_us) desc nulls last limit 1),
 before as materialized (
     select b.run_us, b.plugin, b.finished_at
-    from (select l.job_id, l.run_us, l.plugin, l.finished_at from deferred.__deferred_log l
+    from (select l.job_id, l.run_us::int8, l.plugin, l.finished_at from deferred.__deferred_log l
           where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.ctid >= (select format('(%s,0)', t.far)::tid from tail t)
           limit 400) b
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = b.job_id limit 1) d

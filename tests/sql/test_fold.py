@@ -15,7 +15,7 @@ QUEUES, FUNCTIONS, PLUGINS = ["mail", "images", "default"], ["a", "b", None], ["
 COUNTED = """
     with kinds as (
         select l.finished_at as at, d.queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin, l.outcome, l.final, 0 as arrived,
-               coalesce(l.wait_us, 0) as wait_us, coalesce(l.run_us, 0) as run_us, coalesce(l.user_us, 0) + coalesce(l.sys_us, 0) as cpu_us, l.max_rss_kb,
+               coalesce(l.wait_us::bigint, 0) as wait_us, coalesce(l.run_us::bigint, 0) as run_us, coalesce(l.user_us::bigint, 0) + coalesce(l.sys_us::bigint, 0) as cpu_us, l.max_rss_kb::bigint,
                l.wait_us is not null as waited, l.run_us is not null as ran
         from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id
         union all

@@ -77,6 +77,17 @@ def test_a_claim_changes_no_indexed_column(db):
     assert db.one("select n_tup_hot_upd from pg_stat_user_tables where relname = '__deferred_hot'") == 5
 
 
+def test_the_rows_of_a_job_lose_nothing_to_padding(db):
+    """Each byte of them is written for every job, to the log of the server too: columns stand in the order of their widths, what most jobs lack is NULL."""
+    job = db.one("""select deferred.defer('noop', '{"n": 1}')""")
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
+              values (%s, 1, 'ok', true, now(), 1, 1, 'sample 1.0 3c81fba5', 40000, 20, 0, 4, 7800)""", job)
+    for table, most in ("__deferred", 73 + len("deferred")), ("__deferred_hot", 78), ("__deferred_log", 120):
+        columns = [c for c, in db.sql("select attname from pg_attribute where attrelid = %s::regclass and attnum > 0", "deferred." + table)]
+        (size, used), = db.sql(f"select pg_column_size(t), {' + '.join(f'coalesce(pg_column_size(t.{c}), 0)' for c in columns)} from deferred.{table} t")
+        assert (table, size) == (table, 32 + used) and size <= most  # 23 bytes and a bit for each column come first, 8 at a time
+
+
 def test_no_statement_makes_commits_less_durable():
     """What was acknowledged as recorded must be; how durable a commit is, the administrator says."""
     for name in sorted(os.listdir(os.path.join(pg.TOP, "sql", "queries"))):
