@@ -294,7 +294,7 @@ static void overview_tiles(struct visit *v, const struct pg_result *queues, cons
 	tile(v, "ready", "Ready", "/jobs?state=ready", ready, more, false);
 	tile(v, "running", "Running", "/running", running, false, false);
 	tile(v, "delayed", "Delayed", "/jobs?state=delayed", delayed, delayed_more, false);
-	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 2), pg_bool(dead, 0, 3), pg_int(dead, 0, 2) > 0);
+	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1), pg_int(dead, 0, 0) > 0);
 	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false, ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
 	if (v->json) {
 		if (oldest < 0)

@@ -13,9 +13,9 @@ static int begin(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
-	/* A bitmap is read as a whole, and so would not end where a LIMIT does. */
+	/* A bitmap is read as a whole, and so would not end where a LIMIT does. And to begin a process that helps takes longer than such a statement. */
 	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_bitmapscan = off; " PG_OWN_PATH, STORE_WHY_MS);
+		 "set local enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0; " PG_OWN_PATH, STORE_WHY_MS);
 	return pg_command(pg, sql, err);
 }
 
