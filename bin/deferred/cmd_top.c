@@ -117,7 +117,7 @@ static int print_json(const struct cli *cli, const struct top *top)
 		return cli_fail(cli, &err);
 	/* The queues as `deferred status` has them. */
 	printf("{\"now\": %s,\n \"why\": %s,\n \"queues\": ", pg_text(top->arrivals, 0, 6, NULL), why);
-	cli_print_json_array(top->why.held[0], 9);
+	cli_print_json_array(top->why.queues, 9);
 	printf(",\n \"ended\": ");
 	cli_print_json_array(top->recent, 8);
 	printf(",\n \"running\": ");

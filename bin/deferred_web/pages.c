@@ -198,6 +198,14 @@ static void queue_paused(struct visit *v, const struct pg_result *settings)
 	html_raw(b, "</p>");
 }
 
+/* As they were read for why jobs wait, so that one page reads them once. */
+static int queues_read(struct visit *v, struct pg_result **queues, struct deferred_error *err)
+{
+	*queues = v->queues;
+	v->queues = NULL;
+	return *queues ? 0 : store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, queues, err);
+}
+
 static int page_queue(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *settings = NULL, *depth = NULL;
@@ -209,7 +217,7 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 		goto done;
 	}
 	if (rc == 0)
-		rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &depth, err);
+		rc = queues_read(v, &depth, err);
 	if (rc < 0)
 		goto done;
 	page_begin(v, "Queue", v->name);
@@ -286,7 +294,7 @@ static void overview_tiles(struct visit *v, const struct pg_result *queues, cons
 	tile(v, "ready", "Ready", "/jobs?state=ready", ready, more, false);
 	tile(v, "running", "Running", "/running", running, false, false);
 	tile(v, "delayed", "Delayed", "/jobs?state=delayed", delayed, delayed_more, false);
-	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 2), pg_bool(dead, 0, 3), pg_int(dead, 0, 2) > 0);
+	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1), pg_int(dead, 0, 0) > 0);
 	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false, ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
 	if (v->json) {
 		if (oldest < 0)
@@ -306,7 +314,7 @@ static void overview_tiles(struct visit *v, const struct pg_result *queues, cons
 static int page_overview(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *queues = NULL, *dead = NULL, *status = NULL;
-	int rc = store_web_rows(v->pg, WEB_QUEUES, STORE_WEB_COUNT, &queues, err);
+	int rc = queues_read(v, &queues, err);
 
 	if (rc == 0)
 		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, DEAD_TOLD, &dead, err);

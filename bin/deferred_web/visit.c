@@ -460,6 +460,7 @@ static void app_end(void *exchange)
 	if (v->password)
 		explicit_bzero((char *)v->password, strlen(v->password));
 	reply_clear(&v->reply);
+	pg_result_free(v->queues);
 	arena_clear(&v->arena);
 	budget_release(&v->hold);
 }

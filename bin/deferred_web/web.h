@@ -84,6 +84,7 @@ struct visit {
 	struct snapshot *making; /* others wait for this page; NULL: nobody */
 	struct cause *causes; /* why jobs wait, or this one does; in the arena */
 	size_t causes_len;
+	struct pg_result *queues; /* rows of admin_status_queues.sql, where these causes came of them; else NULL */
 
 	void (*wake)(void *data);
 	void *wake_data;

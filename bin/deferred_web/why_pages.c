@@ -18,6 +18,8 @@ static void decide(struct visit *v, struct store_why *why, int rc, bool job)
 	if (rc == 0) {
 		v->causes = arena_alloc(&v->arena, CAUSES_MAX * sizeof(*v->causes));
 		v->causes_len = job ? cause_of_job(&why->job, v->causes) : cause_of_backlog(&why->backlog, v->causes);
+		v->queues = why->queues;
+		why->queues = NULL;
 	}
 	store_why_clear(why);
 }

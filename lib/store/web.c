@@ -72,7 +72,7 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 		const struct sql_statement *stmt;
 		enum { NOTHING, INT4, INT8 } takes;
 	} rows[] = {
-		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 }, [WEB_DEAD] = { &sql_web_dead, INT4 }, [WEB_DEAD_COUNT] = { &sql_admin_status_dead, INT8 },
+		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 }, [WEB_DEAD] = { &sql_web_dead, INT4 }, [WEB_DEAD_COUNT] = { &sql_web_dead_hour, INT8 },
 		[WEB_RUNNING] = { &sql_web_running, NOTHING }, [WEB_WORKERS] = { &sql_web_workers, NOTHING }, [WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },
 		[WEB_RULES] = { &sql_rule_ls, NOTHING }, [WEB_JOB] = { &sql_web_job, INT8 }, [WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 },
 		[WEB_JOB_SAID] = { &sql_web_job_said, INT8 },

@@ -38,7 +38,7 @@ int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *
 enum store_web_rows {
 	WEB_QUEUES,       /* number: where counting stops. Source: admin_status_queues.sql */
 	WEB_DEAD,         /* number: ends to look at. Source: web_dead.sql */
-	WEB_DEAD_COUNT,   /* the same. Source: admin_status_dead.sql */
+	WEB_DEAD_COUNT,   /* number: ends to look at. Source: web_dead_hour.sql */
 	WEB_RUNNING,      /* Source: web_running.sql */
 	WEB_WORKERS,      /* Source: web_workers.sql */
 	WEB_ACCOUNTS,     /* Source: web_accounts.sql */

@@ -13,9 +13,9 @@ static int begin(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
-	/* A bitmap is read as a whole, and so would not end where a LIMIT does. */
+	/* A bitmap is read as a whole, and so would not end where a LIMIT does. And to begin a process that helps takes longer than such a statement. */
 	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_bitmapscan = off; " PG_OWN_PATH, STORE_WHY_MS);
+		 "set local enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0; " PG_OWN_PATH, STORE_WHY_MS);
 	return pg_command(pg, sql, err);
 }
 
@@ -356,12 +356,12 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 		pg_args_clear(&args);
 		return rc;
 	}
-	res = ask(pg, why, &sql_admin_status_queues, &args, err);
+	rc = pg_exec(pg, &sql_admin_status_queues, &args, PG_TEXT, &why->queues, err);
+	pg_args_clear(&args);
 	end(pg);
-	if (!res && ask_table(pg, why, err, &b->table))
-		return 0;
-	if (!res)
-		return err && err->code ? err->code : DEFERRED_EDB;
+	if (rc < 0)
+		return ask_table(pg, why, err, &b->table) ? 0 : rc;
+	res = why->queues;
 	b->queues = calloc(pg_rows(res) + 1, sizeof(*b->queues));
 	names = calloc(pg_rows(res) + 1, sizeof(*names));
 	if (!b->queues || !names) {
@@ -516,6 +516,7 @@ void store_why_clear(struct store_why *why)
 {
 	for (size_t i = 0; i < why->held_len; i++)
 		pg_result_free(why->held[i]);
+	pg_result_free(why->queues);
 	free(why->backlog.queues);
 	memset(why, 0, sizeof(*why));
 }

@@ -25,6 +25,7 @@ struct store_why {
 	struct cause_backlog backlog; /* of store_why_backlog() */
 	struct pg_result *held[16];   /* what their texts are borrowed from */
 	size_t held_len;
+	struct pg_result *queues;     /* of store_why_backlog(): all rows of admin_status_queues.sql, by which it was decided. To be had by setting it to NULL here */
 };
 
 /* Both fill *why anew; clear it whatever they return. There being no such job is no failure: that is a cause. */

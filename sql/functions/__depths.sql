@@ -22,7 +22,7 @@ claimed as (
     select h.queue, count(*) as n from held h where h.good group by h.queue),
 free as (
     select x.queue, count(*) as n, min(x.visible_at) as since
-    from (select r.queue, r.visible_at from deferred.__ready($1 + 1) r
+    from (select r.queue, r.visible_at from deferred.__ready(null, null, null, null, $1 + 1) r
           union all
           select h.queue, h.visible_at from held h where not h.good and not h.limited) x
     group by x.queue),

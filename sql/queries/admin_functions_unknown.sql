@@ -17,7 +17,7 @@ apart as (
         where h.limited and h.due_at is null and h.concurrency_key is null and h.fn is not null and (h.queue, h.fn) > (a.queue, a.fn)
         order by h.queue, h.fn limit 1) n),
 looked as materialized (
-    select r.id, r.fn from deferred.__ready(greatest($1::int8 / 10, 1)) r
+    select r.id, r.fn from deferred.__ready(null, null, null, null, greatest($1::int8 / 10, 1)) r
     union all
     select h.id, h.fn
     from (select a.queue, a.fn from apart a limit $1) a

@@ -3,9 +3,9 @@
 -- returns one row: minutes looked at (float8; 0: nothing ended), attempts, those that failed, those that were superseded (int8), their run time in seconds (float8), function that took
 --   most of it (text), its share (float8), its median run time in seconds, the one before (float8; NULL: not known), the build it has since then (text; NULL: the same), a job
 --   that failed as most did (int8)
--- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages, and for 1,000 of the time before
+-- locks: none. Index: none for the log, of which the end of the week's partition is read, and of the time before it a few pages at distances that double; primary key of __deferred for each attempt in these pages, and for 1,000 of the time before
 with tail as materialized (
-    select greatest(s.pages - $2::int8, 0) as near, greatest(s.pages - $3::int8, 0) as far
+    select greatest(s.pages - $2::int8, 0) as near
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
                  / current_setting('block_size')::int8 as pages) s),
 near as materialized (
@@ -18,10 +18,27 @@ recent as materialized (
 by_fn as materialized (
     select r.fn, sum(r.run_us) as run_us, percentile_cont(0.5) within group (order by r.run_us) as p50, (array_agg(r.plugin order by r.finished_at desc))[1] as plugin
     from recent r group by r.fn order by sum(r.run_us) desc nulls last limit 1),
+-- The partition of now, and the one of a day ago.
+weeks as materialized (
+    select w.first at time zone 'UTC' as first, w.first at time zone 'UTC' + interval '7 days' as past,
+           pg_relation_size(coalesce(to_regclass('deferred.__deferred_log_' || to_char(w.first, 'YYYYMMDD')), 'deferred.__deferred_log_default'))
+           / current_setting('block_size')::int8 as pages
+    from (select distinct date_trunc('week', t at time zone 'UTC') as first from unnest(array[now(), now() - interval '1 day']) t) w),
+-- All pages of a day are many, and where it begins is not known: so some are looked at far from the end, and at half of that, and so on.
+steps as materialized (
+    select x.first, x.past, x.page, max(case when i = 0 then $2 else least(greatest($2 / 5, 1), greatest(x.pages - $2, 0) - x.page) end) as pages
+    from (select w.*, i, greatest(w.pages - least($2::int8 << i, $3::int8), 0) as page
+          from weeks w cross join generate_series(0, ceil(log(2, greatest($3::numeric / $2, 1)))::integer) i) x
+    group by x.first, x.past, x.page),
 before as materialized (
     select b.run_us, b.plugin, b.finished_at
-    from (select l.job_id, l.run_us::int8, l.plugin, l.finished_at from deferred.__deferred_log l
-          where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.ctid >= (select format('(%s,0)', t.far)::tid from tail t)
+    from (select x.*
+          from (select s.* from steps s order by s.page) s
+          cross join lateral (
+             select l.job_id, l.run_us::int8, l.plugin, l.finished_at from deferred.__deferred_log l
+             where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.finished_at >= s.first and l.finished_at < s.past
+               and l.ctid >= format('(%s,0)', s.page)::tid and l.ctid < format('(%s,0)', s.page + s.pages)::tid
+             limit 400) x
           limit 400) b
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = b.job_id limit 1) d
     where d.fn = (select f.fn from by_fn f) and ($1 is null or d.queue = $1)),

@@ -286,6 +286,27 @@ def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
     connection.close()
 
 
+def test_how_it_was_before_is_told_by_a_few_pages_of_the_log(db):
+    """An open page asks every two seconds: neither is all of a day read, nor a process begun that helps."""
+    db.sql("select deferred.defer('noop')")
+    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us, plugin) "
+           "select 1, 1, 'ok', false, t, t, us, plugin from (values (1, interval '25 hours', 60000, 7000000, 'older'), (2, interval '20 hours', 5000, 1000000, 'old'), "
+           "(3, interval '10 s', 300, 3000000, 'new')) v(i, ago, n, us, plugin) cross join lateral (select now() - ago as t from generate_series(1, n)) x order by i")
+    db.sql("vacuum analyze deferred.__deferred_log")
+    with open(os.path.join(pg.TOP, "sql", "queries", "why_rates.sql")) as f:
+        text = f.read()
+    connection = db.connect()
+    cursor = connection.cursor()
+    cursor.execute("set jit = off; set enable_bitmapscan = off; set max_parallel_workers_per_gather = 0; prepare rates as " + text)
+    cursor.execute("execute rates (null, 30, 2000)")
+    assert cursor.fetchone()[7:10] == (3.0, 1.0, "new")
+    cursor.execute("explain (analyze, format json) execute rates (null, 30, 2000)")
+    read = sum((n["Actual Rows"] + n.get("Rows Removed by Filter", 0)) * n["Actual Loops"]
+               for n in nodes(cursor.fetchone()[0][0]["Plan"]) if n.get("Relation Name", "").startswith("__deferred_log"))
+    assert read < 20000, read
+    connection.close()
+
+
 def test_a_job_whose_turn_is_to_come(db, why):
     for _ in range(14):
         db.defer("noop")

@@ -215,17 +215,24 @@ def test_what_people_ask_is_not_looked_for_among_the_dead(db):
         w.commit()
     with open(os.path.join(QUERIES, "admin_functions_unknown.sql")) as f:
         unknown = f.read()
+    with open(os.path.join(QUERIES, "why_ahead.sql")) as f:
+        ahead = f.read()
+    priority, xid, last = db.sql("select priority, xid::text, id from deferred.__deferred_hot order by id desc limit 1")[0]
+    behind = f"execute ahead ('default', {priority}, '{xid}', {last}, 10000)"
     for settings in ("", "; set enable_nestloop = off; set enable_mergejoin = off; set enable_seqscan = on; set enable_bitmapscan = on"):
         with db.connect() as c, c.cursor() as cursor:
             cursor.execute("set jit = off; set plan_cache_mode = force_generic_plan" + settings)
             cursor.execute("prepare unknown as " + unknown)
-            for asked in ("select * from deferred.__depths(1000)", "execute unknown (1000)"):
+            cursor.execute("prepare ahead as " + ahead)
+            for asked in ("select * from deferred.__depths(1000)", "execute unknown (1000)", behind):
                 cursor.execute(asked)  # and learns the catalog
                 cursor.execute("explain (analyze, buffers, format json) " + asked)
                 plan = cursor.fetchone()[0][0]["Plan"]
                 assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500, (settings, asked, plan)
             cursor.execute("select ready, claimed, ready_more from deferred.__depths(999)")
             assert cursor.fetchall() == [(999, 0, True)]
+            cursor.execute(behind)
+            assert cursor.fetchall() == [(999,)]
         c.close()
     w.connection.close()
     reader.close()

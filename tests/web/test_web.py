@@ -252,6 +252,20 @@ def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
     assert db.sql("select funcname, calls from pg_stat_user_functions where schemaname = 'public'") == []
 
 
+@pytest.mark.parametrize("path", ["/", "/queues/default"])
+def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
+    db.defer("noop")
+    db.sql(f"alter database {db.name} set track_functions = 'all'")
+    for _ in range(3):
+        assert "default" in web.page(path)
+
+    def told():
+        db.sql("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()")
+        return dict(db.sql("select funcname, calls from pg_stat_user_functions where funcname in ('__depths', '__fold_aside')"))
+    calls = told()
+    assert calls["__depths"] == 3 + calls.get("__fold_aside", 0), calls
+
+
 def test_it_does_not_listen_where_passwords_could_be_read(db):
     for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on"), (["--listen", ""], "set web.listen or web.listen_tls")):
         done = db.run(["deferred_web", *options])
