@@ -12,10 +12,7 @@ begin
                             when $6 is not null then $1 = 'set' else $1 in ('pause', 'resume', 'run') end, false) then
         raise exception using errcode = '22023', message = format('no action %L', left($1, 100));
     end if;
-    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
-        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
-            hint = format('grant deferred_operator to %I', deferred.__actor());
-    end if;
+    perform deferred.__act_allowed();
     if octet_length($8::text) > 4000 then
         raise exception using errcode = '22003', message = 'settings are longer than 4,000 bytes';
     end if;

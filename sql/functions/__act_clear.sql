@@ -9,10 +9,7 @@ declare
     v_begun timestamptz := clock_timestamp();
     v       record;
 begin
-    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
-        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
-            hint = format('grant deferred_operator to %I', deferred.__actor());
-    end if;
+    perform deferred.__act_allowed();
     jobs := 0;
     upto := coalesce(last_id, deferred.__message_last_id());
     if typed is distinct from queue then

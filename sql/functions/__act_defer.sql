@@ -11,10 +11,7 @@ declare
     v_hint    text;
     v_kept    text;
 begin
-    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
-        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
-            hint = format('grant deferred_operator to %I', deferred.__actor());
-    end if;
+    perform deferred.__act_allowed();
     if octet_length(opts::text) > 8000 then
         raise exception using errcode = '22003', message = 'options are longer than 8,000 bytes';
     end if;

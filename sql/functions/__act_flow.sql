@@ -7,10 +7,7 @@ begin
     if verb not in ('retry', 'cancel') is not false or flow is null then
         raise exception using errcode = '22023', message = format('no action %L on a flow', left(verb, 100));
     end if;
-    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
-        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
-            hint = format('grant deferred_operator to %I', deferred.__actor());
-    end if;
+    perform deferred.__act_allowed();
     begin
         if verb = 'cancel' then
             select c.cancelled, c.next into jobs, next from deferred.flow_cancel(flow, before) c;

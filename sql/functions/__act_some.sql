@@ -15,10 +15,7 @@ begin
     if verb not in ('retry', 'cancel') is not false then
         raise exception using errcode = '22023', message = format('no action %L on many jobs', left(verb, 100));
     end if;
-    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
-        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
-            hint = format('grant deferred_operator to %I', deferred.__actor());
-    end if;
+    perform deferred.__act_allowed();
     if octet_length(v_filter::text) > 4000 then
         raise exception using errcode = '22003', message = 'a filter is longer than 4,000 bytes';
     end if;

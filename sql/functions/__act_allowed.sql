@@ -1,0 +1,12 @@
+-- What an operator does, whichever way it is asked for: a page, a command, a statement written by hand.
+create or replace function deferred.__act_allowed() returns void
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
+        raise exception using errcode = '42501', message = format('role %s may not act on jobs and queues', deferred.__actor()),
+            hint = format('grant deferred_operator to %I', deferred.__actor());
+    end if;
+end
+$$;
+comment on function deferred.__act_allowed is 'part of deferred.__act() and its like: refuses who is no operator';
