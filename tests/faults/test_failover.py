@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import threading
+import time
 
 import psycopg2
 import pytest
 
 import pg
+from front import XML, Front
 from harness import ledger, wait_for
 from proxy import Proxy
 
@@ -357,3 +359,41 @@ def test_d10_plain_sql_is_warned_by_the_server(alone):
     assert any("might not have been replicated" in n for n in connection.notices)
     connection.close()
     assert db.hot() == 1
+
+
+@pytest.mark.slow
+def test_d10_a_message_whose_wait_was_cancelled_is_not_acknowledged(synchronous):
+    db = synchronous.db
+    with contextlib.closing(Front(db, config="").client()) as client:
+        client.create("mail")
+        synchronous.second.stop()
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(client.call("POST", "/mail/messages", XML.format("once"))))
+        thread.start()
+        cancel_wait(db, "deferred_http")
+        thread.join(20)
+    assert answers[0].status == 503, answers
+    assert db.hot() == 1, "it is stored, as long as this server lasts"
+
+
+@pytest.mark.slow
+def test_d10_who_waits_for_the_standby_when_the_server_is_stopped_learns_that_nobody_knows(alone):
+    db = alone.db
+    run = db.spawn(["deferred", "add", "noop"])
+    wait_for(lambda: db.sql("select 1 from pg_stat_activity where wait_event = 'SyncRep'"), 20, "it waits for the standby")
+    alone.first.stop()  # fast, as a manager demotes a primary
+    assert run.wait(20) == 69, run.output()
+    assert "connection lost: " in run.output()
+    alone.first.start()
+    alone.use(alone.first)
+    assert db.hot() == 1, "it was committed there, and there only"
+
+
+@pytest.mark.slow
+def test_d10_a_statement_timeout_does_not_end_the_wait_for_the_standby(alone):
+    db = alone.db
+    run = db.spawn(["deferred", "add", "noop"], env={"DEFERRED_DB": db.conninfo + " options='-c statement_timeout=300ms'"})
+    time.sleep(1)
+    assert run.alive(), run.output()
+    alone.second.start()
+    assert run.wait(20) == 0, run.output()

@@ -1,5 +1,6 @@
 """A cluster of pg_auto_failover on loopback, made by the commands that deferred(7) tells an administrator: there `$` stands before each."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -34,6 +35,12 @@ def typed(beginning, **places):
     return words
 
 
+def send(pids, what):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)
+
+
 class Node:
     """`data` stands in place of the folder of the page, and a port of its own beside it: there each is on a host of its own."""
 
@@ -66,14 +73,21 @@ class Node:
             more = [child for pid in more for child in pg.children_of(pid)]
         return found
 
+    def servers(self):
+        server = self.server_pid()
+        return [server, *pg.children_of(server)] if server else []
+
+    def managers(self):
+        return [pid for pid in self.family() if pid not in self.servers()]
+
+    def processes(self):
+        """Its server is no child of a manager where that was started anew."""
+        return [*self.managers(), *self.servers()]
+
     def kill(self):
         """As when the host is lost."""
         server = self.server_pid()
-        for pid in [*self.family(), *([server, *pg.children_of(server)] if server else [])]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        send(self.processes(), signal.SIGKILL)
         self.process.wait()
         self.cluster.wait(lambda: server is None or not pg.running(server))
 
@@ -127,6 +141,9 @@ class Managed:
 
     def state(self, node):
         return self.ask(f"select reportedstate from pgautofailover.node where nodename = '{node.name}'")
+
+    def goal(self, node):
+        return self.ask(f"select goalstate from pgautofailover.node where nodename = '{node.name}'")
 
     def events(self):
         return self.ask("select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate || ': ' || description "
