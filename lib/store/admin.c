@@ -520,12 +520,18 @@ int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct 
 	return rc;
 }
 
+/* Whole numbers, which the log keeps as real: a large one would be written with an exponent. */
+static const char log_columns[] =
+	"job_id, finished_at, started_at, worker, receipt, attempt, wait_us::int8, run_us::int8, user_us::int8, sys_us::int8, max_rss_kb::int8, "
+	"final, outcome, plugin, exit_code, signal, error, result";
+
 int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err)
 {
-	char sql[160];
+	bool is_log = strstr(aside, "_log_") != NULL;
+	char sql[512];
 
-	snprintf(sql, sizeof(sql), "copy deferred.%s to stdout (format csv, header)", aside);
+	snprintf(sql, sizeof(sql), "copy (select %s from deferred.%s) to stdout (format csv, header)", is_log ? log_columns : "*", aside);
 	return pg_copy_out(pg, sql, row, data, rows, err);
 }
 

@@ -520,7 +520,7 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     end(db, done)
     db.hold(running)
     assert ok(db.run(["deferred", "retry", dead, delayed])) == f"{dead} ready\n{delayed} ready\n"
-    assert db.sql("select id, attempt, attempt_base, due_at from deferred.__deferred_hot where id <> %s order by id", running) == \
+    assert db.sql("select id, attempt, coalesce(attempt_base, 0), due_at from deferred.__deferred_hot where id <> %s order by id", running) == \
         [(dead, 1, 1, None), (delayed, 0, 0, None)]
     result = db.run(["deferred", "retry", "--json", done, running, 99])
     assert result.returncode == NOT_DONE
@@ -664,8 +664,8 @@ def outlived(db, weeks=("2020-01-06", "2020-01-13"), rows=3):
         name = "__deferred_log_" + week.replace("-", "")
         db.sql(f"""create table deferred.{name} partition of deferred.__deferred_log for values from ('{week} 00:00:00+00') to ('{week[:-2]}{int(week[-2:]) + 7:02} 00:00:00+00');
                    alter table deferred.{name} owner to deferred_owner""")
-        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, error) "
-               "select -n, 1, 'failed', true, %s::timestamptz + '1 day', E'two\nlines, \"quoted\"\n.\n\U0001F600' from generate_series(1, %s) n", week, rows)
+        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us, error) "
+               "select -n, 1, 'failed', true, %s::timestamptz + '1 day', 3e9, E'two\nlines, \"quoted\"\n.\n\U0001F600' from generate_series(1, %s) n", week, rows)
 
 
 def archive(db, command, *more):
@@ -686,7 +686,7 @@ def test_purge_archives_whole_partitions(db, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["deferred_log_20200106.csv", "deferred_log_20200113.csv"]
     with open(tmp_path / "deferred_log_20200113.csv", newline="") as f:
         rows = list(csv.DictReader(f))
-    assert [r["job_id"] for r in rows] == ["-1", "-2", "-3"] and {r["error"] for r in rows} == {'two\nlines, "quoted"\n.\n\U0001F600'}
+    assert [(r["job_id"], r["wait_us"]) for r in rows] == [(str(n), "3000000000") for n in (-1, -2, -3)] and {r["error"] for r in rows} == {'two\nlines, "quoted"\n.\n\U0001F600'}
     assert list(rows[0]) == [c for c, in db.sql("select attname::text from pg_attribute where attrelid = 'deferred.__deferred_log'::regclass and attnum > 0 order by attnum")]
     outlived(db)
     assert json.loads(ok(archive(db, "cat >/dev/null", "--json"))) == {"partitions": ["deferred_log_20200106", "deferred_log_20200113"], "attempts": 0, "jobs": 0, "runs": 0}

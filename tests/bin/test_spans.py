@@ -68,7 +68,7 @@ def test_an_id_comes_out_from_wherever_it_was_put_in(db, ledger):
     assert set(found) == {c, sql, cli}
     for job, (span, values) in found.items():
         assert (span["traceId"], span["parentSpanId"]) == (TRACE[3:35], TRACE[36:52])
-        us = db.sql("""select (extract(epoch from started_at) * 1e6)::int8, (extract(epoch from finished_at) * 1e6)::int8, worker, wait_us
+        us = db.sql("""select (extract(epoch from started_at) * 1e6)::int8, (extract(epoch from finished_at) * 1e6)::int8, worker, wait_us::int8
                        from deferred.__deferred_log where job_id = %s""", job)[0]
         assert (int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])) == (us[0] * 1000, us[1] * 1000)
         assert (values["deferred.worker"], values["deferred.wait_us"], values["deferred.attempt"]) == (str(us[2]), str(us[3]), "1")

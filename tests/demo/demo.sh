@@ -145,7 +145,7 @@ $python -B tests/demo/show_mails.py "$work/mail" | show
 
 say "What the database knows: every attempt has a row in __deferred_log"
 psql -X -P footer=off -c "
-	select l.job_id, d.fn, d.label, l.attempt, l.outcome, l.signal, l.run_us / 1000 as run_ms,
+	select l.job_id, d.fn, d.label, l.attempt, l.outcome, l.signal, l.run_us::bigint / 1000 as run_ms,
 	       split_part(l.error, E'\n', 1) as error
 	from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by l.finished_at" | show
 if [ -n "${WEB:-}" ]; then

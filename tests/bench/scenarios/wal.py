@@ -20,8 +20,10 @@ KINDS = (("rows locked or updated", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_U
 
 def records(cluster, start, end):
     """{kind of record: (number, bytes without images, bytes of page images)} between two places of the WAL."""
-    text = pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_waldump"), "-p", os.path.join(cluster.data, "pg_wal"),
-                                 "-s", start, "-e", end, "--stats=record"]))
+    # From the file it is in: else pg_waldump learns their size from any one, that of which nothing has been written yet included.
+    high, low = start.split("/")
+    text = pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_waldump"), "-p", os.path.join(cluster.data, "pg_wal"), "-s", start, "-e", end,
+                                 "--stats=record", f"00000001{int(high, 16):08X}{int(low, 16) >> 24:08X}"]))
     found = {}
     for line in text.splitlines():
         m = re.match(r"(\S+)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+\d+ \(", line)
