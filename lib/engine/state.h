@@ -165,8 +165,10 @@ struct worker {
 
 	struct {
 		uint64_t ns;       /* a schedule has its next tick then; UINT64_MAX: none has, as far as we know */
+		uint64_t due_ns;   /* the same, were there no again_ns */
 		uint64_t again_ns; /* not to be tried before */
 		uint64_t busy_ns;  /* there have been no jobs since then, but more that is due; 0: it is not so */
+		bool shared;       /* that is for the jobs to have their share of the time */
 		bool more;         /* more are due: a run waits for them */
 		bool stayed;       /* a run has waited for one that was due shortly, which it does once */
 	} tick;

@@ -1,7 +1,9 @@
 """Jobs that wait for jobs, run by real workers and shown by the commands."""
 
+import contextlib
 import json
 import re
+import time
 
 import harness
 
@@ -32,6 +34,28 @@ def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(child) == [(1, "ok")]
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_a_run_tells_of_the_ends_it_noted_itself_though_telling_takes_long(db):
+    """Beside jobs, telling has a fifth of the time. When the last one has ended there are none, and the next start may be a minute away."""
+    db.sql("""create function deferred.slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return new; end $$;
+              create trigger slowly before update on deferred.__deferred_wait for each row execute function deferred.slowly()""")
+    last = db.defer("noop", after=[db.defer("sleep", f'{{"ms": {ms}}}') for ms in (0, 300, 1200)])
+    done = db.run(["check_deferred", "--cnt", "0"])
+    assert done.returncode == 0 and db.log(last) == [(1, "ok")], done
+
+
+def test_a_run_waits_a_moment_for_who_keeps_it_from_telling_of_ends(db):
+    first = db.defer("noop")
+    last = db.defer("noop", after=first)
+    with contextlib.closing(db.connect()) as holder:
+        holder.cursor().execute("select from deferred.__deferred_wait where id = %s for update", (last,))
+        run = db.spawn(["check_deferred", "--cnt", "0"])
+        harness.wait_for(lambda: db.log(first))
+        time.sleep(0.3)
+        holder.rollback()
+        assert run.wait(20) == 0, run.output()
+    assert db.log(last) == [(1, "ok")]
 
 
 def test_a_job_is_added_to_wait_for_others_and_they_show_each_other(db):
