@@ -48,6 +48,7 @@
 	X(SCHEDULE, "schedule")                \
 	X(NOTHING_WAITS, "nothing_waits")      \
 	X(DATABASE, "database")                \
+	X(ABSENT, "absent")                    \
 	X(STOPPED, "stopped")                  \
 	X(FAILING, "failing")                  \
 	X(SUPERSEDED, "superseded")            \
@@ -211,6 +212,12 @@ struct cause_backlog {
 
 	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;
+
+	/* A line or a service that used to come, and is missed while others do: the one that went last. NULL: none is */
+	const char *absent_host, *absent_pidfile;
+	bool absent_service;
+	int64_t absent_s, absent_every_s, absent_starts; /* since it was seen; of a line, usual from one start to the next */
+	int64_t absents;               /* so many are missed */
 
 	bool read_only;
 	int64_t connections, connections_max;

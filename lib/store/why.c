@@ -447,6 +447,22 @@ static void ask_schedules(struct pg *pg, struct store_why *why, const char *queu
 		b->schedules++;
 }
 
+static void ask_absent(struct pg *pg, struct store_why *why)
+{
+	struct cause_backlog *b = &why->backlog;
+	const struct pg_result *res;
+
+	if (!(res = ask_more(pg, why, &sql_why_absent, NULL)))
+		return;
+	b->absent_host = text(res, 0, 1);
+	b->absent_pidfile = text(res, 0, 2);
+	b->absent_service = pg_bool(res, 0, 3);
+	b->absent_starts = pg_int(res, 0, 4);
+	b->absent_every_s = number(res, 0, 5);
+	b->absent_s = pg_int(res, 0, 6);
+	b->absents = (int64_t)pg_rows(res);
+}
+
 static void ask_runs(struct pg *pg, struct store_why *why, int64_t oldest_s)
 {
 	struct cause_backlog *b = &why->backlog;
@@ -501,6 +517,8 @@ int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, s
 			oldest_s = b->queues[i].oldest_s;
 	}
 	ask_schedules(pg, why, queue);
+	if (!queue)
+		ask_absent(pg, why);
 	if (ready == 0)
 		return 0;
 	ask_server(pg, why);
