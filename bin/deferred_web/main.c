@@ -175,6 +175,7 @@ static int start(struct run *run, struct deferred_error *err)
 	}
 	if (!(run->web.kept = kept_new(err)))
 		return EX_OSERR;
+	pthread_mutex_init(&run->web.missed_lock, NULL);
 	run->web.snapshots = snapshots_new();
 	if (!run->web.snapshots) {
 		error_set(err, DEFERRED_ENOMEM, "web", "out of memory");

@@ -716,18 +716,18 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 		SAY(figure, "the last tick was %s ago%s", AGE(b->schedule_s), others);
 }
 
-static void absent(struct list *list, const struct cause_backlog *b)
+static void absent(struct list *list, const struct cause_absent *a)
 {
 	struct cause *c = add(list, CAUSE_ABSENT);
 	char others[64] = "";
 
-	if (b->absents > 1)
-		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", b->absents - 1, s_of(b->absents - 1), s_of(b->absents - 1));
-	SAY(why, "%s on host %.64s is missed, while others come", b->absent_service ? "the service" : "check_deferred", b->absent_host);
-	if (b->absent_service || b->absent_every_s == CAUSE_UNKNOWN)
-		SAY(figure, "pidfile %.200s: it was seen %s ago%s", b->absent_pidfile, AGE(b->absent_s), others);
+	if (a->n > 1)
+		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, s_of(a->n - 1), s_of(a->n - 1));
+	SAY(why, "%s on host %s is missed, while others come", a->service ? "the service" : "check_deferred", a->host);
+	if (a->service)
+		SAY(figure, "pidfile %s: it was seen %s ago%s", a->pidfile, AGE(a->seen_s), others);
 	else
-		SAY(figure, "pidfile %.200s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s", b->absent_pidfile, AGE(b->absent_s), AGE(b->absent_every_s), b->absent_starts, others);
+		SAY(figure, "pidfile %s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s", a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
 	SAY(mend, "deferred doctor, on that host: cron's line or the unit, and the log it writes");
 }
 
@@ -745,8 +745,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (s.ready == 0) {
 		if (b->schedule && !paused)
 			schedule(&list, b);
-		if (b->absent_host)
-			absent(&list, b);
+		if (b->absent.n > 0)
+			absent(&list, &b->absent);
 		c = add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
 		SAY(figure, "0 jobs are ready, %" PRId64 " %s", s.running, s.running == 1 ? "is being run" : "are being run");
@@ -767,8 +767,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	attempts(&list, b);
 	if (!b->read_only && !commits_wait(b))
 		database(&list, b);
-	if (b->absent_host)
-		absent(&list, b);
+	if (b->absent.n > 0)
+		absent(&list, &b->absent);
 	if (list.n == 0)
 		under_way(&list, b, &s);
 	if (b->schedule)

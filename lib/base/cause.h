@@ -194,6 +194,15 @@ struct cause_queue {
 	struct cause_serving serving;
 };
 
+/* Lines and services that used to come, and are missed while others do. It is a copy, for it is not asked for each time. */
+struct cause_absent {
+	int64_t n;                     /* so many; the others are of the one that went last */
+	char host[65], pidfile[256];
+	bool service;
+	int64_t seen_s;                /* since it was seen */
+	int64_t every_s, starts;       /* usual from one start to the next, and how many there were */
+};
+
 struct cause_backlog {
 	const char *queue;             /* asked for; NULL: all */
 	struct cause_table table;      /* where there is one, nothing else is known */
@@ -213,11 +222,7 @@ struct cause_backlog {
 	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;
 
-	/* A line or a service that used to come, and is missed while others do: the one that went last. NULL: none is */
-	const char *absent_host, *absent_pidfile;
-	bool absent_service;
-	int64_t absent_s, absent_every_s, absent_starts; /* since it was seen; of a line, usual from one start to the next */
-	int64_t absents;               /* so many are missed */
+	struct cause_absent absent;
 
 	bool read_only;
 	int64_t connections, connections_max;
