@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include "advise_check.h"
+#include "lines.h"
 #include "past.h"
 #include "program/promise.h"
 
@@ -11,7 +12,7 @@
 
 #define SECOND INT64_C(1000000)
 
-enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_CHECK };
+enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_CHECK, OPT_LINE };
 
 static bool option(struct outlook *o, const struct cli *cli, int c)
 {
@@ -107,6 +108,9 @@ static int print(const struct outlook *o, const struct cli *cli, const struct ad
 	outlook_lines_of(a, lines, &replayed);
 	if (outlook_replay(o, &replayed, &err) < 0)
 		return cli_fail(cli, &err);
+	promise_today(o, &past_lines);
+	if (o->today)
+		putchar('\n');
 	if (a->answer == ADVICE_FOUND)
 		print_lines(o, a);
 	promise_tell(o, a, &past_lines);
@@ -134,11 +138,41 @@ static void note(const struct outlook *o, const struct cli *cli, const struct ad
 		fprintf(stderr, "deferred: it is not written down for advise --check: %.200s\n", err.message);
 }
 
-static int advise(struct outlook *o, struct cli *cli)
+/* A line without a rule is that of a service. */
+static bool of_service(const char *text)
 {
-	struct advice a;
-	int rc = past_read(o, cli);
+	size_t n = strcspn(text, " \t"), name = strlen("check_deferred");
 
+	return text[0] == '-' || (n >= name && strncmp(text + n - name, "check_deferred", name) == 0);
+}
+
+/* Histories hold what was replayed last, so this comes first. */
+static int replay_today(struct outlook *o, struct lines *lines, struct outlook_today *today, const struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+
+	if (lines->of.n == 0)
+		return 0;
+	if (outlook_replay_today(o, &lines->of, today, &err) < 0)
+		return cli_fail(cli, &err);
+	today->text = lines->text;
+	today->n = lines->of.n;
+	o->today = today;
+	return 0;
+}
+
+static int advise(struct outlook *o, struct lines *lines, struct cli *cli)
+{
+	struct outlook_today today = { .given = lines->of.n > 0 };
+	struct advice a;
+	int rc = lines_seen(lines, cli, o->queue);
+
+	if (rc == 0)
+		rc = lines_rules(lines, cli);
+	if (rc == 0)
+		rc = past_read(o, cli);
+	if (rc == 0 && promise_can(o))
+		rc = replay_today(o, lines, &today, cli);
 	if (rc != 0)
 		return rc;
 	if (!promise_can(o))
@@ -155,32 +189,38 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option own[] = { PAST_OPTIONS, { "share", required_argument, NULL, OPT_SHARE }, { "within", required_argument, NULL, OPT_WITHIN },
 					     { "headroom", required_argument, NULL, OPT_HEADROOM }, { "max-runners", required_argument, NULL, OPT_MAX_RUNNERS },
-					     { "service", no_argument, NULL, OPT_SERVICE }, { "check", no_argument, NULL, OPT_CHECK }, { 0 } };
+					     { "service", no_argument, NULL, OPT_SERVICE }, { "check", no_argument, NULL, OPT_CHECK },
+					     { "line", required_argument, NULL, OPT_LINE }, { 0 } };
+	struct lines lines = { 0 };
 	struct outlook o;
 	bool check = false;
-	int c, rc;
+	int c, rc = 0;
 
 	outlook_init(&o);
-	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+	while (rc == 0 && (c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			return EX_OK;
 		if (c == OPT_CHECK)
 			check = true;
+		else if (c == OPT_LINE)
+			rc = lines_add(&lines, cli, optarg, of_service(optarg));
 		else if (c == CLI_OPT_BAD || !option(&o, cli, c))
-			return EX_USAGE;
+			rc = EX_USAGE;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
-	if (o.queue && o.queue[strspn(o.queue, PROMISE_PLAIN)])
-		return cli_usage(cli, "--queue: \"%.64s\" is no name of a queue", o.queue);
-	if ((rc = cli_connect(cli, true)) != 0)
-		return rc;
-	rc = check ? advise_check(&o, cli) : advise(&o, cli);
+	if (rc == 0 && optind < argc)
+		rc = cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+	if (rc == 0 && o.queue && o.queue[strspn(o.queue, PROMISE_PLAIN)])
+		rc = cli_usage(cli, "--queue: \"%.64s\" is no name of a queue", o.queue);
+	if (rc == 0)
+		rc = cli_connect(cli, true);
+	if (rc == 0)
+		rc = check ? advise_check(&o, cli) : advise(&o, &lines, cli);
+	lines_clear(&lines);
 	outlook_clear(&o);
 	return rc;
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[--share PERCENT] [--within SPAN] [--queue NAME] [--since SPAN] [--scale X] [--headroom X] [--max-runners N] [--service] [--start SPAN] [--between SPAN] | --check [--queue NAME]",
+	"advise", "[--share PERCENT] [--within SPAN] [--queue NAME] [--since SPAN] [--scale X] [--headroom X] [--max-runners N] [--service] [--line LINE ...] [--start SPAN] [--between SPAN] | --check [--queue NAME]",
 	"say which lines of a crontab make a share of the jobs begin within a time", run, "deferred_viewer",
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "base/crontab.h"
+#include "lines.h"
 #include "past.h"
-#include "store/schedule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,24 +16,11 @@ enum { OPT_LINE = PAST_OWN, OPT_SERVICE, OPT_RUN_SCALE };
 
 struct question {
 	struct outlook o;
-	struct outlook_lines lines;
-	struct crontab_line line[FORECAST_LINES];
-	const char *text[FORECAST_LINES]; /* as they were given */
+	struct lines lines;
 	struct store_advise_scale scale[SCALES_MAX];
 };
 
 /* ---- options ---------------------------------------------------------------------------------- */
-
-/* Returns 0 or the exit code; it was reported. */
-static int add_line(struct question *q, const struct cli *cli, const char *text, bool service)
-{
-	struct deferred_error err = { 0 };
-
-	if (q->lines.n == FORECAST_LINES)
-		return cli_usage(cli, "more than %d lines and services: \"%.64s\"", FORECAST_LINES, text);
-	q->text[q->lines.n] = text;
-	return crontab_read(text, service, &q->line[q->lines.n++], &err) < 0 ? cli_fail(cli, &err) : 0;
-}
 
 static int add_scale(struct question *q, const struct cli *cli, char *text)
 {
@@ -57,33 +43,14 @@ static int option(struct question *q, const struct cli *cli, int c)
 {
 	switch (c) {
 	case OPT_LINE:
-		return add_line(q, cli, optarg, false);
+		return lines_add(&q->lines, cli, optarg, false);
 	case OPT_SERVICE:
-		return add_line(q, cli, optarg, true);
+		return lines_add(&q->lines, cli, optarg, true);
 	case OPT_RUN_SCALE:
 		return add_scale(q, cli, optarg);
 	default:
 		return past_option(&q->o, cli, c) ? 0 : EX_USAGE;
 	}
-}
-
-/* What the rules mean the database says, which reads those of schedules too. */
-static int read_rules(struct question *q, const struct cli *cli)
-{
-	struct deferred_error err = { 0 };
-
-	for (size_t i = 0; i < q->lines.n; i++) {
-		struct crontab_line *l = &q->line[i];
-
-		if (!l->rule)
-			continue;
-		if (store_crontab(cli->pg, l->rule, &l->when, &err) < 0) {
-			error_prefix(&err, "line \"%.200s\"", q->text[i]);
-			return cli_fail(cli, &err);
-		}
-		l->interval_us = crontab_interval_us(&l->when);
-	}
-	return crontab_apart(q->line, q->lines.n, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------- */
@@ -94,11 +61,11 @@ static int print_json(const struct question *q, const struct cli *cli)
 
 	params_open(&t, NULL, '{');
 	params_open(&t, "lines", '[');
-	for (size_t i = 0; i < q->lines.n; i++) {
-		const struct crontab_line *l = &q->line[i];
+	for (size_t i = 0; i < q->lines.of.n; i++) {
+		const struct crontab_line *l = &q->lines.line[i];
 
 		params_open(&t, NULL, '{');
-		params_string(&t, "line", q->text[i]);
+		params_string(&t, "line", q->lines.text[i]);
 		params_number(&t, "interval_s", (double)l->interval_us / 1000000);
 		params_number(&t, "cnt", (double)l->cnt);
 		params_number(&t, "runners", l->runners);
@@ -106,7 +73,7 @@ static int print_json(const struct question *q, const struct cli *cli)
 		params_close(&t, '}');
 	}
 	params_close(&t, ']');
-	outlook_json(&q->o, &q->lines, &t);
+	outlook_json(&q->o, &q->lines.of, &t);
 	outlook_json_waits(&q->o, &t);
 	params_close(&t, '}');
 	return past_print(cli, &t, 0, NULL);
@@ -114,7 +81,7 @@ static int print_json(const struct question *q, const struct cli *cli)
 
 static void print(const struct question *q)
 {
-	const struct forecast_result *r = &q->lines.result;
+	const struct forecast_result *r = &q->lines.of.result;
 
 	past_waits(&q->o);
 	if (r->runs > 0 || r->skipped > 0)
@@ -125,13 +92,13 @@ static void print(const struct question *q)
 		printf("lost: %" PRId64 " attempts were cut off by the next start, and tried again\n", r->lost);
 	if (r->left > 0)
 		printf("not begun by the end: %" PRId64 "\n", r->left);
-	outlook_tell(&q->o, &q->lines, &past_lines);
+	outlook_tell(&q->o, &q->lines.of, &past_lines);
 }
 
 static int simulate(struct question *q, struct cli *cli)
 {
 	struct deferred_error err = { 0 };
-	int rc = read_rules(q, cli);
+	int rc = lines_rules(&q->lines, cli);
 
 	if (rc == 0)
 		rc = past_read(&q->o, cli);
@@ -141,7 +108,7 @@ static int simulate(struct question *q, struct cli *cli)
 		fputs("deferred: the log has no attempts in that time to be replayed\n", stderr);
 		return CLI_NOT_DONE;
 	}
-	if (outlook_replay(&q->o, &q->lines, &err) < 0)
+	if (outlook_replay(&q->o, &q->lines.of, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
 		return print_json(q, cli);
@@ -153,7 +120,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option own[] = { PAST_OPTIONS, { "line", required_argument, NULL, OPT_LINE }, { "service", required_argument, NULL, OPT_SERVICE },
 					     { "run-scale", required_argument, NULL, OPT_RUN_SCALE }, { 0 } };
-	struct question q = { .lines = { .line = q.line } };
+	struct question q = { 0 };
 	int c, rc = 0;
 
 	outlook_init(&q.o);
@@ -164,14 +131,13 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (rc == 0 && optind < argc)
 		rc = cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
-	if (rc == 0 && q.lines.n == 0)
-		rc = add_line(&q, cli, CLASSIC, false);
+	if (rc == 0 && q.lines.of.n == 0)
+		rc = lines_add(&q.lines, cli, CLASSIC, false);
 	if (rc == 0)
 		rc = cli_connect(cli, true);
 	if (rc == 0)
 		rc = simulate(&q, cli);
-	for (size_t i = 0; i < q.lines.n; i++)
-		crontab_clear(&q.line[i]);
+	lines_clear(&q.lines);
 	outlook_clear(&q.o);
 	return rc;
 }

@@ -50,6 +50,23 @@ static void print_gone(const struct pg_result *all)
 	free(text);
 }
 
+static void print_absent(const struct pg_result *res)
+{
+	char seen[TABLE_AGE_SIZE], every[TABLE_AGE_SIZE];
+
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		char *name = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
+
+		printf("missed: %s %s, seen %s ago", pg_bool(res, i, 3) ? "service" : "check_deferred", name ? name : "", table_age(seen, pg_int(res, i, 6)));
+		if (!pg_bool(res, i, 3))
+			printf("; it used to come every %s", table_age(every, pg_int(res, i, 5)));
+		putchar('\n');
+		free(name);
+	}
+	if (pg_rows(res) > 0)
+		putchar('\n');
+}
+
 static void print_dead(const struct pg_result *res)
 {
 	char age[TABLE_AGE_SIZE];
@@ -124,7 +141,7 @@ static void print_durability(const struct pg_result *res)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL, *durability = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL, *absent = NULL, *durability = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -148,6 +165,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc == 0)
 		rc = store_alert_ls(cli->pg, &alerts, &err);
 	if (rc == 0)
+		rc = store_admin_absent(cli->pg, &absent, &err);
+	if (rc == 0)
 		rc = store_admin_durability(cli->pg, &durability, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
@@ -155,6 +174,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"gone_workers\": %s,\n \"queues\": ", pg_int(all, 0, 0),
 		       pg_int(all, 0, 1), pg_null(all, 0, 2) ? "[]" : pg_text(all, 0, 2, NULL));
 		cli_print_json_array(queues, 9);
+		printf(",\n \"missed\": ");
+		cli_print_json_array(absent, 7);
 		printf(",\n \"last_hour\": ");
 		cli_print_json_array(outcomes, 4);
 		printf(",\n \"dead\": %s", pg_text(dead, 0, 5, NULL));
@@ -169,6 +190,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		print_durability(durability);
 		putchar('\n');
 		print_gone(all);
+		print_absent(absent);
 		print_queues(queues);
 		print_dead(dead);
 		print_outcomes(outcomes);
@@ -181,6 +203,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	pg_result_free(dead);
 	pg_result_free(unknown);
 	pg_result_free(alerts);
+	pg_result_free(absent);
 	pg_result_free(durability);
 	return rc;
 }

@@ -75,6 +75,7 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 	clear(top);
 	if ((rc = store_why_backlog(pg, top->queue, &top->why, err)) < 0)
 		return rc;
+	store_why_missed(pg, &top->missed, &top->why);
 	top->causes_len = cause_of_backlog(&top->why.backlog, top->causes);
 	top_sort_queues(top);
 	rc = store_admin_look(pg, STORE_WHY_MS, err);

@@ -65,6 +65,7 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 {
 	struct cause causes[CAUSES_MAX];
 	struct deferred_error err = { 0 };
+	struct store_why_missed missed = { 0 };
 	struct store_why why;
 	size_t n = 0;
 	int rc = id ? store_why_job(cli->pg, id, &why, &err) : store_why_backlog(cli->pg, queue, &why, &err);
@@ -72,6 +73,8 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else {
+		if (!id)
+			store_why_missed(cli->pg, &missed, &why);
 		n = id ? cause_of_job(&why.job, causes) : cause_of_backlog(&why.backlog, causes);
 		if (!all)
 			n = 1;

@@ -34,6 +34,7 @@ struct top {
 	const char *queue; /* NULL: all */
 	enum top_sort sort;
 	struct store_why why;
+	struct store_why_missed missed;
 	struct cause causes[CAUSES_MAX];
 	size_t causes_len;
 	struct pg_result *recent, *arrivals, *running, *dead; /* dead: while it is chosen among these */

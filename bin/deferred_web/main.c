@@ -131,6 +131,7 @@ static int start(void *data, struct deferred_error *err)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	if (!(run->web.kept = kept_new(err)))
 		return EX_OSERR;
+	pthread_mutex_init(&run->web.missed_lock, NULL);
 	run->web.snapshots = snapshots_new();
 	if (!run->web.snapshots) {
 		error_set(err, DEFERRED_ENOMEM, "web", "out of memory");

@@ -12,6 +12,9 @@
 #include "http/request.h"
 #include "http/server.h"
 #include "store/web.h"
+#include "store/why.h"
+
+#include <pthread.h>
 
 enum web_auth { WEB_POSTGRES, WEB_PROXY, WEB_NONE, WEB_PEER }; /* in the order of the setting's words */
 
@@ -30,6 +33,8 @@ struct web {
 	struct desk *desk;
 	struct kept *kept;
 	struct snapshots *snapshots;
+	pthread_mutex_t missed_lock;
+	struct store_why_missed missed;
 	_Atomic uint64_t fold_ns; /* figures are not brought up to now before */
 };
 

@@ -37,13 +37,32 @@ void before_figures(struct visit *v)
 		v->web->fold_ns = began + FOLD_SHARE * took;
 }
 
+/* What one page asked for is told by others of the same minute. */
+static void missed(struct visit *v, struct store_why *why)
+{
+	struct web *web = v->web;
+	struct store_why_missed kept;
+
+	pthread_mutex_lock(&web->missed_lock);
+	kept = web->missed;
+	pthread_mutex_unlock(&web->missed_lock);
+	store_why_missed(v->pg, &kept, why);
+	pthread_mutex_lock(&web->missed_lock);
+	if (kept.at_ns > web->missed.at_ns)
+		web->missed = kept;
+	pthread_mutex_unlock(&web->missed_lock);
+}
+
 void before_backlog(struct visit *v)
 {
 	struct deferred_error ignored = { 0 };
 	struct store_why why;
+	int rc;
 
 	before_figures(v);
-	decide(v, &why, store_why_backlog(v->pg, NULL, &why, &ignored), false);
+	if ((rc = store_why_backlog(v->pg, NULL, &why, &ignored)) == 0)
+		missed(v, &why);
+	decide(v, &why, rc, false);
 }
 
 void before_queue(struct visit *v)

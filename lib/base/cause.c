@@ -716,6 +716,21 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 		SAY(figure, "the last tick was %s ago%s", AGE(b->schedule_s), others);
 }
 
+static void absent(struct list *list, const struct cause_absent *a)
+{
+	struct cause *c = add(list, CAUSE_ABSENT);
+	char others[64] = "";
+
+	if (a->n > 1)
+		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, s_of(a->n - 1), s_of(a->n - 1));
+	SAY(why, "%s on host %s is missed, while others come", a->service ? "the service" : "check_deferred", a->host);
+	if (a->service)
+		SAY(figure, "pidfile %s: it was seen %s ago%s", a->pidfile, AGE(a->seen_s), others);
+	else
+		SAY(figure, "pidfile %s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s", a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
+	SAY(mend, "deferred doctor, on that host: cron's line or the unit, and the log it writes");
+}
+
 size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSES_MAX])
 {
 	struct list list = { causes, 0 };
@@ -730,6 +745,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (s.ready == 0) {
 		if (b->schedule && !paused)
 			schedule(&list, b);
+		if (b->absent.n > 0)
+			absent(&list, &b->absent);
 		c = add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
 		SAY(figure, "0 jobs are ready, %" PRId64 " %s", s.running, s.running == 1 ? "is being run" : "are being run");
@@ -750,6 +767,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	attempts(&list, b);
 	if (!b->read_only && !commits_wait(b))
 		database(&list, b);
+	if (b->absent.n > 0)
+		absent(&list, &b->absent);
 	if (list.n == 0)
 		under_way(&list, b, &s);
 	if (b->schedule)

@@ -48,6 +48,7 @@
 	X(SCHEDULE, "schedule")                \
 	X(NOTHING_WAITS, "nothing_waits")      \
 	X(DATABASE, "database")                \
+	X(ABSENT, "absent")                    \
 	X(STOPPED, "stopped")                  \
 	X(FAILING, "failing")                  \
 	X(SUPERSEDED, "superseded")            \
@@ -193,6 +194,15 @@ struct cause_queue {
 	struct cause_serving serving;
 };
 
+/* Lines and services that used to come, and are missed while others do. It is a copy, for it is not asked for each time. */
+struct cause_absent {
+	int64_t n;                     /* so many; the others are of the one that went last */
+	char host[65], pidfile[256];
+	bool service;
+	int64_t seen_s;                /* since it was seen */
+	int64_t every_s, starts;       /* usual from one start to the next, and how many there were */
+};
+
 struct cause_backlog {
 	const char *queue;             /* asked for; NULL: all */
 	struct cause_table table;      /* where there is one, nothing else is known */
@@ -211,6 +221,8 @@ struct cause_backlog {
 
 	const char *unknown_fn;        /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;
+
+	struct cause_absent absent;
 
 	bool read_only;
 	int64_t connections, connections_max;

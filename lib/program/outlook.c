@@ -328,6 +328,25 @@ int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct 
 	return 0;
 }
 
+static int64_t more_us(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today, struct deferred_error *err)
+{
+	int rc = outlook_replay(o, lines, err);
+
+	today->share_us = today->longest_us = 0;
+	for (size_t i = 0; i < o->n && rc == 0; i++) {
+		const struct advice_history *h = &o->histories[i];
+
+		today->share_us = more_us(today->share_us, advice_worst_us(h, o->wanted.share));
+		today->longest_us = more_us(today->longest_us, advice_quantile_us(h->jobs, h->len, -1, 1));
+	}
+	return rc;
+}
+
 /* ---- how it is told --------------------------------------------------------------------------- */
 
 const char *outlook_us(char buf[32], int64_t us)

@@ -9,6 +9,14 @@
 #include "port/params.h"
 #include "store/advise.h"
 
+/* What lines of today give when what was is replayed. */
+struct outlook_today {
+	const char *const *text;
+	size_t n;
+	bool given;              /* by who asks; else by workers that were seen */
+	int64_t share_us, longest_us; /* as long or less waited the share that is wanted, in each queue; and all. ADVICE_NEVER: to the end */
+};
+
 struct outlook {
 	/* As it was asked for. */
 	const char *queue;
@@ -27,6 +35,7 @@ struct outlook {
 	int64_t waiting;         /* jobs that arrived in that time and had not begun: the arrivals are so many more */
 	double now_rate;         /* arrivals a second in the last hour; < 0: not known */
 	int64_t peak_us;         /* begin of the busiest hour, since 2000 */
+	const struct outlook_today *today; /* told with an advice; NULL: not known */
 	double peak_cores;       /* processors that it took; < 0: not known */
 };
 
@@ -52,6 +61,9 @@ void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, s
 
 /* Replay them: waits of the jobs of the histories, and the result. Returns 0 or a DEFERRED_E... */
 int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct deferred_error *err);
+
+/* The same of lines that are at work today: what that gives, in today->share_us and longest_us. */
+int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today, struct deferred_error *err);
 
 /* How jobs of a queue would have waited; queue "*": those of all. */
 #define OUTLOOK_SHARES 4

@@ -112,6 +112,32 @@ static const char *answer_word(enum advice_answer answer)
 	return words[answer];
 }
 
+void promise_today(const struct outlook *o, const struct outlook_sink *to)
+{
+	const struct outlook_today *today = o->today;
+	char a[32], b[32];
+
+	if (!today)
+		return;
+	outlook_line(to, "today", "%.4g %% of the jobs begin within %s, the longest wait is %s, as what was is replayed with%s", 100 * o->wanted.share,
+	     outlook_us(a, today->share_us), outlook_us(b, today->longest_us), today->given ? "" : " the lines by which workers of the last day were started");
+	for (size_t i = 0; i < today->n; i++)
+		outlook_line(to, "", "%s", today->text[i]);
+}
+
+static void json_today(const struct outlook_today *today, struct params_text *t)
+{
+	params_open(t, "today", '{');
+	params_open(t, "lines", '[');
+	for (size_t i = 0; i < today->n; i++)
+		params_string(t, NULL, today->text[i]);
+	params_close(t, ']');
+	params_flag(t, "given", today->given);
+	outlook_number_us(t, "share_s", today->share_us);
+	outlook_number_us(t, "longest_s", today->longest_us);
+	params_close(t, '}');
+}
+
 int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t, struct deferred_error *err)
 {
 	struct crontab_line lines[FORECAST_LINES];
@@ -121,6 +147,8 @@ int promise_json(const struct outlook *o, const struct advice *a, const char *pr
 
 	params_open(t, NULL, '{');
 	params_string(t, "answer", answer_word(a->answer));
+	if (o->today)
+		json_today(o->today, t);
 	params_open(t, "lines", '[');
 	for (int i = 0; i < a->setting.lines && a->answer == ADVICE_FOUND; i++) {
 		promise_line(o, a, i, program, text, sizeof(text));

@@ -34,6 +34,9 @@ bool promise_can(const struct outlook *o);
 void promise_too_little(const struct outlook *o, const struct outlook_sink *to);
 void promise_json_too_little(const struct outlook *o, struct params_text *t); /* an object */
 
+/* What lines of today give, if that is known: to be told first. */
+void promise_today(const struct outlook *o, const struct outlook_sink *to);
+
 /* What is promised, or why nothing can be. The lines that it takes are not among it. */
 void promise_tell(const struct outlook *o, const struct advice *a, const struct outlook_sink *to);
 

@@ -184,6 +184,11 @@ int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferre
 	return pg_exec(pg, &sql_admin_durability, NULL, PG_TEXT, res, err);
 }
 
+int store_admin_absent(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return pg_exec(pg, &sql_why_absent, NULL, PG_TEXT, res, err);
+}
+
 int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;

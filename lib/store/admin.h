@@ -85,6 +85,8 @@ int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct de
 int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* What a commit survives. Source: admin_durability.sql. */
+/* Who is missed while others come. Source: why_absent.sql */
+int store_admin_absent(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */

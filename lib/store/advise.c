@@ -249,3 +249,16 @@ void store_past_clear(struct store_past *past)
 	free(past->history.jobs);
 	memset(past, 0, sizeof(*past));
 }
+
+int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+	int rc;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	pg_arg_int8(&args, most);
+	rc = pg_exec(pg, &sql_advise_seen, &args, PG_TEXT, res, err);
+	pg_args_clear(&args);
+	return rc;
+}

@@ -53,6 +53,9 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err);
 void store_past_clear(struct store_past *past);
 
+/* Lines and services by which workers of the last day were started. Needs deferred_viewer. Source: advise_seen.sql. */
+int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res, struct deferred_error *err);
+
 /* What was advised, and promised. lines are so many of setting.lines; us < 0: some never began. Needs deferred_viewer, and no transaction open. Source: advice_note.sql. */
 struct store_advice {
 	const char *queue;  /* NULL: all */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/why.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LOCK_NOT_AVAILABLE "55P03"
 #define NEAR_PAGES 30   /* of the log, for the last minutes: some 1,000 attempts, of each of which a job is looked up: 8 ms beside 100 M of them */
+#define MISSED_NS (60 * NS_PER_S) /* thousands of starts are read for that: 4 ms */
 #define FAR_PAGES 2000  /* and for what was before */
 
 static int begin(struct pg *pg, struct deferred_error *err)
@@ -510,6 +513,40 @@ int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, s
 	ask_runs(pg, why, oldest_s);
 	ask_rates(pg, why, queue, &b->rates);
 	return 0;
+}
+
+static void ask_missed(struct pg *pg, struct cause_absent *a)
+{
+	struct pg_result *res = NULL;
+
+	if (begin(pg, NULL) == 0 && pg_exec(pg, &sql_why_absent, NULL, PG_TEXT, &res, NULL) == 0) {
+		*a = (struct cause_absent){ .n = (int64_t)pg_rows(res) };
+		if (a->n > 0) {
+			snprintf(a->host, sizeof(a->host), "%s", pg_text(res, 0, 1, NULL));
+			snprintf(a->pidfile, sizeof(a->pidfile), "%s", pg_text(res, 0, 2, NULL));
+			a->service = pg_bool(res, 0, 3);
+			a->starts = pg_int(res, 0, 4);
+			a->every_s = pg_int(res, 0, 5);
+			a->seen_s = pg_int(res, 0, 6);
+		}
+	}
+	pg_result_free(res);
+	end(pg);
+}
+
+void store_why_missed(struct pg *pg, struct store_why_missed *kept, struct store_why *why)
+{
+	struct cause_absent *a = &why->backlog.absent;
+	uint64_t now = clock_ns();
+
+	if (why->backlog.queue || why->backlog.table.name)
+		return;
+	if (kept->at_ns == 0 || now - kept->at_ns >= MISSED_NS) {
+		ask_missed(pg, &kept->absent);
+		kept->at_ns = now;
+	}
+	*a = kept->absent;
+	a->seen_s += (int64_t)((now - kept->at_ns) / NS_PER_S);
 }
 
 void store_why_clear(struct store_why *why)

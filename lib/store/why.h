@@ -33,4 +33,11 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err); /* queue NULL: all; borrowed */
 void store_why_clear(struct store_why *why);
 
+/* And who is missed while others come: to be called after store_why_backlog(), where that did not fail. Asked once a minute; kept: zeros at first. */
+struct store_why_missed {
+	struct cause_absent absent;
+	uint64_t at_ns;
+};
+void store_why_missed(struct pg *pg, struct store_why_missed *kept, struct store_why *why);
+
 #endif

@@ -50,6 +50,11 @@ begin
     update deferred.__deferred_upkeep set alerts_at = now(), builds_at = case when v_builds then now() else builds_at end;
     v_fresh := deferred.__alert_queues(p);
     perform deferred.__alert_functions(p, v_first, v_builds);
+    perform deferred.__alert_found('absent', a.instance, format('%s with pidfile %s on host %s is missed while others come: it was seen %s ago%s',
+        case when a.service then 'the service' else 'check_deferred' end, a.pidfile, a.host, make_interval(secs => a.seen_s),
+        case when not a.service then format(', and used to come every %s', make_interval(secs => a.every_s)) end),
+        format('deferred doctor, on host %s: cron''s line or the unit, and the log it writes', a.host))
+    from deferred.__absent() a;
     update deferred.__deferred_alert a set ended_at = now()
     where a.ended_at is null and a.seen_at < now() and a.cause <> 'breaker' and (v_fresh or a.cause not in ('late', 'unserved'))
       and (v_builds or a.cause not in ('slower', 'bigger'));

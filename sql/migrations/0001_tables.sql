@@ -1155,7 +1155,7 @@ comment on column deferred.__deferred_upkeep.alerts_at is 'when what is to be to
 comment on column deferred.__deferred_upkeep.builds_at is 'when builds of plugins were compared last, for that: once an hour';
 
 create table deferred.__deferred_alert (
-    cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker')),
+    cause    text collate "C" not null check (cause in ('dead', 'late', 'unserved', 'failing', 'slower', 'bigger', 'breaker', 'absent')),
     name     text collate "C" not null,
     since    timestamptz not null default now(),
     seen_at  timestamptz not null default now(),
@@ -1166,9 +1166,9 @@ create table deferred.__deferred_alert (
     mend     text not null,
     primary key (cause, name)
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_alert is 'what is wrong, or was, and when that was told: a row for each cause and queue or function';
-comment on column deferred.__deferred_alert.cause is 'what is wrong: jobs died; a queue is late, or is late and nobody serves it; a function fails more than it did, its build is slower or bigger than the one before, or it is paused for its crashes';
-comment on column deferred.__deferred_alert.name is 'queue or function';
+comment on table  deferred.__deferred_alert is 'what is wrong, or was, and when that was told: a row for each cause and queue, function or line';
+comment on column deferred.__deferred_alert.cause is 'what is wrong: jobs died; a queue is late, or is late and nobody serves it; a function fails more than it did, its build is slower or bigger than the one before, or it is paused for its crashes; a line or a service is missed while others come';
+comment on column deferred.__deferred_alert.name is 'queue or function; of what is missed host and pidfile';
 comment on column deferred.__deferred_alert.since is 'when it was found, this time (database clock)';
 comment on column deferred.__deferred_alert.seen_at is 'when it was found last';
 comment on column deferred.__deferred_alert.ended_at is 'when it was found no more; NULL: it stands';

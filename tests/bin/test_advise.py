@@ -9,6 +9,7 @@ import json
 import math
 import os
 import random
+import re
 import shlex
 import statistics
 import time
@@ -139,6 +140,37 @@ def worked(db, told, days, every_s, start_s=2, instance="h:/run/a#1.2@b"):
               from (select to_timestamp(floor(extract(epoch from now() - %(days)s * interval '1 day') / 3600) * 3600 + i * %(every)s + %(start)s) as t
                     from generate_series(1, %(n)s) i) s""",
            {"instance": instance, "cnt": int(told["cnt"]), "runners": int(told["runners"]), "days": days, "every": every_s, "start": start_s, "n": int(days * 86400 / every_s)})
+
+
+def test_an_advice_begins_with_what_the_lines_of_today_give(db):
+    """As simulate says of them: those that are given, or those that workers were started by."""
+    write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "mail")
+    assert "today" not in ask(db, "advise") and not db.run(["deferred", "advise"]).stdout.startswith("today")
+
+    def as_simulated(*lines, queue=()):
+        waits = ask(db, "simulate", *lines, *queue)["waits"]
+        return waits[-1]["p95_s"], waits[-1]["longest_s"]
+    line, service = "*/5 * * * * --cnt 3 --if-running=skip", "--listen --runners 2"
+    for given, simulated in (([line], ["--line", line]), ([service], ["--service", service]), ([line, "check_deferred --loop --listen --pidfile /run/x"], ["--line", line, "--service", "--listen"])):
+        told = ask(db, "advise", *[word for text in given for word in ("--line", text)])["today"]
+        assert (told["lines"], told["given"], (told["share_s"], told["longest_s"])) == (given, True, as_simulated(*simulated))
+    refused = db.run(["deferred", "advise", "--line", "*/5 * * * --cnt 3"])
+    assert refused.returncode not in (OK, NOT_DONE) and "*/5 * * *" in refused.stderr
+
+    # A line is seen where there was work: some of its starts were not.
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode, queues) "
+           "select h || ':/run/d.pid#1.1@1', h, 1, '1', t, t, t, 3, 1, 'run', q from (values ('a', null::text[]), ('b', '{other}')) v(h, q), "
+           "generate_series(now() - interval '3 hours', now(), interval '5 min') with ordinality s(t, i) where i % 4 <> 0")
+    words = db.run(["deferred", "advise", "--queue", "mail"]).stdout
+    assert re.match(r"today: 95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\n"
+                    r"      \*/5 \* \* \* \* --cnt 3 --runners 1 --if-running=skip\n\n# in /etc/cron.d/deferred", words), words
+    told = ask(db, "advise", "--queue", "mail")["today"]
+    assert (told["given"], (told["share_s"], told["longest_s"])) == (False, as_simulated("--line", line, queue=["--queue", "mail"]))
+    assert len(ask(db, "advise")["today"]["lines"]) == 2
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) values ('c:/run/d.pid#1.1@1', 'c', 1, '1', 0, 4, 'listen', '{mail,img}')")
+    assert ask(db, "advise")["today"]["lines"][-1] == "--cnt 0 --runners 4 --queue img --queue mail"
+    db.sql("update deferred.__deferred_worker set mode = 'loop' where host = 'c'")
+    assert "today" not in ask(db, "advise"), "what is not replayed is not guessed"
 
 
 def test_what_became_of_an_advice(db):

@@ -260,7 +260,7 @@ def test_a_message_waits_for_a_consumer(db, why):
 ARGUMENTS = {"why_job": (7, 100), "why_error": (7,), "why_session": (None,), "why_serving": (["default"],), "why_limits": ("default", "noop", 7), "why_ahead": ("default", 0, "9", 7, 100),
              "why_steps": ("default",), "why_rates": ("default", 10, 10), "why_arrivals": (None,), "why_queues": (), "why_runs": (60, 10), "why_server": (), "top_recent": (None, 10),
              "top_running": (None, 10), "top_dead": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,),
-             "why_table_lock": ()}
+             "why_table_lock": (), "why_absent": ()}
 
 
 def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
@@ -414,3 +414,64 @@ def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, 
     assert [c[0] for c in why()] == ["nothing_waits"] and ("schedule", "schedule nightly is paused") in [c[:2] for c in why(None, "--all")]
     do(db, [c[3] for c in why(None, "--all") if c[0] == "schedule"][0])
     assert "schedule" not in [c[0] for c in why(None, "--all")]
+
+
+def starts(db, host, pidfile, ago_min, until_min, every_s=60, mode="run", queues=None):
+    """Runs that had work, each some seconds long; or one service, that said all the time that it lives."""
+    name = f"{host}:{pidfile}#1.1@{host}"
+    if mode != "run":
+        db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode) "
+               "values (%s, %s, 1, '1', now() - %s * interval '1 min', now() - %s * interval '1 min', %s)", name, host, ago_min, until_min, mode)
+        return
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode, queues) select %s, %s, 1, '1', t, t, t + interval '5 s', 'run', %s "
+           "from generate_series(now() - %s * interval '1 min', now() - %s * interval '1 min' - interval '1 s', %s * interval '1 s') t order by t", name, host, queues, ago_min, until_min, every_s)
+
+
+def test_a_host_that_is_missed_while_others_come_is_named(db, why):
+    def named():
+        return [c for c in why(None, "--all") if c[0] == "absent"]
+    starts(db, "a", "/run/d.pid", 300, 0)
+    starts(db, "b", "/run/d.pid", 300, 25)
+    sentence, mend = "check_deferred on host b is missed, while others come", "deferred doctor, on that host: cron's line or the unit, and the log it writes"
+    (told,) = named()
+    assert told == ("absent", sentence, "pidfile /run/d.pid: it was seen 25min ago, and used to come every Ns, 275 times", mend)
+    assert why()[0] == told and why(None, "--queue", "default")[0][0] == "nothing_waits"  # which `deferred why` says by itself
+    assert "missed: check_deferred b:/run/d.pid, seen 25min ago; it used to come every 60s\n" in db.run(["deferred", "status"]).stdout
+    (missed,) = json.loads(db.run(["deferred", "--json", "status"]).stdout)["missed"]
+    assert (missed["host"], missed["pidfile"], missed["service"], missed["starts"], missed["every_s"]) == ("b", "/run/d.pid", False, 275, 60)
+    done = db.run(["deferred", "alert", "--print"])
+    assert "check_deferred with pidfile /run/d.pid on host b is missed while others come: it was seen 00:2" in done.stdout and "do: deferred doctor, on host b: " in done.stdout, done
+    name, env = login(db, "deferred_viewer")
+    assert why(None, "--all", env=env)[0] == told
+    starts(db, "b", "/run/d.pid", 1, 0)  # it comes again
+    assert named() == [] and json.loads(db.run(["deferred", "--json", "status"]).stdout)["missed"] == []
+
+
+@pytest.mark.parametrize("what", ["starts by hand", "no work", "a day ago", "other queues", "seldom", "just now", "at work", "all"])
+def test_who_is_not_missed(db, why, what):
+    starts(db, "a", "/run/d.pid", 300, 60 if what in ("no work", "all") else 0)
+    if what == "starts by hand":
+        starts(db, "b", "/run/d.pid", 300, 299)
+        starts(db, "c", "/run/d.pid", 100, 91, every_s=10)  # many, in a few minutes
+    elif what == "a day ago":
+        starts(db, "b", "/run/d.pid", 1800, 1445)
+    elif what == "other queues":
+        starts(db, "b", "/run/d.pid", 300, 60, queues=["mail"])
+    elif what == "seldom":
+        starts(db, "b", "/run/d.pid", 300, 25, every_s=1200)
+    else:
+        starts(db, "b", "/run/d.pid", 300, 8 if what == "just now" else 60)
+    if what == "at work":
+        db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at) "
+               "select 'default', max(id), 1, '{1}', '[1,1]', pg_current_snapshot(), false, now() + interval '1 min' from deferred.__deferred_worker where host = 'b'")
+        db.sql("update deferred.__deferred_worker w set ended_at = null where id = (select max(id) from deferred.__deferred_worker where host = 'b')")
+    assert [c[0] for c in why(None, "--all")] == ["nothing_waits"]
+
+
+def test_a_service_that_is_missed_while_others_live_is_named(db, why):
+    starts(db, "a", "/run/d.pid", 3000, 0, mode="listen")
+    starts(db, "b", "/run/d.pid", 3000, 25, mode="listen")
+    starts(db, "c", "/run/d.pid", 60, 30, mode="loop")  # half an hour long, by hand
+    assert why()[0][:3] == ("absent", "the service on host b is missed, while others come", "pidfile /run/d.pid: it was seen 25min ago")
+    starts(db, "b", "/run/d.pid", 0, 0, mode="listen")
+    assert why()[0][0] == "nothing_waits"

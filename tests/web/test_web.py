@@ -266,6 +266,15 @@ def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
     assert calls["__depths"] == 3 + calls.get("__fold_aside", 0), calls
 
 
+def test_a_host_that_is_missed_stands_on_the_first_page_and_is_looked_for_once_a_minute(web, db):
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode) select h || ':/run/<d>.pid#1', h, 1, '1', t, t, t, 'run' "
+           "from (values ('a', 0), ('b', 25)) v(h, ago), generate_series(now() - interval '3 hours', now() - ago * interval '1 min', interval '1 min') t")
+    told = "<bdi>check_deferred on host b is missed, while others come</bdi>"
+    assert told in web.page("/", "vic") and "pidfile /run/&lt;d&gt;.pid: it was seen 25min ago" in web.page("/") and told not in web.page("/queues/default")
+    db.sql("delete from deferred.__deferred_worker")
+    assert told in web.page("/") and web.json("/.json")["why"][0]["cause"] == "absent"
+
+
 def test_it_does_not_listen_where_passwords_could_be_read(db):
     for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on"), (["--listen", ""], "set web.listen or web.listen_tls")):
         done = db.run(["deferred_web", *options])
