@@ -426,6 +426,40 @@ def test_what_a_claim_hands_out(db, worker):
     assert db.sql("select id, attempt, worker from deferred.__held order by id") == [(job, 1, w.id), (plain, 1, w.id)]
 
 
+# Between two of the queue lie so many of another.
+@pytest.mark.parametrize("n, between", [(40, 0), (40, 1), (40, 9), (15, 0), (1, 0)])
+def test_each_job_comes_with_its_own_call(db, worker, n, between):
+    """Many, with most ids between: their calls are found in one walk. Few, or far apart: each by its id."""
+    db.sql("select deferred.defer('f' || i %% 3, json_build_object('n', i), json_build_object('label', 'job ' || i, 'queue', case when i %% %s = 0 then 'default' else 'other' end))"
+           " from generate_series(0, %s) i", between + 1, n * (between + 1) - 1)
+    w = worker()
+    for again in range(2):
+        jobs = w.take(n, window=1, lanes=[("default", 0)])
+        assert len(jobs) == n and {j.receipt for j in jobs} == {jobs[0].receipt} and {j.attempt for j in jobs} == {1 + again}
+        expected = {r[0]: r[1:] for r in db.sql("""
+            select d.id, d.fn, d.label, d.params, h.visible_at, h.ctid::text, d.created_at from deferred.__deferred d
+            join deferred.__deferred_hot h using (id) where d.queue = 'default'""")}
+        assert {j.id: (j.fn, j.label, j.params, j.ready_since, j.tid, j.created_at) for j in jobs} == expected
+        if not again:
+            for some in jobs[n // 2:], jobs[:n // 2]:  # so that they come in another order than that of their ids
+                w.retry(*some)
+                w.commit()
+    assert len(w.done(*jobs)) == len(jobs)
+    w.commit()
+
+
+@pytest.mark.parametrize("gone", [(0,), (20,), (39,), (0, 20, 39), range(40)])
+def test_a_job_whose_call_is_gone_is_handed_out_too(db, worker, gone):
+    jobs = many(db, 40)
+    lost = [jobs[i] for i in gone]
+    db.sql("create table kept as select * from deferred.__deferred; delete from deferred.__deferred where id = any (%s)", lost)
+    w = worker()
+    claimed = w.take(40, window=1)
+    assert sorted(ids(claimed)) == jobs and {j.receipt for j in claimed} == {claimed[0].receipt}
+    assert {j.id for j in claimed if j.created_at is None} == set(lost) and {j.fn for j in claimed} == {"f"}
+    db.sql("insert into deferred.__deferred select * from kept where id = any (%s)", lost)
+
+
 # ---- when a job becomes ready
 
 def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):

@@ -51,6 +51,31 @@ def test_calls_of_one_claim_lie_in_two_partitions(db, partitions):
     assert len(opened(w.connection)) == 2
 
 
+def test_many_calls_that_are_read_in_one_walk(db, partitions):
+    w = Limited(db, "host:/pid")
+    many(db, 120)
+    w.claim(40, window=1)  # plans
+    w.commit()
+    for _ in range(2):
+        assert len(w.claim(40, window=1)) == 40
+        assert len(opened(w.connection)) == 1
+        w.commit()
+
+
+def test_calls_of_one_claim_lie_in_a_partition_and_on_both_sides_of_it_in_the_net(db):
+    """Where a partition could not be added in time: then the first that is read is not the one with the lowest id."""
+    past = db.one("select max(past::bigint) from deferred.__partitions('deferred.__deferred')")
+    assert db.one("select deferred.__add_partition('__deferred', '__deferred_between', 'id', %s, %s)", str(past + 10), str(past + 20))
+    for first, n in ((past, 40), (past + 10, 60), (past - 20, 40)):
+        db.sql("delete from deferred.__deferred; delete from deferred.__deferred_hot; delete from deferred.__deferred_lease")
+        db.sql("select setval('deferred.__deferred_id_seq', %s, false)", first)
+        jobs = many(db, n)
+        w = Limited(db, "host:/pid")
+        taken = w.claim(n, window=1)
+        assert sorted(ids(taken)) == jobs and all(j.params == {} and j.receipt for j in taken)
+        w.commit()
+
+
 def test_messages_are_taken_and_changed_in_the_partitions_that_they_lie_in(db, partitions):
     c = Consumer(db)
     c.create()
