@@ -179,5 +179,6 @@ int main(void)
 		cmocka_unit_test(what_hangs_is_not_waited_for_beyond_the_grace),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("daemon", tests, NULL, NULL);
 }
