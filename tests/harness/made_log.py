@@ -1,14 +1,14 @@
 """A log made up: jobs that arrived at random, and when each began and ended. A test that writes one is marked `by_hand`."""
 
 
-def write_log(db, jobs, queue="default"):
+def write_log(db, jobs, queue="default", now="now()"):
     """The log of jobs, each (seconds before now it was ready, wait, run time), with the sums of it."""
-    db.sql("""
+    db.sql(f"""
         with job as (
-            select nextval('deferred.__deferred_id_seq') as id, now() - r * interval '1 second' as ready, w, x
+            select nextval('deferred.__deferred_id_seq') as id, {now} - r * interval '1 second' as ready, w, x
             from unnest(%(ready)s::float8[], %(wait)s::float8[], %(run)s::float8[]) j(r, w, x)),
         call as (
-            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep', '{}', ready from job)
+            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep', '{{}}', ready from job)
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, user_us, sys_us)
         select id, 1, 'ok', true, ready + w * interval '1 second', ready + (w + x) * interval '1 second', w * 1e6, x * 1e6, x * 1e5, 0 from job""",
            {"queue": queue, "ready": [j[0] for j in jobs], "wait": [j[1] for j in jobs], "run": [j[2] for j in jobs]})
