@@ -125,6 +125,30 @@ static void report_refused(struct worker *w, const struct attempt *a)
 	w->delayed.lost_ns = 0; /* it may have ended long ago, where the server's clock was set */
 }
 
+/* Into the summary. */
+static void count(struct worker *w, const struct attempt *a)
+{
+	w->sum.attempts++;
+	if (a->outcome == JOB_OK)
+		w->sum.ok++;
+	else if (a->outcome == JOB_CANCELLED)
+		w->sum.cancelled++;
+	else if (a->outcome == JOB_SNOOZED)
+		w->sum.snoozed++;
+	else if (a->final)
+		w->sum.dead++;
+	else
+		w->sum.retried++;
+}
+
+/* The files of a mail go when its success is in the database. */
+static void remove_files(struct worker *w, const struct attempt *a)
+{
+	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
+		if (!pool_remove_file(&w->pool, p->path))
+			log_job(LOG_L_WARNING, a->job, "job %lld %s: file '%s' stays: no runner left to remove it", (long long)a->job->id, a->job->fn, p->path);
+}
+
 void worker_settle(struct worker *w, struct attempt *a, int outcome)
 {
 	if (outcome == JOB_CANCELLED && a->outcome != JOB_CANCELLED) {
@@ -144,8 +168,8 @@ void worker_settle(struct worker *w, struct attempt *a, int outcome)
 		log_job(LOG_L_ERROR, a->job, "job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success itself",
 			 (long long)a->job->id, a->job->fn, a->job->attempt);
 	a->outcome = (enum job_outcome)outcome;
-	worker_count(w, a);
-	worker_remove_files(w, a);
+	count(w, a);
+	remove_files(w, a);
 }
 
 struct answers {
@@ -170,8 +194,8 @@ static enum ledger_state take_record(void *data, struct job *job)
 		job->ended->refused = !job->ended->resent;
 		return LEDGER_REFUSED;
 	}
-	worker_count(w, job->ended);
-	worker_remove_files(w, job->ended);
+	count(w, job->ended);
+	remove_files(w, job->ended);
 	return LEDGER_NONE;
 }
 

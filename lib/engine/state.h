@@ -2,7 +2,9 @@
 /*
  * state - what the files of the engine share; included by them alone.
  *
- *     worker.c    the loop: start, turn, stop; what becomes of a job after an attempt
+ *     worker.c    the loop: start, turn, stop
+ *     verdict.c   what becomes of a job after an attempt (pure)
+ *     said.c      what the log is told of one
  *     plan.c      how many jobs to ask for, and what the answers mean (pure)
  *     ledger.c    jobs that have left the runners, each in a state, until the database has what became of it
  *     due.c       what is to be done when: to be sent, and to be woken for
@@ -34,6 +36,7 @@
 #include "engine/due.h"
 #include "engine/ledger.h"
 #include "engine/plan.h"
+#include "engine/verdict.h"
 #include "engine/worker.h"
 
 #define WORKER_PLACE_MAX 1024
@@ -206,15 +209,16 @@ struct worker {
 
 /* worker.c */
 uint64_t worker_random(struct worker *w);
-void worker_decide(struct worker *w, struct attempt *a);          /* sets final and delay_ms */
-void worker_log_attempt(struct worker *w, const struct attempt *a);
-void worker_count(struct worker *w, const struct attempt *a);     /* recorded: into the summary */
-void worker_remove_files(struct worker *w, const struct attempt *a);
+void worker_decide(struct worker *w, struct attempt *a);          /* see verdict.h */
 size_t worker_idle_runners(const struct worker *w);
 void worker_give_back_unstarted(struct worker *w);                /* with the next cycle */
 
 void worker_event(const struct worker *w, enum worker_event event);
 void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
+
+/* said.c */
+void worker_log_attempt(struct worker *w, const struct attempt *a);
+void worker_forget_said(struct worker *w);                        /* what is said seldom is said anew */
 
 /* stall.c: at each turn */
 void worker_stall(struct worker *w, uint64_t now);

@@ -2,7 +2,6 @@
 #include "engine/worker.h"
 
 #include "base/clock.h"
-#include "base/gist.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "store/figures.h"
@@ -18,152 +17,18 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define SNOOZE_MIN_MS 1000
-#define SAY_AGAIN_NS (3600 * NS_PER_S) /* what is missing here is said so often by who runs for long */
-
 uint64_t worker_random(struct worker *w)
 {
 	return random_next(&w->random);
 }
 
-/* ---- what becomes of a job after an attempt ---------------------------------------------------- */
-
-/* Without a fault of the job's its own wishes do not count: all such jobs come back as we see fit, ever more seldom, though none of
- * these attempts counts. */
-static int64_t unready_ms(struct worker *w, const struct job *job)
-{
-	return retry_jitter_ms(retry_delay_ms(&w->backoff, job->attempt), worker_random(w));
-}
-
-static int64_t backoff_ms(struct worker *w, const struct job *job, int failures)
-{
-	struct retry_policy p = w->backoff;
-
-	if (job->backoff_floor_ms > 0)
-		p.floor_ms = job->backoff_floor_ms;
-	if (job->backoff_ceiling_ms > 0)
-		p.ceiling_ms = job->backoff_ceiling_ms;
-	if (job->backoff_exponent > 0)
-		p.exponent = job->backoff_exponent;
-	if (p.ceiling_ms < p.floor_ms)
-		p.ceiling_ms = p.floor_ms;
-	return retry_jitter_ms(retry_delay_ms(&p, failures), worker_random(w));
-}
-
-/* As it wishes, but not at once: nothing counts these attempts, so one that never tires of it would keep a runner for itself. */
-static int64_t snooze_ms(struct worker *w, const struct attempt *a)
-{
-	if (a->retry_after_ms < 0)
-		return backoff_ms(w, a->job, a->job->attempt);
-	return a->retry_after_ms < SNOOZE_MIN_MS ? SNOOZE_MIN_MS : a->retry_after_ms;
-}
+/* ---- what runners are done with ---------------------------------------------------------------- */
 
 void worker_decide(struct worker *w, struct attempt *a)
 {
-	const struct job *job = a->job;
-	int max = job->max_attempts > 0 ? job->max_attempts : w->scope.max_attempts;
+	const struct verdict_in in = { w->stopping, w->stop_outcome, w->fenced, w->scope.max_attempts, w->backoff };
 
-	/* A function that came to an end because it was asked to has not failed. */
-	if (w->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
-		a->outcome = w->stop_outcome;
-	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and counts. */
-	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (w->stopping || w->fenced));
-	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
-	if (a->final || a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
-		a->delay_ms = 0;
-	else if (a->unready)
-		a->delay_ms = unready_ms(w, job);
-	else if (a->outcome == JOB_SNOOZED)
-		a->delay_ms = snooze_ms(w, a);
-	else
-		a->delay_ms = a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(w, job, job->attempt - job->attempt_base);
-}
-
-/* All jobs of a function may want what is missing: of the same words the first is heard. */
-static bool is_said(struct worker *w, const char *text, uint64_t now)
-{
-	for (size_t i = 0; i < w->said_len; i++) {
-		bool lately = now < w->said[i].again_ns;
-
-		if (strcmp(w->said[i].text, text) != 0)
-			continue;
-		if (!lately)
-			w->said[i].again_ns = now + SAY_AGAIN_NS;
-		return lately;
-	}
-	if (w->said_len < SAID_MAX && (w->said[w->said_len].text = strdup(text)))
-		w->said[w->said_len++].again_ns = now + SAY_AGAIN_NS;
-	return false;
-}
-
-static void forget_said(struct worker *w)
-{
-	while (w->said_len > 0)
-		free(w->said[--w->said_len].text);
-}
-
-static void log_unready(struct worker *w, const struct attempt *a)
-{
-	const struct job *job = a->job;
-	const char *text = a->error ? a->error : "";
-
-	log_line(is_said(w, text, clock_ns()) ? LOG_L_DEBUG : LOG_L_WARNING,
-		 "job %lld %s: not possible here: %.*s; does not count, again in %.1f s, and others for which this holds", (long long)job->id,
-		 job->fn, (int)strcspn(text, "\n"), text, (double)a->delay_ms / 1000);
-}
-
-/* What is cut off by each start begins anew with each, and only who wrote cron's line can mend that. */
-static void log_cut_off(struct worker *w, const struct job *job)
-{
-	int64_t limit_ms = pool_limit_ms(&w->pool, job), gap_ms = (int64_t)((w->successor_ns - w->setup->started_ns) / NS_PER_MS);
-	char may[64] = "has no time limit", text[512];
-
-	if (!w->successor_ns || (limit_ms > 0 && limit_ms <= gap_ms))
-		return;
-	if (limit_ms > 0)
-		snprintf(may, sizeof(may), "may take %.1f s", (double)limit_ms / 1000);
-	snprintf(text, sizeof(text), "function %s %s, and the next start, which ends it, came after %.1f s: it may never come to its end", job->fn, may,
-		 (double)gap_ms / 1000);
-	if (!is_said(w, text, w->successor_ns))
-		log_line(LOG_L_WARNING, "%s; add --if-running=skip to cron's line, or have it start less often, or set a timeout below that; or run a service%s", text,
-			 w->setup->who);
-}
-
-void worker_log_attempt(struct worker *w, const struct attempt *a)
-{
-	const struct job *job = a->job;
-	const char *error = a->error ? a->error : "";
-	int len = (int)strcspn(error, "\n");
-	const struct log_attempt fields = {
-		.queue = job->queue, .fn = job->fn, .outcome = job_outcome_text(a->outcome), .traceparent = job->traceparent, .job = job->id, .attempt = job->attempt, .final = a->final,
-		.wait_ms = (job->wait_us + (int64_t)((a->started_ns - job->claimed_ns) / 1000)) / 1000,
-		.run_ms = (int64_t)((a->finished_ns - a->started_ns) / NS_PER_MS), .retry_ms = a->final ? -1 : a->delay_ms,
-	};
-
-	/* Of a crash we wrote the first line ourselves; what follows is how it came to it. */
-	if (a->outcome == JOB_FAILED || a->outcome == JOB_CANCELLED || a->outcome == JOB_SNOOZED)
-		error = gist(error, &len);
-
-	if (a->outcome == JOB_OK) {
-		log_attempt(LOG_L_DEBUG, &fields, "job %lld %s attempt %d: ok in %.3f ms", (long long)job->id, job->fn, job->attempt,
-			    (double)(a->finished_ns - a->started_ns) / 1e6);
-		return;
-	}
-	if (a->unready && a->outcome == JOB_FAILED && !a->final)
-		log_unready(w, a);
-	else if (a->outcome == JOB_CANCELLED)
-		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled by its function: %.*s", (long long)job->id, job->fn, job->attempt, len, error);
-	else if (a->outcome == JOB_SNOOZED)
-		log_job(LOG_L_DEBUG, job, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
-			 error, (double)a->delay_ms / 1000);
-	else if (a->final)
-		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
-			    job_outcome_text(a->outcome), len, error);
-	else
-		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
-			    job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
-	if (a->outcome == JOB_SUPERSEDED)
-		log_cut_off(w, job);
+	verdict(a, &in, &w->random);
 }
 
 /* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
@@ -236,29 +101,6 @@ static void collect(struct worker *w, uint64_t now)
 	collect_refused(w);
 }
 
-void worker_count(struct worker *w, const struct attempt *a)
-{
-	w->sum.attempts++;
-	if (a->outcome == JOB_OK)
-		w->sum.ok++;
-	else if (a->outcome == JOB_CANCELLED)
-		w->sum.cancelled++;
-	else if (a->outcome == JOB_SNOOZED)
-		w->sum.snoozed++;
-	else if (a->final)
-		w->sum.dead++;
-	else
-		w->sum.retried++;
-}
-
-/* The files of a mail go when its success is in the database. */
-void worker_remove_files(struct worker *w, const struct attempt *a)
-{
-	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
-		if (!pool_remove_file(&w->pool, p->path))
-			log_job(LOG_L_WARNING, a->job, "job %lld %s: file '%s' stays: no runner left to remove it", (long long)a->job->id, a->job->fn, p->path);
-}
-
 size_t worker_idle_runners(const struct worker *w)
 {
 	size_t busy = pool_running(&w->pool);
@@ -328,7 +170,7 @@ static void reload(struct worker *w)
 		for (size_t i = 0; i < w->unknown_len; i++)
 			free(w->unknown[i]);
 		w->unknown_len = 0;
-		forget_said(w);
+		worker_forget_said(w);
 		relisten(w);
 		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
 	}
@@ -586,7 +428,7 @@ static void tear_down(struct worker *w)
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);
 	free(w->unknown);
-	forget_said(w);
+	worker_forget_said(w);
 	worker_tell_clear(w);
 }
 
