@@ -8,7 +8,7 @@ static int64_t delay_ms(const struct retry_policy *policy, int failures, uint64_
 	return retry_jitter_ms(retry_delay_ms(policy, failures), random_next(random));
 }
 
-/* As the job wishes, where it does. */
+/* As the job wishes, where it does. Who sets one of floor and ceiling beyond the usual other one means that one. */
 static int64_t backoff_ms(const struct retry_policy *usual, const struct job *job, int failures, uint64_t *random)
 {
 	struct retry_policy p = *usual;
@@ -19,7 +19,9 @@ static int64_t backoff_ms(const struct retry_policy *usual, const struct job *jo
 		p.ceiling_ms = job->backoff_ceiling_ms;
 	if (job->backoff_exponent > 0)
 		p.exponent = job->backoff_exponent;
-	if (p.ceiling_ms < p.floor_ms)
+	if (p.ceiling_ms < p.floor_ms && job->backoff_ceiling_ms > 0)
+		p.floor_ms = p.ceiling_ms;
+	else if (p.ceiling_ms < p.floor_ms)
 		p.ceiling_ms = p.floor_ms;
 	return delay_ms(&p, failures, random);
 }
