@@ -356,7 +356,8 @@ static void log_recovered(void *data, int64_t id, const char *fn, int attempt, b
 		log_line(LOG_L_WARNING, "job %lld %s: was held by a run that has ended; ready again", (long long)id, fn);
 }
 
-static int begin(struct worker *w, struct deferred_error *err)
+/* work: there are jobs, as far as is known. */
+static int begin(struct worker *w, bool work, struct deferred_error *err)
 {
 	int rc = w->setup->before_work ? w->setup->before_work(w->setup->data, err) : 0;
 
@@ -365,6 +366,8 @@ static int begin(struct worker *w, struct deferred_error *err)
 		rc = pool_init(&w->pool, w->setup->runners, err);
 	if (rc == 0)
 		worker_set_up(w);
+	if (rc == 0 && work)
+		pool_warm_up(&w->pool);
 	if (rc == 0)
 		rc = worker_register(w, err);
 	if (rc == 0)
@@ -463,7 +466,7 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	worker_tick_set_up(&w, probe.tick);
 
 	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
-	rc = begin(&w, err);
+	rc = begin(&w, probe.work, err);
 	if (rc == 0)
 		worker_event(&w, WORKER_READY);
 	while (rc == 0)

@@ -423,6 +423,12 @@ static void spawn(struct pool *pool, struct pool_member *m)
 		pool->short_told = false;
 }
 
+void pool_warm_up(struct pool *pool)
+{
+	if (pool->alive == 0 && pool->places > 0)
+		spawn(pool, &pool->member[0]);
+}
+
 /* It is given nothing more; what it has not begun goes to others. */
 static void retire(struct pool *pool, struct pool_member *m)
 {

@@ -72,6 +72,9 @@ void pool_clear(struct pool *pool); /* kills and reaps what is left */
  * not begun go to fresh ones, which load the plugins anew. */
 void pool_reload(struct pool *pool, const struct runner_setup *setup);
 
+/* Start the first runner ahead of the first job: it loads its plugins while that is being claimed. */
+void pool_warm_up(struct pool *pool);
+
 void pool_add(struct pool *pool, struct job *jobs);
 void pool_add_first(struct pool *pool, struct job *jobs); /* ahead of the others */
 void pool_dispatch(struct pool *pool);

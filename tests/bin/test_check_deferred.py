@@ -719,6 +719,18 @@ def test_a_start_with_nothing_due_writes_nothing(db):
     ledger(db)
 
 
+def test_a_start_that_finds_work_has_a_runner_load_plugins_while_it_claims(db):
+    job = db.defer("noop")
+    with db.connect() as other, other.cursor() as c:
+        c.execute("lock table deferred.__deferred_worker in exclusive mode")
+        run = db.spawn(["check_deferred"])
+        wait_for(lambda: pg.children_of(run.pid), 20, "a runner is there")
+        assert db.hot() == 1 and run.alive()
+    assert run.wait(30) == 0, run.output()
+    assert db.sql("select job_id, outcome from deferred.__deferred_log") == [(job, "ok")]
+    ledger(db)
+
+
 def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
     with open(os.path.join(pg.TOP, "lib", "base", "job.h")) as f:
         header = f.read()
