@@ -31,7 +31,7 @@ void builds_gather(struct builds *builds, const struct store_figures *figures)
 		b->crashed += f->outcome[JOB_CRASHED];
 		b->timeout += f->outcome[JOB_TIMEOUT];
 		b->dead += f->dead;
-		b->cpu_us += f->cpu_us;
+		b->cpu_us = store_figures_add_us(b->cpu_us, f->cpu_us);
 		b->max_rss_kb = f->max_rss_kb > b->max_rss_kb ? f->max_rss_kb : b->max_rss_kb;
 		b->last_s = f->at_s;
 		histogram_add(&b->run, &f->run);

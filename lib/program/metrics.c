@@ -79,9 +79,9 @@ static void merge(struct store_figures *f)
 		to->attempts += from->attempts;
 		to->dead += from->dead;
 		to->arrived += from->arrived;
-		to->wait_us += from->wait_us;
-		to->run_us += from->run_us;
-		to->cpu_us += from->cpu_us;
+		to->wait_us = store_figures_add_us(to->wait_us, from->wait_us);
+		to->run_us = store_figures_add_us(to->run_us, from->run_us);
+		to->cpu_us = store_figures_add_us(to->cpu_us, from->cpu_us);
 		to->max_rss_kb = to->max_rss_kb > from->max_rss_kb ? to->max_rss_kb : from->max_rss_kb;
 		to->series = to->series < from->series ? to->series : from->series;
 		histogram_add(&to->wait, &from->wait);

@@ -65,7 +65,7 @@ static int read_sums(struct outlook *o, struct pg *pg, enum store_span of, int64
 			hours[(*n)++] = (struct hour){ .at_s = f->at_s };
 		hours[*n - 1].arrived += f->arrived;
 		hours[*n - 1].attempts += f->attempts;
-		hours[*n - 1].cpu_us += f->cpu_us;
+		hours[*n - 1].cpu_us = store_figures_add_us(hours[*n - 1].cpu_us, f->cpu_us);
 	}
 	*now_s = figures.now_s;
 	*folded_s = figures.folded_s;

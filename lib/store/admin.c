@@ -527,14 +527,14 @@ int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct 
 
 /* Whole numbers, which the log keeps as real: a large one would be written with an exponent. */
 static const char log_columns[] =
-	"job_id, finished_at, started_at, worker, receipt, attempt, wait_us::int8, run_us::int8, user_us::int8, sys_us::int8, max_rss_kb::int8, "
-	"final, outcome, plugin, exit_code, signal, error, result";
+	"job_id, finished_at, started_at, worker, receipt, attempt, deferred.__measure(wait_us) as wait_us, deferred.__measure(run_us) as run_us, "
+	"deferred.__measure(user_us) as user_us, deferred.__measure(sys_us) as sys_us, deferred.__measure(max_rss_kb) as max_rss_kb, final, outcome, plugin, exit_code, signal, error, result";
 
 int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err)
 {
 	bool is_log = strstr(aside, "_log_") != NULL;
-	char sql[512];
+	char sql[1024];
 
 	snprintf(sql, sizeof(sql), "copy (select %s from deferred.%s) to stdout (format csv, header)", is_log ? log_columns : "*", aside);
 	return pg_copy_out(pg, sql, row, data, rows, err);

@@ -74,7 +74,8 @@ static int64_t scaled(struct store_advise_scale *scales, size_t n, const char *f
 	return run_us;
 }
 
-/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. */
+/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. One that ended in that time and
+ * began after it is not of this world, and would be the last job of the replay for ever. */
 static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
 {
 	struct advice_history *h = &past->history;
@@ -97,7 +98,7 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 			continue;
 		}
 		run_us = scaled(scales, scales_len, pg_text(res, i, 6, NULL), run_us);
-		if (start_us < 0 || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
+		if (start_us < 0 || start_us > past->to_us || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
 			continue;
 		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
 		if (group < 0)

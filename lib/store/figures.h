@@ -71,6 +71,12 @@ struct store_figure {
 	struct histogram wait, run; /* of those that were started, of those that were timed */
 };
 
+/* Two sums of times as one: the largest there is where that is less, for a sum goes up to 10^18, of times that somebody made up. */
+static inline int64_t store_figures_add_us(int64_t a, int64_t b)
+{
+	return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
 struct store_figures {
 	struct store_figure *row; /* in the order of at_s, queue, fn, plugin */
 	size_t n;

@@ -9,18 +9,18 @@ language plpgsql
 as $$
 declare
     v_epoch constant timestamptz := '2000-01-01 00:00+00';
-    v_most  constant bigint := 100000000000000;  -- three years, in microseconds: of longer times that much is counted
+    v_most  constant bigint := 1000000000000000000;  -- a sum goes up to this, and the sum of two is a bigint still: nobody comes so far but who records times that were not
     v_full  boolean := coalesce((select max(s.id) >= 20000 from deferred.__deferred_series s), false);
 begin
     with row as materialized (
         select date_bin('1 minute', l.finished_at, v_epoch) as at, coalesce(d.queue, '') as queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin,
                l.outcome, l.final and deferred.state(l.outcome) = 'dead' as dead, deferred.__bucket(m.wait_us) as wait_bucket,
-               deferred.__bucket(m.run_us) as run_bucket, greatest(m.wait_us, 0) as wait_us, greatest(m.run_us, 0) as run_us,
-               least(greatest(coalesce(m.user_us, 0) + coalesce(m.sys_us, 0), 0), v_most) as cpu_us, l.max_rss_kb::bigint
+               deferred.__bucket(m.run_us) as run_bucket, coalesce(m.wait_us, 0) as wait_us, coalesce(m.run_us, 0) as run_us,
+               coalesce(m.user_us, 0) + coalesce(m.sys_us, 0) as cpu_us, deferred.__measure(l.max_rss_kb) as max_rss_kb
         from deferred.__deferred_log l
         cross join lateral (
-            select case when l.wait_us > v_most then v_most else l.wait_us::bigint end as wait_us, case when l.run_us > v_most then v_most else l.run_us::bigint end as run_us,
-                   case when l.user_us > v_most then v_most else l.user_us::bigint end as user_us, case when l.sys_us > v_most then v_most else l.sys_us::bigint end as sys_us) m
+            select deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us,
+                   deferred.__measure(l.user_us) as user_us, deferred.__measure(l.sys_us) as sys_us) m
         left join lateral (select d.queue, d.fn from deferred.__deferred d where d.id = l.job_id offset 0) d on true
         where l.finished_at >= p_from and l.finished_at < p_to),
     seen as materialized (
@@ -98,7 +98,7 @@ begin
     added as (
         insert into deferred.__deferred_sum as s (span, at, series, ok, failed, crashed, timeout, interrupted, superseded, lost, cancelled, expired, snoozed, dead, arrived, wait_us, run_us, cpu_us, max_rss_kb, wait, run)
         select c.*, coalesce(w.wait, '{}'), coalesce(r.run, '{}')
-        from (select v.span, v.at, c.series, coalesce(sum(c.ok), 0) as ok, coalesce(sum(c.failed), 0) as failed, coalesce(sum(c.crashed), 0) as crashed, coalesce(sum(c.timeout), 0) as timeout, coalesce(sum(c.interrupted), 0) as interrupted, coalesce(sum(c.superseded), 0) as superseded, coalesce(sum(c.lost), 0) as lost, coalesce(sum(c.cancelled), 0) as cancelled, coalesce(sum(c.expired), 0) as expired, coalesce(sum(c.snoozed), 0) as snoozed, coalesce(sum(c.dead), 0) as dead, coalesce(sum(c.arrived), 0) as arrived, coalesce(sum(c.wait_us), 0) as wait_us, coalesce(sum(c.run_us), 0) as run_us, coalesce(sum(c.cpu_us), 0) as cpu_us, coalesce(max(c.max_rss_kb), 0) as max_rss_kb
+        from (select v.span, v.at, c.series, coalesce(sum(c.ok), 0) as ok, coalesce(sum(c.failed), 0) as failed, coalesce(sum(c.crashed), 0) as crashed, coalesce(sum(c.timeout), 0) as timeout, coalesce(sum(c.interrupted), 0) as interrupted, coalesce(sum(c.superseded), 0) as superseded, coalesce(sum(c.lost), 0) as lost, coalesce(sum(c.cancelled), 0) as cancelled, coalesce(sum(c.expired), 0) as expired, coalesce(sum(c.snoozed), 0) as snoozed, coalesce(sum(c.dead), 0) as dead, coalesce(sum(c.arrived), 0) as arrived, greatest(-v_most, least(coalesce(sum(c.wait_us), 0), v_most)) as wait_us, greatest(-v_most, least(coalesce(sum(c.run_us), 0), v_most)) as run_us, greatest(-v_most, least(coalesce(sum(c.cpu_us), 0), v_most)) as cpu_us, coalesce(max(c.max_rss_kb), 0) as max_rss_kb
               from change c
               cross join lateral (values (1, c.at), (60, date_bin('1 hour', c.at, v_epoch)), (0, '-infinity')) v (span, at)
               group by v.span, v.at, c.series) c
@@ -116,9 +116,9 @@ begin
             snoozed = s.snoozed + excluded.snoozed,
             dead = s.dead + excluded.dead,
             arrived = s.arrived + excluded.arrived,
-            wait_us = s.wait_us + excluded.wait_us,
-            run_us = s.run_us + excluded.run_us,
-            cpu_us = s.cpu_us + excluded.cpu_us,
+            wait_us = greatest(0, least(s.wait_us + excluded.wait_us, v_most)),
+            run_us = greatest(0, least(s.run_us + excluded.run_us, v_most)),
+            cpu_us = greatest(0, least(s.cpu_us + excluded.cpu_us, v_most)),
             max_rss_kb = greatest(s.max_rss_kb, excluded.max_rss_kb),
             -- Mostly one of them is empty, for jobs arrive before they are run; a call costs more than the row.
             wait = case when s.wait = '{}' then excluded.wait when excluded.wait = '{}' then s.wait else deferred.__histogram_add(s.wait, excluded.wait) end,

@@ -29,8 +29,8 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
            'attempts', coalesce((
                select json_agg(json_build_object('attempt', l.attempt, 'outcome', l.outcome, 'final', l.final, 'error', l.error,
                           'exit_code', l.exit_code, 'signal', l.signal, 'started_at', l.started_at, 'finished_at', l.finished_at,
-                          'worker', l.worker, 'host', w.host, 'plugin', l.plugin, 'wait_us', l.wait_us::int8, 'run_us', l.run_us::int8,
-                          'user_us', l.user_us::int8, 'sys_us', l.sys_us::int8, 'max_rss_kb', l.max_rss_kb::int8, 'result', l.result)
+                          'worker', l.worker, 'host', w.host, 'plugin', l.plugin, 'wait_us', deferred.__measure(l.wait_us), 'run_us', deferred.__measure(l.run_us),
+                          'user_us', deferred.__measure(l.user_us), 'sys_us', deferred.__measure(l.sys_us), 'max_rss_kb', deferred.__measure(l.max_rss_kb), 'result', l.result)
                           order by l.finished_at, l.attempt)
                from deferred.__deferred_log l left join deferred.__deferred_worker w on w.id = l.worker
                where l.job_id = d.id), '[]'),

@@ -4,7 +4,7 @@
 --   again (bool), function (text); before them one with NULL for a queue: the rows that were looked at, as wait
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough; primary key of __deferred for each of them
 with ended as materialized (
-    select l.job_id, l.attempt, l.outcome, l.started_at, l.wait_us::int8, l.run_us::int8
+    select l.job_id, l.attempt, l.outcome, l.started_at, deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us
     from deferred.__deferred_log l
     where l.finished_at >= $1::timestamptz and l.finished_at < $2::timestamptz
     limit $4::int8)

@@ -5,7 +5,7 @@
 --   before them one with NULL for a queue: the rows that were looked at, as job
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough; primary key of __deferred for each of them
 with ended as materialized (
-    select l.job_id, l.attempt, l.outcome, l.final, coalesce(l.started_at, l.finished_at) as started_at, l.finished_at, l.wait_us::int8, l.worker, null::text as error
+    select l.job_id, l.attempt, l.outcome, l.final, coalesce(l.started_at, l.finished_at) as started_at, l.finished_at, deferred.__measure(l.wait_us) as wait_us, l.worker, null::text as error
     from deferred.__deferred_log l
     where l.finished_at >= $1::timestamptz and l.finished_at < $2::timestamptz
     limit $3::int8)

@@ -7,7 +7,7 @@ with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
              / current_setting('block_size')::int8 - $2::int8, 0) as page),
 near as materialized (
-    select l.job_id, l.outcome, l.run_us::int8, l.wait_us::int8, l.user_us::int8 + l.sys_us::int8 as cpu_us, l.finished_at from deferred.__deferred_log l
+    select l.job_id, l.outcome, deferred.__measure(l.run_us) as run_us, deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.user_us) + deferred.__measure(l.sys_us) as cpu_us, l.finished_at from deferred.__deferred_log l
     where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.page)::tid from tail t)),
 figures as (
     select d.queue, d.fn, count(*) filter (where n.finished_at > now() - interval '1 min') as ended_1, count(*) filter (where n.finished_at > now() - interval '5 min') as ended_5,

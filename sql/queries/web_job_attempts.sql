@@ -4,7 +4,7 @@
 --   largest memory in KiB (int8), exit status, signal (int4), worker (text), plugin (text); 200 rows at most
 -- locks: none. Index: __deferred_log_job, primary key of __deferred_worker
 select l.attempt, l.outcome, l.final, to_char(l.started_at, 'YYYY-MM-DD HH24:MI:SS'), to_char(l.finished_at, 'YYYY-MM-DD HH24:MI:SS'),
-       l.wait_us::int8, l.run_us::int8, l.user_us::int8 + l.sys_us::int8, l.max_rss_kb::int8, l.exit_code, l.signal, concat_ws(' on ', l.worker, w.host), l.plugin
+       deferred.__measure(l.wait_us), deferred.__measure(l.run_us), deferred.__measure(l.user_us) + deferred.__measure(l.sys_us), deferred.__measure(l.max_rss_kb), l.exit_code, l.signal, concat_ws(' on ', l.worker, w.host), l.plugin
 from (select x.job_id, x.attempt, x.outcome, x.final, x.started_at, x.finished_at, x.wait_us, x.run_us, x.user_us, x.sys_us, x.max_rss_kb, x.exit_code,
              x.signal, x.worker, x.plugin
       from deferred.__deferred_log x where x.job_id = $1::int8 order by x.finished_at desc, x.attempt desc limit 200) l

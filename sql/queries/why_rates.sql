@@ -9,7 +9,7 @@ with tail as materialized (
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
                  / current_setting('block_size')::int8 as pages) s),
 near as materialized (
-    select l.job_id, l.outcome, l.run_us::int8, l.finished_at, l.plugin from deferred.__deferred_log l
+    select l.job_id, l.outcome, deferred.__measure(l.run_us) as run_us, l.finished_at, l.plugin from deferred.__deferred_log l
     where l.finished_at > now() - interval '15 min' and l.started_at is not null and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)),
 recent as materialized (
     select n.*, d.fn from near n
@@ -35,7 +35,7 @@ before as materialized (
     from (select x.*
           from (select s.* from steps s order by s.page) s
           cross join lateral (
-             select l.job_id, l.run_us::int8, l.plugin, l.finished_at from deferred.__deferred_log l
+             select l.job_id, deferred.__measure(l.run_us) as run_us, l.plugin, l.finished_at from deferred.__deferred_log l
              where l.finished_at between now() - interval '1 day' and now() - interval '15 min' and l.finished_at >= s.first and l.finished_at < s.past
                and l.ctid >= format('(%s,0)', s.page)::tid and l.ctid < format('(%s,0)', s.page + s.pages)::tid
              limit 400) x

@@ -48,6 +48,22 @@ static void rows_of_all_queues_and_hours_become_one(void **state)
 	assert_true(b.n == 1 && b.more);
 }
 
+static void sums_of_times_end_at_the_largest_number(void **state)
+{
+	struct store_figure rows[12];
+	struct build list[1];
+
+	(void)state;
+	for (size_t i = 0; i < 12; i++) {
+		rows[i] = ran(7, (int64_t)i, "f", "p 1", 1, 0, 20);
+		rows[i].cpu_us = 1000000000000000000;
+	}
+	gathered(list, 1, rows, 9);
+	assert_int_equal(list[0].cpu_us, 9000000000000000000);
+	gathered(list, 1, rows, 12);
+	assert_int_equal(list[0].cpu_us, INT64_MAX);
+}
+
 static void a_build_is_held_against_the_last_one_before_it_that_ran_often_enough(void **state)
 {
 	struct store_figure rows[] = { ran(9, 1, "f", "p 1", 300, 3, 20), ran(2, 2, "f", "p 2", 50, 0, 40), ran(3, 2, "g", "p 3", 300, 0, 50),
@@ -91,6 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_of_all_queues_and_hours_become_one),
+		cmocka_unit_test(sums_of_times_end_at_the_largest_number),
 		cmocka_unit_test(a_build_is_held_against_the_last_one_before_it_that_ran_often_enough),
 		cmocka_unit_test(one_that_was_put_back_is_not_the_newest),
 	};

@@ -333,3 +333,15 @@ def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
     assert db.run(["deferred", "retry", "--error", "another", "--fn", "echo"]).stdout == "1 job ready\n" and db.one("select state from deferred.job where id = %s", other[1]) == "ready"
     assert db.run(["deferred", "retry", "--error", "anot"]).stdout == "0 jobs ready\n" and db.run(["deferred", "cancel", "--error", "another"]).returncode == 64
     assert db.sql("select * from deferred.check_ledger()") == []
+
+
+def test_measures_that_cannot_be_are_shown_as_some_that_can(web, db):
+    """They are what a role wrote that may record attempts."""
+    job = db.defer("noop")
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, wait_us, run_us, user_us, sys_us, max_rss_kb)
+              select %s, i, 'failed', false, now(), x, x, x, x, x from unnest('{NaN,Infinity,-Infinity,3e38,-3e38,-1}'::real[]) with ordinality m(x, i)""", job)
+    attempts = {a["attempt"]: (a["wait_us"], a["run_us"], a["cpu_us"], a["max_rss_kb"]) for a in web.json(f"/jobs/{job}.json")["attempts"]}
+    most = 10**14
+    assert attempts == {i: (most, most, 2 * most, most) if i in (1, 2, 4) else (0, 0, 0, 0) for i in range(1, 7)}
+    for path in (f"/jobs/{job}", "/", "/functions", "/running", "/dead", "/doctor", "/advice"):
+        web.page(path)
