@@ -123,7 +123,8 @@ static void arg_user(struct pg_args *args)
 	pg_arg_text(args, store_admin_user());
 }
 
-int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
+/* Of one job; answered with whether it was done. */
+static int act_on_job(struct pg *pg, const struct sql_statement *stmt, int64_t id, const char *verb, const char *why_not, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -132,28 +133,21 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	pg_args_init(&args);
 	pg_arg_int8(&args, id);
 	arg_user(&args);
-	rc = exec(pg, &sql_admin_cancel, &args, &res, err);
+	rc = exec(pg, stmt, &args, &res, err);
 	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_set(err, DEFERRED_ENOTFOUND, "cancel", "cannot cancel job %" PRId64 ": unknown, finished, or deferred by another role", id);
+		rc = error_set(err, DEFERRED_ENOTFOUND, verb, "cannot %s job %" PRId64 ": %s", verb, id, why_not);
 	pg_result_free(res);
 	return rc;
 }
 
+int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	return act_on_job(pg, &sql_admin_cancel, id, "cancel", "unknown, finished, or deferred by another role", err);
+}
+
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	arg_user(&args);
-	rc = exec(pg, &sql_admin_retry, &args, &res, err);
-	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_set(err, DEFERRED_ENOTFOUND, "retry", "cannot retry job %" PRId64 ": unknown, or deferred by another role",
-			       id);
-	pg_result_free(res);
-	return rc;
+	return act_on_job(pg, &sql_admin_retry, id, "retry", "unknown, or deferred by another role", err);
 }
 
 int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
