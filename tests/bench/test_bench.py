@@ -21,6 +21,7 @@ import results  # noqa: E402
 import stage  # noqa: E402
 import svg  # noqa: E402
 import turns  # noqa: E402
+import windows  # noqa: E402
 from scenarios import latency, plans, wal  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -155,6 +156,22 @@ def test_the_median_counts_and_rounds_begin_with_different_ones():
     assert kept == [{"a": [5.0, 1.0, 3.0], "b": [50.0, 70.0, 90.0]}]
     assert order == ["a", "b", "b", "a", "a", "b"]
     assert [turns.quantile(list(range(100)), q) for q in (0, 0.5, 0.99, 1)] == [0, 50, 99, 99]
+
+
+def test_windows_are_paired_side_by_side_and_what_drifts_cancels_out():
+    assert [windows.on(i) for i in range(8)] == [False, True, True, False, False, True, True, False]
+    seen = [windows.Window(windows.on(i), i, i + 0.9) for i in range(8)]
+    assert windows.pairs(seen, 0, 8) == [(0, 1), (3, 2), (4, 5), (7, 6)]
+    # The first of them began before the run, the last ended after it; one without another is no pair.
+    assert windows.pairs(seen, 0.5, 7.5) == [(3, 2), (4, 5)]
+    assert windows.pairs(seen[:3], 0, 8) == [(0, 1)] and windows.pairs(seen[:1], 0, 8) == windows.pairs([], 0, 8) == []
+    slower = [1 - i / 100 for i in range(8)]
+    assert windows.quartiles([slower[on] / slower[off] for off, on in windows.pairs(seen, 0, 8)])[1] == pytest.approx(1, abs=0.001)
+
+
+def test_quartiles_of_few_pairs_are_told_too():
+    assert windows.quartiles([0.9, 1.0, 0.94, 0.96, 0.98]) == pytest.approx([0.94, 0.96, 0.98])
+    assert windows.quartiles([0.9]) == [0.9, 0.9, 0.9]
 
 
 def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
