@@ -2,7 +2,6 @@
 #include "cmd.h"
 
 #include "advise_check.h"
-#include "lines.h"
 #include "past.h"
 #include "program/promise.h"
 
@@ -146,37 +145,21 @@ static bool of_service(const char *text)
 	return text[0] == '-' || (n >= name && strncmp(text + n - name, "check_deferred", name) == 0);
 }
 
-/* Histories hold what was replayed last, so this comes first. */
-static int replay_today(struct outlook *o, struct lines *lines, struct outlook_today *today, const struct cli *cli)
-{
-	struct deferred_error err = { 0 };
-
-	if (lines->of.n == 0)
-		return 0;
-	if (outlook_replay_today(o, &lines->of, today, &err) < 0)
-		return cli_fail(cli, &err);
-	today->text = lines->text;
-	today->n = lines->of.n;
-	o->today = today;
-	return 0;
-}
-
 static int advise(struct outlook *o, struct lines *lines, struct cli *cli)
 {
-	struct outlook_today today = { .given = lines->of.n > 0 };
+	struct deferred_error err = { 0 };
+	struct outlook_today today;
 	struct advice a;
-	int rc = lines_seen(lines, cli, o->queue);
+	int rc;
 
-	if (rc == 0)
-		rc = lines_rules(lines, cli);
-	if (rc == 0)
-		rc = past_read(o, cli);
-	if (rc == 0 && promise_can(o))
-		rc = replay_today(o, lines, &today, cli);
-	if (rc != 0)
+	if (lines_seen(lines, cli->pg, o->queue, &err) < 0 || lines_rules(lines, cli->pg, &err) < 0)
+		return cli_fail(cli, &err);
+	if ((rc = past_read(o, cli)) != 0)
 		return rc;
 	if (!promise_can(o))
 		return tell_too_little(o, cli);
+	if (lines_today(lines, o, &today, &err) < 0)
+		return cli_fail(cli, &err);
 	if (advice_seek(&o->wanted, o->histories, o->n, &a) < 0)
 		return EX_OSERR;
 	rc = cli->json ? print_json(o, cli, &a) : print(o, cli, &a);
@@ -203,7 +186,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		if (c == OPT_CHECK)
 			check = true;
 		else if (c == OPT_LINE)
-			rc = lines_add(&lines, cli, optarg, of_service(optarg));
+			rc = past_line(&lines, cli, optarg, of_service(optarg));
 		else if (c == CLI_OPT_BAD || !option(&o, cli, c))
 			rc = EX_USAGE;
 	}

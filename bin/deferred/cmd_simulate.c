@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "lines.h"
 #include "past.h"
 
 #include <inttypes.h>
@@ -43,9 +42,9 @@ static int option(struct question *q, const struct cli *cli, int c)
 {
 	switch (c) {
 	case OPT_LINE:
-		return lines_add(&q->lines, cli, optarg, false);
+		return past_line(&q->lines, cli, optarg, false);
 	case OPT_SERVICE:
-		return lines_add(&q->lines, cli, optarg, true);
+		return past_line(&q->lines, cli, optarg, true);
 	case OPT_RUN_SCALE:
 		return add_scale(q, cli, optarg);
 	default:
@@ -98,10 +97,11 @@ static void print(const struct question *q)
 static int simulate(struct question *q, struct cli *cli)
 {
 	struct deferred_error err = { 0 };
-	int rc = lines_rules(&q->lines, cli);
+	int rc;
 
-	if (rc == 0)
-		rc = past_read(&q->o, cli);
+	if (lines_rules(&q->lines, cli->pg, &err) < 0)
+		return cli_fail(cli, &err);
+	rc = past_read(&q->o, cli);
 	if (rc != 0)
 		return rc;
 	if (q->o.n == 0) {
@@ -132,7 +132,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc == 0 && optind < argc)
 		rc = cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if (rc == 0 && q.lines.of.n == 0)
-		rc = lines_add(&q.lines, cli, CLASSIC, false);
+		rc = past_line(&q.lines, cli, CLASSIC, false);
 	if (rc == 0)
 		rc = cli_connect(cli, true);
 	if (rc == 0)

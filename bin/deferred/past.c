@@ -78,6 +78,15 @@ int past_read(struct outlook *o, struct cli *cli)
 	return CLI_NOT_DONE;
 }
 
+int past_line(struct lines *lines, const struct cli *cli, const char *text, bool service)
+{
+	struct deferred_error err = { 0 };
+
+	if (lines_add(lines, text, service, &err) == 0)
+		return 0;
+	return strcmp(err.where, LINES_TOO_MANY) == 0 ? cli_usage(cli, "%s", err.message) : cli_fail(cli, &err);
+}
+
 /* ---- how it is printed ------------------------------------------------------------------------ */
 
 static void print_line(void *data, const char *name, const char *text)

@@ -5,6 +5,7 @@
 
 #include "cmd.h"
 
+#include "program/lines.h"
 #include "program/outlook.h"
 
 /* Options of both. own of the command begins with these. */
@@ -22,6 +23,9 @@ bool past_real(const struct cli *cli, const char *what, const char *text, double
 
 /* Read what was. Returns 0 or the exit code; it was reported. */
 int past_read(struct outlook *o, struct cli *cli);
+
+/* A line that was given, or a service. Returns as past_read(). */
+int past_line(struct lines *lines, const struct cli *cli, const char *text, bool service);
 
 /* Lines go to standard output. */
 extern const struct outlook_sink past_lines;

@@ -9,8 +9,10 @@
 #include "kept.h"
 #include "program/doctor.h"
 #include "program/exposition.h"
+#include "program/lines.h"
 #include "program/metrics.h"
 #include "program/promise.h"
+#include "store/admin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,6 +243,7 @@ int page_doctor(struct visit *v, struct deferred_error *err)
 struct question {
 	struct kept *kept;
 	struct outlook outlook;
+	struct lines lines; /* of today */
 	uint64_t end_ns;
 };
 
@@ -286,7 +289,7 @@ static void on_wait(void *data, const struct outlook_wait *w)
 	html_raw(b, "</tr>\n");
 }
 
-static void lines(struct buf *b, const struct outlook *o, const struct advice *a)
+static void lines_advised(struct buf *b, const struct outlook *o, const struct advice *a)
 {
 	char text[PROMISE_LINE];
 
@@ -311,8 +314,13 @@ static int told(struct kept_answer *answer, const struct outlook *o, const struc
 
 	outlook_lines_of(a, made, &replayed);
 	rc = outlook_replay(o, &replayed, err);
+	if (o->today) {
+		html_raw(b, "<dl class=\"told\">");
+		promise_today(o, &to);
+		html_raw(b, "</dl>");
+	}
 	if (a->answer == ADVICE_FOUND)
-		lines(b, o, a);
+		lines_advised(b, o, a);
 	if (a->answer == ADVICE_FOUND)
 		html_raw(b, "<dl class=\"told\">");
 	promise_tell(o, a, &to);
@@ -351,6 +359,13 @@ static void put_json(struct kept_answer *answer, struct params_text *t, int rc, 
 	free(text);
 }
 
+static void forget(struct question *q)
+{
+	lines_clear(&q->lines);
+	outlook_clear(&q->outlook);
+	free(q);
+}
+
 /* By a thread of its own. */
 static void answer(void *data)
 {
@@ -359,6 +374,7 @@ static void answer(void *data)
 	struct kept_answer answer = { 0 };
 	struct deferred_error err = { 0 };
 	struct params_text t = { 0 };
+	struct outlook_today today;
 	struct advice a;
 	int rc = 0;
 
@@ -367,6 +383,8 @@ static void answer(void *data)
 		promise_too_little(o, &(struct outlook_sink){ .line = on_line, .data = &answer.html });
 		promise_json_too_little(o, &t);
 		put_json(&answer, &t, 0, &err);
+	} else if (lines_today(&q->lines, o, &today, &err) < 0) {
+		failed(&answer, err.message);
 	} else if ((rc = advice_seek(&o->wanted, o->histories, o->n, &a)) == 0) {
 		rc = told(&answer, o, &a, &err);
 		if (rc == 0)
@@ -376,8 +394,21 @@ static void answer(void *data)
 		failed(&answer, rc == -3 ? "That took too long for a page. Ask `deferred advise`, which takes its time." : "out of memory");
 	}
 	put_advice(q->kept, &answer);
-	outlook_clear(o);
-	free(q);
+	forget(q);
+}
+
+/* No longer than another statement of it. */
+static int read_lines(struct question *q, struct pg *pg, struct deferred_error *err)
+{
+	int rc = store_admin_look(pg, q->outlook.bounds.statement_ms, err);
+
+	if (rc == 0)
+		rc = lines_seen(&q->lines, pg, NULL, err);
+	if (rc == 0)
+		rc = lines_rules(&q->lines, pg, err);
+	if (!pg_broken(pg))
+		pg_command(pg, "rollback", NULL);
+	return rc;
 }
 
 static struct question *ask(struct visit *v, struct deferred_error *err)
@@ -395,10 +426,9 @@ static struct question *ask(struct visit *v, struct deferred_error *err)
 	q->outlook.wanted.go_on = go_on;
 	q->outlook.wanted.go_on_data = q;
 	q->end_ns = clock_ns() + REPLAYS_MS * NS_PER_MS;
-	if (outlook_read(&q->outlook, v->pg, err) == 0)
+	if (read_lines(q, v->pg, err) == 0 && outlook_read(&q->outlook, v->pg, err) == 0)
 		return q;
-	outlook_clear(&q->outlook);
-	free(q);
+	forget(q);
 	return NULL;
 }
 
@@ -413,10 +443,8 @@ void before_advice(struct visit *v)
 		return;
 	if ((q = ask(v, &err)) && kept_work(v->web->kept, answer, q, WAIT_MS))
 		return;
-	if (q) {
-		outlook_clear(&q->outlook);
-		free(q);
-	}
+	if (q)
+		forget(q);
 	as_of(&none);
 	failed(&none, err.message[0] ? err.message : "It cannot be worked out just now.");
 	put_advice(v->web->kept, &none);

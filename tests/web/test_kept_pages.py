@@ -122,6 +122,21 @@ def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
     assert db.sql("select from deferred.__deferred_action") == []
 
 
+def test_advice_begins_with_what_the_lines_of_today_give(web, db):
+    """Where workers of the last day tell by which they were started."""
+    write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "mail")
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode) "
+           "select 'a:/run/d.pid#1.1@1', 'a', 1, '1', t, t, t, 3, 1, 'run' from generate_series(now() - interval '3 hours', now(), interval '5 min') t")
+    by_command = command(db, "advise")["today"]
+    told = asked(web, "/advice.json", "vic")["advice"]["today"]
+    assert told["lines"] == by_command["lines"] == ["*/5 * * * * --cnt 3 --runners 1 --if-running=skip"] and told["given"] is False
+    assert [told[k] for k in ("share_s", "longest_s")] == [pytest.approx(by_command[k], rel=0.02) for k in ("share_s", "longest_s")]
+    shown = text_of(web.page("/advice"))
+    assert re.search(r"today\s+95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\s+"
+                     + re.escape(told["lines"][0]), shown), shown
+    assert shown.index("today") < shown.index("Lines")
+
+
 def test_metrics_are_worked_out_once_for_all_who_may_read_them(web, db):
     """The second of two within five seconds is answered though the figures are locked away, to those alone who may have them."""
     while True:
