@@ -14,6 +14,7 @@ import time
 
 import harness
 from test_deferred import fails, login, ok
+from test_why import starts
 
 ESCAPE = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 
@@ -95,6 +96,24 @@ def test_top_shows_one_frame_where_there_is_no_terminal(db):
     assert [e["ended_15"] for e in told["ended"] if e["queue"] is None and e["fn"] is None] == [2]
     for args, code, text in ((["x"], 64, "unexpected argument"), (["--interval", "1ms"], 64, "not between 100ms and 1h"), (["--queue", "nosuch"], 1, "no such queue")):
         fails(db.run(["deferred", "top", *args]), code, text)
+
+
+def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
+    starts(db, "a", "/run/d.pid", 300, 0)
+    starts(db, "b", "/run/d.pid", 300, 25)
+    lines = db.run(["deferred", "top"]).stdout.splitlines()
+    assert lines[2] == "why: check_deferred on host b is missed, while others come", lines
+    assert re.fullmatch(r"     pidfile /run/d.pid: it was seen 25min ago, and used to come every \S+, 275 times", lines[3]), lines
+    assert lines[4] == "do:  deferred doctor, on that host: cron's line or the unit, and the log it writes", lines
+    told = json.loads(db.run(["deferred", "top", "--json"]).stdout)["why"]
+    assert (told["cause"], told["why"]) == ("absent", lines[2][5:])
+    top = Terminal(db, 24, 100, "--interval", "100ms")
+    for _ in range(3):
+        top.frame("why: check_deferred on host b is missed")  # also by what was asked for before
+    top.key("q")
+    assert top.end() == 0
+    starts(db, "b", "/run/d.pid", 1, 0)
+    assert db.run(["deferred", "top"]).stdout.splitlines()[2] == "why: nothing waits"
 
 
 def test_top_on_a_terminal(db):
