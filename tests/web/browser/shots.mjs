@@ -12,6 +12,11 @@ async function shoot(name, path, height, options = {}) {
 
 	await page.goto(url + (typeof path === "function" ? await path(context) : path), { waitUntil: "load" });
 	await page.waitForTimeout(500);
+	/* A table that is wider than the window scrolls; on a picture it would be cut off. */
+	for (let width = 1100, hidden = 1; hidden > 0; width += hidden) {
+		await page.setViewportSize({ width, height });
+		hidden = width < 1600 ? await page.evaluate(() => Math.max(0, ...[...document.querySelectorAll(".scroll")].map(e => e.scrollWidth - e.clientWidth))) : 0;
+	}
 	/* WebP is known to the browser, not to playwright. */
 	const picture = await (await context.newCDPSession(page)).send("Page.captureScreenshot", { format: "webp", quality: 75 });
 	await writeFile(`${folder}/${name}.webp`, Buffer.from(picture.data, "base64"));
