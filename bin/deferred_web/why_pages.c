@@ -11,7 +11,7 @@
 #define TOLD 3 /* causes at most */
 /* Where much ends it takes long, and who runs jobs has the processors: then a page brings figures up to now for one part of so many of the time. It tells of when they are. */
 #define FOLD_LONG_NS (50 * NS_PER_MS)
-#define FOLD_SHARE 50
+#define FOLD_SHARE 100
 
 static void decide(struct visit *v, struct store_why *why, int rc, bool job)
 {

@@ -159,14 +159,14 @@ def test_the_median_counts_and_rounds_begin_with_different_ones():
 
 
 def test_windows_are_paired_side_by_side_and_what_drifts_cancels_out():
-    assert [windows.on(i) for i in range(8)] == [False, True, True, False, False, True, True, False]
-    seen = [windows.Window(windows.on(i), i, i + 0.9) for i in range(8)]
-    assert windows.pairs(seen, 0, 8) == [(0, 1), (3, 2), (4, 5), (7, 6)]
+    assert [windows.on(i) for i in range(8)] == [False, True, True, False, False, False, False, True]
+    seen = [windows.Window(windows.on(i), i, i + 0.9) for i in range(12)]
+    assert windows.pairs(seen, 0, 12) == ([(0, 1), (3, 2), (6, 7), (9, 8)], [(4, 5), (10, 11)])
     # The first of them began before the run, the last ended after it; one without another is no pair.
-    assert windows.pairs(seen, 0.5, 7.5) == [(3, 2), (4, 5)]
-    assert windows.pairs(seen[:3], 0, 8) == [(0, 1)] and windows.pairs(seen[:1], 0, 8) == windows.pairs([], 0, 8) == []
-    slower = [1 - i / 100 for i in range(8)]
-    assert windows.quartiles([slower[on] / slower[off] for off, on in windows.pairs(seen, 0, 8)])[1] == pytest.approx(1, abs=0.001)
+    assert windows.pairs(seen, 0.5, 11.5) == ([(3, 2), (6, 7), (9, 8)], [(4, 5)])
+    assert windows.pairs(seen[:3], 0, 8) == ([(0, 1)], []) and windows.pairs(seen[:1], 0, 8) == windows.pairs([], 0, 8) == ([], [])
+    slower = [1 - i / 100 for i in range(12)]
+    assert windows.quartiles([slower[on] / slower[off] for off, on in windows.pairs(seen, 0, 12)[0]])[1] == pytest.approx(1, abs=0.001)
 
 
 def test_quartiles_of_few_pairs_are_told_too():

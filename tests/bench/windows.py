@@ -1,5 +1,6 @@
 """Measuring in windows: something is done and left alone in turns while one run is under way, for a machine changes its speed by more from run to run than from
-one moment to the next. Off, on; on, off; off, on, ...: each two are a pair, and what grows or fades in the course of the run cancels out over two pairs."""
+one moment to the next. Off, on; on, off; off, off, ...: each two are a pair, and what grows or fades in the course of the run cancels out over two pairs. In each third
+pair it is left alone all the time: how much these two differ is what the machine does by itself, and less than that cannot be told."""
 
 import statistics
 import typing
@@ -14,13 +15,14 @@ class Window(typing.NamedTuple):
 
 def on(i):
     """Whether it is done in the i-th window."""
-    return i % 4 in (1, 2)
+    return i % 6 in (1, 2)
 
 
 def pairs(windows, first, last):
-    """(off, on): numbers of windows in the run's order; of those pairs only in both of which it was under way all the time, from first to last."""
+    """[(off, on)], [(off, off)]: numbers of windows in the run's order; of those pairs only in both of which it was under way all the time, from first to last."""
     whole = [w.begin >= first and w.end <= last for w in windows]
-    return [(i, i + 1) if windows[i + 1].on else (i + 1, i) for i in range(0, len(windows) - 1, 2) if whole[i] and whole[i + 1]]
+    both = [(i, i + 1) if not windows[i].on else (i + 1, i) for i in range(0, len(windows) - 1, 2) if whole[i] and whole[i + 1]]
+    return [p for p in both if windows[p[1]].on], [p for p in both if not windows[p[1]].on]
 
 
 def quartiles(figures):

@@ -4,12 +4,12 @@
 const every = 2000, patience = 600000;
 let tag = null, wait = every, touched = performance.now(), timer, busy = false;
 
-/* How long to the next look, where one took so long. A page that nobody has touched for ten minutes is looked at less often: left open over
- * night it takes less than half a percent of a processor, however long an answer takes. */
+/* How long to the next look, where one took so long: an open page takes a fiftieth of the time at most, for where answers take long somebody else has the
+ * processors. One that nobody has touched for ten minutes is looked at less often: left open over night it takes less than half a percent of a processor. */
 function pause(took) {
 	if (performance.now() - touched > patience)
 		return Math.min(600000, Math.max(5 * every, 250 * took));
-	return Math.min(60000, Math.max(every, 10 * took));
+	return Math.min(60000, Math.max(every, 50 * took));
 }
 
 /* The same page once more; where nothing has changed the server says so. What somebody has the focus in stays as it is, and so do opened details. */
