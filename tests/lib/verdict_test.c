@@ -115,5 +115,6 @@ int main(void)
 		cmocka_unit_test(it_is_due_again_as_it_wishes_or_after_a_back_off),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("verdict", tests, NULL, NULL);
 }
