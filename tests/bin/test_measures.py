@@ -83,8 +83,9 @@ def test_sums_end_where_a_number_of_the_database_does(db):
     assert ask(db, None, "fold").startswith("200000 ")
     sums = "select distinct wait_us, run_us, cpu_us, max_rss_kb from deferred.__deferred_sum where failed > 0"
     assert db.sql(sums) == [(10**18, 10**18, 10**18, MOST)]
-    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us) select max(id), 200001, 'failed', false, now() - interval '2 hours', 1
-              from deferred.__deferred""")
+    # In the same minute.
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us) select max(l.job_id), 200001, 'failed', false, max(l.finished_at), 1
+              from deferred.__deferred_log l""")
     db.sql("update deferred.__deferred_folded set exact_to = now() - interval '3 hours'")
     ask(db, None, "fold")
     assert db.one("select failed from deferred.__deferred_sum where span = 0 limit 1") == 200001
