@@ -162,6 +162,8 @@ def test_an_advice_begins_with_what_the_lines_of_today_give(db):
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode, queues) "
            "select h || ':/run/d.pid#1.1@1', h, 1, '1', t, t, t, 3, 1, 'run', q from (values ('a', null::text[]), ('b', '{other}')) v(h, q), "
            "generate_series(now() - interval '3 hours', now(), interval '5 min') with ordinality s(t, i) where i % 4 <> 0")
+    # What nobody can have been started by is passed over: whoever may run jobs could have written it.
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) values ('A:/run/d.pid#1.1@1', 'A', 1, '1', 0, 4, 'listen', array['mail', 'x --bogus'])")
     words = db.run(["deferred", "advise", "--queue", "mail"]).stdout
     assert re.match(r"today: 95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\n"
                     r"      \*/5 \* \* \* \* --cnt 3 --runners 1 --if-running=skip\n\n# in /etc/cron.d/deferred", words), words
