@@ -82,9 +82,9 @@ int past_line(struct lines *lines, const struct cli *cli, const char *text, bool
 {
 	struct deferred_error err = { 0 };
 
-	if (lines_add(lines, text, service, &err) == 0)
-		return 0;
-	return strcmp(err.where, LINES_TOO_MANY) == 0 ? cli_usage(cli, "%s", err.message) : cli_fail(cli, &err);
+	if (lines->of.n == FORECAST_LINES)
+		return cli_usage(cli, "more than %d lines and services: \"%.64s\"", FORECAST_LINES, text);
+	return lines_add(lines, text, service, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
 /* ---- how it is printed ------------------------------------------------------------------------ */

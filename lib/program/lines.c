@@ -8,10 +8,6 @@ int lines_add(struct lines *lines, const char *text, bool service, struct deferr
 {
 	size_t at = lines->of.n;
 
-	if (at == FORECAST_LINES) {
-		error_set(err, DEFERRED_EINVAL, LINES_TOO_MANY, "more than %d lines and services: \"%.64s\"", FORECAST_LINES, text);
-		return DEFERRED_EINVAL;
-	}
 	lines->of.line = lines->line;
 	lines->text[at] = text;
 	lines->of.n++;

@@ -12,8 +12,7 @@ struct lines {
 	struct pg_result *seen;  /* what texts are borrowed from; NULL: none are */
 };
 
-/* Functions return 0 or a DEFERRED_E... All 0 before the first. text is borrowed; err->where is LINES_TOO_MANY where it is one too many. */
-#define LINES_TOO_MANY "lines"
+/* Functions return 0 or a DEFERRED_E... All 0 before the first. text is borrowed. Not to be called with FORECAST_LINES of them. */
 int lines_add(struct lines *lines, const char *text, bool service, struct deferred_error *err);
 
 /* What their rules mean the database says, which reads those of schedules too. */
