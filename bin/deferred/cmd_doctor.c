@@ -69,15 +69,15 @@ static void print_finding(const struct doctor_finding *f)
 	char label[48];
 
 	if (!f->what) {
-		printf("ok    %s%s%s%s\n", f->check, f->note[0] ? " (" : "", f->note, f->note[0] ? ")" : "");
+		printf("%-7s %s%s%s%s\n", doctor_word(DOCTOR_OK), f->check, f->note[0] ? " (" : "", f->note, f->note[0] ? ")" : "");
 		return;
 	}
-	snprintf(label, sizeof(label), "%-5s %s: ", doctor_word(f->level), f->check);
+	snprintf(label, sizeof(label), "%-7s %s: ", doctor_word(f->level), f->check);
 	print(label, f->what);
 	if (f->why)
-		print("      why: ", f->why);
+		print("        why: ", f->why);
 	if (f->mend)
-		print("      do: ", f->mend);
+		print("        do: ", f->mend);
 }
 
 static void add_member(struct params_text *json, const char *name, const char *text)
@@ -145,7 +145,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		free(text);
 	}
 	doctor_clear(&d);
-	return (int)d.worst;
+	return doctor_exit_code(d.worst);
 }
 
 const struct cmd cmd_doctor = {

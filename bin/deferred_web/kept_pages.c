@@ -91,7 +91,7 @@ static int page_kept(struct visit *v, enum kept_what what, const char *whose, co
 
 struct report {
 	struct kept_answer rows, whole;
-	size_t checks, n, of[3]; /* findings by level */
+	size_t checks, n, of[DOCTOR_LEVELS]; /* findings by level */
 };
 
 static void text_of(struct buf *b, const char *label, const char *text, bool command)
@@ -161,19 +161,22 @@ static void on_finding(void *data, const struct doctor_finding *f)
 static void summary(struct report *r)
 {
 	struct buf *b = &r->whole.html;
+	enum doctor_level worst = DOCTOR_LEVELS - 1;
 
+	while (worst > DOCTOR_OK && r->of[worst] == 0)
+		worst--;
 	as_of(&r->whole);
-	if (r->of[DOCTOR_WARN] + r->of[DOCTOR_FAIL] == 0)
+	if (r->of[DOCTOR_WARN] + r->of[DOCTOR_FAIL] + r->of[DOCTOR_UNKNOWN] == 0)
 		buf_printf(b, "<p class=\"done\">All is well, as far as %zu checks tell.</p>", r->checks);
 	else
-		buf_printf(b, "<p class=\"%s\">%zu failure%s and %zu warning%s, by %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
-			   doctor_s((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], doctor_s((int64_t)r->of[DOCTOR_WARN]), r->checks);
+		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown, by %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
+			   doctor_s((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], doctor_s((int64_t)r->of[DOCTOR_WARN]), r->of[DOCTOR_UNKNOWN], r->checks);
 	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th scope=\"col\">Check</th><th scope=\"col\">Result</th>"
 		    "<th scope=\"col\">What was found</th></tr></thead><tbody>");
 	buf_add(b, r->rows.html.p, r->rows.html.len);
 	html_raw(b, "</tbody></table></div>");
 	html_raw(&r->whole.json, ",\"worst\":");
-	html_json(&r->whole.json, doctor_word(r->of[DOCTOR_FAIL] ? DOCTOR_FAIL : r->of[DOCTOR_WARN] ? DOCTOR_WARN : DOCTOR_OK));
+	html_json(&r->whole.json, doctor_word(worst));
 	html_raw(&r->whole.json, ",\"checks\":[");
 	buf_add(&r->whole.json, r->rows.json.p, r->rows.json.len);
 	html_raw(&r->whole.json, "]");

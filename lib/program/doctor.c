@@ -37,9 +37,16 @@ const struct doctor_check doctor_checks[] = {
 
 const char *doctor_word(enum doctor_level level)
 {
-	static const char *const words[] = { "ok", "warn", "fail" };
+	static const char *const words[DOCTOR_LEVELS] = { "ok", "unknown", "warn", "fail" };
 
 	return words[level];
+}
+
+int doctor_exit_code(enum doctor_level level)
+{
+	static const int codes[DOCTOR_LEVELS] = { 0, 3, 1, 2 };
+
+	return codes[level];
 }
 
 const char *doctor_s(int64_t n)
@@ -80,6 +87,15 @@ static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_
 	if (level > d->level)
 		d->level = level;
 	say(&d->what, fmt, ap);
+}
+
+static void unknown(struct doctor *d, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	find(d, DOCTOR_UNKNOWN, fmt, ap);
+	va_end(ap);
 }
 
 void doctor_warn(struct doctor *d, const char *fmt, ...)
@@ -136,10 +152,17 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 {
 	if (rc == 0)
 		return true;
-	doctor_warn(d, "cannot be looked at: %s", err->message);
-	doctor_why(d, "a check reads for %d ms at most, with the rights of the role that is connected", DOCTOR_LOOK_MS);
-	if (strcmp(err->sqlstate, "42501") == 0)
+	unknown(d, "could not be checked: %s", err->message);
+	if (strcmp(err->sqlstate, "57014") == 0 || strcmp(err->sqlstate, "55P03") == 0) {
+		doctor_why(d, "a statement of a check takes %d ms at most: the server is busy, or another session holds a lock", DOCTOR_LOOK_MS);
+		doctor_do(d, "deferred doctor, once more when the server has less to do");
+	} else if (strcmp(err->sqlstate, "42501") == 0) {
+		doctor_why(d, "a check reads with the rights of the role that is connected");
 		doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
+	} else {
+		doctor_why(d, "the check itself failed: nothing is known of what it checks");
+		doctor_do(d, "%s", err->hint[0] ? err->hint : "deferred doctor, once more; if this stays so, read the server's log");
+	}
 	return false;
 }
 
@@ -178,7 +201,7 @@ void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(
 	if (!can_run(d, check->needs))
 		return;
 	if (reads && begin(d, &err) < 0)
-		doctor_fail(d, "%s", err.message);
+		doctor_answered(d, -1, &err);
 	else
 		run(d);
 	if (reads && !pg_broken(d->pg))

@@ -27,8 +27,8 @@
 
 #define DOCTOR_LOOK_MS 1000
 
-/* The exit codes of monitoring plugins. */
-enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+/* In the order of what matters more. Unknown: the check itself failed, so nothing is known of what it checks. */
+enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_LEVELS };
 
 /* One of a check that is fine has what, why and mend NULL, and note says how far it could look; "": all of it. Of one that is not note is "". */
 struct doctor_finding {
@@ -54,7 +54,7 @@ struct doctor {
 
 	/* Found so far. */
 	enum doctor_level level, worst; /* of the check under way, of all */
-	bool usable;               /* there is a schema that this program knows */
+	bool usable;               /* there is a schema that this program knows, or it is unknown whether there is one */
 
 	/* Of the check under way. */
 	const char *check;
@@ -81,6 +81,7 @@ void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(
 void doctor_clear(struct doctor *d);
 
 const char *doctor_word(enum doctor_level level);
+int doctor_exit_code(enum doctor_level level); /* that of monitoring plugins */
 
 /* ---- for checks --------------------------------------------------------------------------------- */
 
@@ -90,7 +91,7 @@ void doctor_note(struct doctor *d, const char *fmt, ...) __attribute__((format(p
 void doctor_why(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Ask the database; *res is given. False: it did not answer, and that was said. */
+/* Ask the database; *res is given. False: it did not answer, and the check is unknown. */
 typedef int doctor_question(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res);
 bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err); /* the same of what was asked already */

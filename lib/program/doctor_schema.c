@@ -26,15 +26,19 @@ void doctor_schema(struct doctor *d)
 {
 	struct deferred_error err = { 0 };
 	struct due due = { 0 };
-	int version;
+	int version, rc = migrate_version(d->pg, &version, &err);
 
-	if (migrate_version(d->pg, &version, &err) < 0 || migrate_plan(d->pg, on_due, &due, &err) < 0) {
+	if (rc == 0)
+		rc = migrate_plan(d->pg, on_due, &due, &err);
+	if (rc < 0 && rc != DEFERRED_ESCHEMA) {
+		d->usable = true; /* each later check finds out for itself */
+		doctor_answered(d, rc, &err);
+		return;
+	}
+	if (rc < 0) {
 		doctor_fail(d, "%s", err.message);
 		doctor_why(d, "the programs here work with version %s of the schema", migrate_versions());
-		if (strcmp(err.sqlstate, "42501") == 0)
-			doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
-		else
-			doctor_do(d, "%s", err.hint[0] ? err.hint : "deferred migrate");
+		doctor_do(d, "%s", err.hint[0] ? err.hint : "deferred migrate");
 		return;
 	}
 	d->usable = version > 0 && due.steps == 0;

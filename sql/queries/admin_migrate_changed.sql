@@ -1,12 +1,14 @@
 -- admin_migrate_changed: which functions and views are to be applied anew? Those that are not there, too, as after a dump restored in part.
 -- Arrays in step: $1 name text[] (as deferred.__deferred_source has it), $2 SHA-256 of the file, hexadecimal, text[]
 -- returns one row for each of them: its position in the arrays from 1 (int8)
--- locks: none. Index: primary key of __deferred_source; those of the catalog by name
+-- locks: none. Index: primary key of __deferred_source. The catalog is read once, not once for each name
 select f.n
 from unnest($1::text[], $2::text[]) with ordinality as f(name, checksum, n)
 where not exists (select from deferred.__deferred_source s where s.name = f.name and s.checksum = f.checksum)
-   or not exists (select from pg_catalog.pg_proc p
-                  where 'functions/' || p.proname = f.name and p.pronamespace = to_regnamespace('deferred')
-                  union all
-                  select from pg_catalog.pg_class c
-                  where 'views/' || c.relname = f.name and c.relnamespace = to_regnamespace('deferred'))
+   or f.name not in (select 'functions/' || p.proname
+                     from pg_catalog.pg_proc p
+                     where p.pronamespace = (select to_regnamespace('deferred'))
+                     union all
+                     select 'views/' || c.relname
+                     from pg_catalog.pg_class c
+                     where c.relnamespace = (select to_regnamespace('deferred')))

@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 
+import psycopg2
 import pytest
 
 import harness
@@ -16,7 +17,7 @@ from mailserver import Smtpd
 from test_deferred import login
 from test_figures import checked, deferred, metrics
 
-OK, WARN, FAIL = 0, 1, 2
+OK, WARN, FAIL, UNKNOWN = 0, 1, 2, 3
 
 
 @pytest.fixture
@@ -91,6 +92,39 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     assert list(doctor(FAIL)) == ["schema"]
     db.sql("drop schema deferred cascade")
     assert doctor(FAIL)["schema"][0][1] == "there is no schema in this database"
+
+
+@pytest.mark.parametrize("table, check", [("source", "schema"), ("migration", "schema"), ("offer", "functions"), ("alert", "alerts"), ("upkeep", "retention")])
+def test_a_check_that_runs_out_of_time_is_unknown_and_the_others_are_made(db, doctor, table, check):
+    db.defer("nosuch")
+    all_checks = {c.split()[1].rstrip(":") for c in db.run(["deferred", "doctor"], env=doctor.env).stdout.splitlines() if c[0] != " "}
+    other = psycopg2.connect(db.conninfo)
+    other.cursor().execute(f"lock table deferred.__deferred_{table} in access exclusive mode")
+    done = db.run(["deferred", "doctor"], env=doctor.env)
+    other.close()
+    found = [line.split(maxsplit=2) for line in done.stdout.splitlines() if line[0] != " "]
+    told = {f[1].rstrip(":"): f for f in found}
+    assert set(told) == all_checks
+    assert told[check][0] == "unknown" and "statement timeout" in told[check][2] and "migrate" not in done.stdout
+    # What the others find is found, and weighs more.
+    assert ("functions" in {c for c, f in told.items() if f[0] == "fail"}) == (check != "functions")
+    assert done.returncode == (UNKNOWN if check == "functions" else FAIL)
+
+
+def test_a_check_whose_reader_lacks_a_right_is_unknown_and_the_others_are_made(db, doctor):
+    db.sql("revoke select on deferred.__deferred_source, deferred.__deferred_alert from deferred_worker, deferred_viewer")
+    found = doctor(UNKNOWN)
+    assert {c: f[0][0] for c, f in found.items()} == {"schema": "unknown", "alerts": "unknown"}
+    assert "permission denied" in found["schema"][0][1] and "migrate" not in found["schema"][0][3]
+
+
+def test_a_connection_that_breaks_leaves_checks_unknown(db, doctor):
+    db.sql("""create function deferred.gone() returns boolean language sql as 'select pg_terminate_backend(pg_backend_pid())';
+              alter table deferred.__deferred_source enable row level security;
+              create policy gone on deferred.__deferred_source using (deferred.gone());
+              grant execute on function deferred.gone() to public""")
+    found = doctor(UNKNOWN)
+    assert {f[0] for fs in found.values() for f in fs} == {"unknown"} and {"schema", "functions", "alerts"} <= set(found)
 
 
 def test_what_is_wrong_with_the_tables(db, doctor):
@@ -274,7 +308,7 @@ def test_what_is_wrong_with_the_server(clocked):
     prepared = db.connect()
     prepared.cursor().execute("insert into deferred.__deferred_creator values ('x'); prepare transaction 'half'")
     prepared.close()
-    note = f"ok    snapshots (sessions of others are not seen: grant pg_read_all_stats to {name} shows them)\n"
+    note = f"ok      snapshots (sessions of others are not seen: grant pg_read_all_stats to {name} shows them)\n"
     assert note in db.run(["deferred", "doctor"], env=env).stdout
     db.sql(f"grant pg_read_all_stats to {name}")
     assert doctor(OK) == []

@@ -36,7 +36,7 @@ def test_it_is_built_told_used_and_dropped(db, ledger):
     db.plugins()
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == OK
     assert len(json.loads(db.run(["deferred", "ls", "--label", "order 7", "--state", "done", "--json"]).stdout)) == 3
-    assert "ok    indexes" in db.run(["deferred", "doctor"]).stdout
+    assert "ok      indexes" in db.run(["deferred", "doctor"]).stdout
     assert db.run(["deferred", "index", "rm", "label"]).stdout.endswith("it is gone\n")
     assert db.run(["deferred", "index", "rm", "label"]).returncode == NOT_DONE
     assert [t for t, _, _ in built(db)] == ["params.n.x.0"] and db.one("select count(*) from pg_class where relname ~ '^__deferred_[0-9]+_search_'") == 1
@@ -78,7 +78,7 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
         db.sql("set lock_timeout = '1s'")
         assert db.run(["check_deferred", "--cnt", "0"]).returncode == OK and db.log(job) == [(1, "ok")]
         later = db.defer("noop", label="a")
-        assert "indexes" not in db.run(["deferred", "doctor"]).stdout.replace("ok    indexes", ""), "somebody is at it"
+        assert "indexes" not in db.run(["deferred", "doctor"]).stdout.replace("ok      indexes", ""), "somebody is at it"
         second = db.spawn(["deferred", "index", "add", "label"])
         harness.wait_for(lambda: "waits for who is at work on it" in second.output())
         assert not db.one("select deferred.__search_usable('label')")
@@ -106,7 +106,7 @@ def test_new_partitions_have_it_and_purged_ones_are_no_trouble(db):
     assert ("label", "__deferred_20000000", True) in built(db) and all(valid for _, _, valid in built(db)) and db.one("select deferred.__search_usable('label')")
     assert [j["id"] for j in json.loads(db.run(["deferred", "ls", "--label", "in the net", "--json"]).stdout)] == [job]
     db.sql("drop table deferred.__deferred_0")
-    assert db.one("select deferred.__search_usable('label')") and "ok    indexes" in db.run(["deferred", "doctor"]).stdout
+    assert db.one("select deferred.__search_usable('label')") and "ok      indexes" in db.run(["deferred", "doctor"]).stdout
     assert db.run(["deferred", "index", "rm", "label"]).returncode == OK
     db.sql("select setval('deferred.__deferred_id_seq', 65000000)")
     assert db.one("select deferred.maintain()") > 0 and db.one("select count(*) from pg_class where relname ~ '^__deferred_[0-9]+_search_'") == 0

@@ -86,7 +86,7 @@ def test_jobs_are_spread_found_by_their_ids_and_run_by_the_workers_of_their_shar
     shards("queue", "set", "default", "--max-running", "2", "--all-shards")
     assert [shards.sql(n, "select max_running from deferred.__deferred_queue where name = 'default'") for n in "abc"] == [[(2,)]] * 3
     assert "no worker was ever seen" in shards("why", str(first)).stdout
-    assert "no database is named" in shards("doctor", code=2).stdout and "\nok    connection" in db.run(["deferred", "doctor", "--shard", "b"], env={"DEFERRED_DB": ""}).stdout
+    assert "no database is named" in shards("doctor", code=2).stdout and "\nok      connection" in db.run(["deferred", "doctor", "--shard", "b"], env={"DEFERRED_DB": ""}).stdout
     # A worker serves one.
     for program in ("check_deferred", "deferred_http", "deferred_web"):
         assert "no shard is named (--shard NAME" in shards(program=program, code=CONFIG).stderr

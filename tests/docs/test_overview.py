@@ -79,7 +79,7 @@ def test_what_the_pages_say_that_the_log_and_doctor_say_is_in_the_code():
     text, phrases = told(), []
     for page, name in (("lib/deferred.7", "IS IT WELL"), ("bin/check_deferred/check_deferred.1", "DIAGNOSTICS")):
         for block in literal(section(read(page), name)):
-            message = re.sub(r"\s+", " ", re.sub(r"\n(?=\S)|\n      (?=\w+:)", ";", block))
+            message = re.sub(r"\s+", " ", re.sub(r"\n(?=\S)|\n +(?=\w+:)", ";", block))
             # What is put in at run time: numbers, names, one of two ends of a sentence.
             phrases += [p.strip() for p in re.split(r"""[;:,."(){}=]|\S*\d\S*|'[^']*'|\b(?:resize|mail|maail|s|which|held by|it waits for)\b""", message)]
     phrases = [p for p in phrases if p.count(" ") >= 2]
