@@ -571,13 +571,48 @@ static int parse_file(struct config *config, const char *text, size_t len, struc
 	return rc;
 }
 
+/* Words of the file: where the text that is looked at stands. */
+struct word {
+	const char *at;
+	int len;
+};
+
+/*
+ * `text` follows "${". libconfuse reads a variable that is not set as empty text, and empty text turns many settings
+ * off. It does not expand a default, and it looks for the closing brace in all of the file.
+ */
+static int check_variable(const struct config *config, int line, struct word section, struct word setting,
+			  const char *text, struct deferred_error *err)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+	size_t end = strcspn(text, "}\"\n"), len = strspn(text, letters);
+	bool defaults = strncmp(text + len, ":-", 2) == 0;
+	char place[PLACE_SIZE];
+
+	snprintf(place, sizeof(place), "%.256s:%d: setting \"%.*s%s%.*s\"", config->path, line, section.len,
+		 section.at ? section.at : "", section.len ? "." : "", setting.len, setting.at ? setting.at : "");
+	if (text[end] != '}' || len == 0 || isdigit((unsigned char)text[0]) || (!defaults && len < end) ||
+	    memmem(text, end, "${", 2))
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: \"${%.*s\" is neither ${NAME} nor ${NAME:-default}",
+				 place, end < 64 ? (int)end + (text[end] == '}') : 64, text);
+	if (defaults || config_reader_knows(text, len))
+		return 0;
+	if (len > 64)
+		len = 64;
+	error_set(err, DEFERRED_ECONFIG, WHERE, "%s: environment variable %.*s is not set, or empty", place, (int)len,
+		  text);
+	error_hint(err, "set it, or give a default: ${%.*s:-default}", (int)len, text);
+	return DEFERRED_ECONFIG;
+}
+
 /*
  * Blank out the comments and see that strings, comments and braces are closed. libconfuse does not mind those
  * that are left open at the end of the file, and loses count of the lines where there are comments.
  */
 static int clean_text(struct config *config, char *text, size_t len, struct deferred_error *err)
 {
-	int line = 1, start = 0, depth = 0, opened[8] = { 0 };
+	int line = 1, start = 0, depth = 0, opened[8] = { 0 }, list_depth = 0;
+	struct word word = { 0 }, section = { 0 }, list = { 0 }; /* `list`: the setting whose values stand in braces */
 	enum { PLAIN, STRING, LINE_COMMENT, BLOCK_COMMENT } state = PLAIN;
 	char quote = 0;
 	bool in_word = false;
@@ -588,6 +623,9 @@ static int clean_text(struct config *config, char *text, size_t len, struct defe
 		if (c == '\0')
 			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s:%d: NUL byte", config->path, line);
 		line += c == '\n';
+		if (c == '$' && p[1] == '{' && (state == PLAIN || (state == STRING && quote == '"')) &&
+		    check_variable(config, line, section, list.at && depth > list_depth ? list : word, p + 2, err) < 0)
+			return DEFERRED_ECONFIG;
 		switch (state) {
 		case PLAIN:
 			start = line;
@@ -604,11 +642,23 @@ static int clean_text(struct config *config, char *text, size_t len, struct defe
 			} else if (c == '{') {
 				if (depth < 8)
 					opened[depth] = line;
-				depth++;
+				if (depth++ == 0)
+					section = word;
 			} else if (c == '}' && depth > 0) {
-				depth--;
+				if (--depth == 0)
+					section.len = 0;
+			} else if (c == '=') {
+				list = word;
+				list_depth = depth;
 			}
-			in_word = state == PLAIN && !strchr(" \t\r\n={}()+,", c);
+			if (state != PLAIN || strchr(" \t\r\n={}()+,", c)) {
+				in_word = false;
+				break;
+			}
+			if (!in_word)
+				word = (struct word){ p, 0 };
+			word.len++;
+			in_word = true;
 			break;
 		case STRING:
 			if (c == '\\' && p[1])

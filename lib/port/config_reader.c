@@ -53,10 +53,29 @@ static void find_program(char path[PATH_MAX])
 
 /* ---- running it ------------------------------------------------------------------------------- */
 
-/* What the file may name with ${NAME}, but nothing that changes how a program is loaded or uses memory. Given: free(). */
-static char **clean_environment(void)
+/* Variables that change how a program is loaded or uses memory are not passed on, nor are empty ones. */
+static bool is_passed_on(const char *entry)
 {
 	static const char *const dropped[] = { "LD_", "MALLOC_", "GLIBC_TUNABLES" };
+	const char *equals = strchr(entry, '=');
+
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		if (strncmp(entry, dropped[i], strlen(dropped[i])) == 0)
+			return false;
+	return equals && equals[1];
+}
+
+bool config_reader_knows(const char *name, size_t len)
+{
+	for (char **e = environ; e && *e; e++)
+		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
+			return is_passed_on(*e);
+	return false;
+}
+
+/* What the file may name with ${NAME}. Given: free(). */
+static char **clean_environment(void)
+{
 	size_t n = 0;
 	char **env;
 
@@ -65,14 +84,9 @@ static char **clean_environment(void)
 	if (!(env = calloc(n + 1, sizeof(*env))))
 		return NULL;
 	n = 0;
-	for (char **e = environ; e && *e; e++) {
-		bool keep = true;
-
-		for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
-			keep &= strncmp(*e, dropped[i], strlen(dropped[i])) != 0;
-		if (keep)
+	for (char **e = environ; e && *e; e++)
+		if (is_passed_on(*e))
 			env[n++] = *e;
-	}
 	return env;
 }
 

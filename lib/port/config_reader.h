@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -35,6 +36,9 @@ int config_reader_run(const char *text, size_t len, char **answer, size_t *answe
 
 /* The answer was whole: the next time the same text is read without a child. For who sends mails, which have it read for each. */
 void config_reader_keep(const char *text, size_t len, const char *answer, size_t answer_len);
+
+/* Does ${NAME} in the file have a value? An empty variable has none. */
+bool config_reader_knows(const char *name, size_t len);
 
 /* For programs of ours: deferred_config may lie beside the running one, where both were built. Else it is where it was installed, or in
  * the folder that the environment variable DEFERRED_LIBEXEC_DIR names. */

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import harness
 import pg
 from harness import ledger, read_record, unforeseeable, wait_for
 
@@ -414,6 +415,27 @@ def test_the_default_pidfile_is_named_after_the_application(db):
     db.config('application = "no/such"\n')
     done = db.run(["check_deferred"])
     assert done.returncode in (64, 73, 77, 78) and ("/run/defer_no/such" in done.stderr or "application" in done.stderr)
+
+
+@pytest.mark.parametrize("program", ["check_deferred", "deferred ls", "deferred doctor", "deferred schedule sync FILE",
+                                     "deferred_http", "deferred_web", "mail_call"])
+def test_no_program_takes_a_variable_that_is_not_set_for_an_empty_setting(db, program):
+    """A mail for customers would leave the staging host, as if the setting were not there."""
+    db.config('mail {\n    to = "${STAGING_TO}"\n}\n')
+    wrong = f'{db.config_file}:2: setting "mail.to": environment variable STAGING_TO is not set, or empty'
+    remedy = "set it, or give a default: ${STAGING_TO:-default}"
+    if program == "mail_call":
+        call = os.path.join(harness.BUILD, "tests", "harness", "mail_call")
+        answer = json.loads(db.run([call, '{"to": [["a@x.org", null]], "text": "x"}']).stdout)
+        assert (answer["message"], answer["hint"]) == (wrong, remedy)
+        return
+    env = {}
+    if "FILE" in program:
+        env["DEFERRED_CONFIG"] = os.path.join(db.dir, "other.conf")
+        open(env["DEFERRED_CONFIG"], "w").close()
+    done = db.run([w.replace("FILE", db.config_file) for w in program.split()], env=env)
+    assert wrong in done.stdout + done.stderr and remedy in done.stdout + done.stderr
+    assert done.returncode == (2 if "doctor" in program else 78), done
 
 
 def test_a_second_start_replaces_the_first(db):

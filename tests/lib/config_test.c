@@ -194,6 +194,75 @@ static void each_bad_file_is_refused_with_its_message(void **state)
 	assert_true(n >= 40);
 }
 
+static void assert_unset(const char *text, const char *place)
+{
+	struct deferred_error err = { 0 };
+	struct config *config = NULL;
+	char expected[512];
+
+	write_file(text);
+	snprintf(expected, sizeof(expected), "%.200s:%s: environment variable NOPE is not set, or empty", file, place);
+	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
+	assert_string_equal(err.message, expected);
+	assert_string_equal(err.hint, "set it, or give a default: ${NOPE:-default}");
+}
+
+static void no_setting_takes_a_variable_that_is_not_set(void **state)
+{
+	struct deferred_error err = { 0 };
+	struct config *config = NULL;
+	char text[256], place[128];
+
+	(void)state;
+	for (int empty = 0; empty < 2; empty++) {
+		for (const struct config_setting *s = config_settings; s->name; s++) {
+			const char *dot = strchr(s->name, '.');
+			int len = dot ? (int)(dot - s->name) : 0;
+
+			snprintf(text, sizeof(text), "cnt = 1\n%.*s %s %s = \"a${NOPE}\" %s\n", len, s->name,
+				 dot ? "{" : "", dot ? dot + 1 : s->name, dot ? "}" : "");
+			snprintf(place, sizeof(place), "2: setting \"%s\"", s->name);
+			assert_unset(text, place);
+		}
+		assert_unset("function \"x\" { command = {\"/bin/true\", b, \"${NOPE}\"} }\n",
+			     "1: setting \"function.command\"");
+		assert_unset("mail { to = 'x' }\nfunction \"x\" {\ncommand = /bin/true\ntimeout = ${NOPE} }\n",
+			     "4: setting \"function.timeout\"");
+		assert_unset("settings \"p\" {\n# ${NOPE}\n a = \"${HOME}${NOPE}\"\n}\n", "3: setting \"settings.a\"");
+		assert_unset("schedule \"s\" { rule = \"@daily\" params =\n\"${NOPE}\" }\n",
+			     "2: setting \"schedule.params\"");
+		assert_unset("shard \"s\" { number = 1 conninfo = \"dbname=${NOPE}\" }\n",
+			     "1: setting \"shard.conninfo\"");
+		assert_unset("function \"${NOPE}\" { command = {/bin/true} }\n", "1: setting \"function\"");
+		setenv("NOPE", "", 1);
+	}
+	unsetenv("NOPE");
+	setenv("LD_NOPE", "x", 1);
+	write_file("application = \"${LD_NOPE}\"\n");
+	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
+	unsetenv("LD_NOPE");
+}
+
+static void a_variable_has_its_value_or_its_default(void **state)
+{
+	(void)state;
+	for (int empty = 0; empty < 2; empty++) {
+		struct config *config = load("/* ${NOPE} */ mail { to = \"${NOPE:-}\" host = ${NOPE:-mx}\n user = '${NOPE}' "
+					     "from = \"<${YES:-no}>\" helo = \"\\${NOPE}\" } // ${NOPE}\n");
+
+		assert_null(config_text(config, "mail.to"));
+		assert_string_equal(config_text(config, "mail.host"), "mx");
+		assert_string_equal(config_text(config, "mail.from"), empty ? "<yes>" : "<no>");
+		assert_string_equal(config_text(config, "mail.user"), "${NOPE}");
+		assert_string_equal(config_text(config, "mail.helo"), "${NOPE}");
+		config_free(config);
+		setenv("NOPE", "", 1);
+		setenv("YES", "yes", 1);
+	}
+	unsetenv("NOPE");
+	unsetenv("YES");
+}
+
 static void a_file_that_cannot_be_read_is_an_error_only_if_it_was_named(void **state)
 {
 	struct deferred_error err = { 0 };
@@ -476,6 +545,8 @@ int main(void)
 		cmocka_unit_test(option_wins_over_environment_wins_over_file_wins_over_default),
 		cmocka_unit_test(a_wrong_value_names_the_variable_or_option),
 		cmocka_unit_test(each_bad_file_is_refused_with_its_message),
+		cmocka_unit_test(no_setting_takes_a_variable_that_is_not_set),
+		cmocka_unit_test(a_variable_has_its_value_or_its_default),
 		cmocka_unit_test(a_file_that_cannot_be_read_is_an_error_only_if_it_was_named),
 		cmocka_unit_test(a_file_this_user_may_not_read_comes_with_a_remedy),
 		cmocka_unit_test(root_reads_no_file_that_others_can_write),
