@@ -1,12 +1,13 @@
 -- Reads the rows of the rule that __rule_open() made ready, and makes sure of what the head of this file says.
 create or replace function deferred.__rule_fetch() returns table (key text, params json)
-language plpgsql set search_path = pg_catalog, pg_temp set transaction_read_only = on rows 10000
+language plpgsql set search_path = pg_catalog, pg_temp rows 10000
 as $$
 #variable_conflict use_column
 declare
     v_before bigint := (select count(*) from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'transactionid');
 begin
     begin
+        perform set_config('transaction_read_only', 'on', true);
         return query execute 'select r.key, r.params from pg_temp.__deferred_rule_rows() r';
         perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         if (select count(*) from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'transactionid') <> v_before then
@@ -16,7 +17,7 @@ begin
         if exists (select from pg_cursors c where c.is_holdable) then
             raise exception using errcode = '24000', message = 'the query of the rule left a cursor open';
         end if;
-    exception when sqlstate 'DR000' then  -- nobody raises that: the block is there for its subtransaction
+    exception when sqlstate 'DR000' then  -- never raised: the block makes a subtransaction, which is read-only and ends here
         raise;
     end;
 end

@@ -22,6 +22,7 @@ begin%s
         return query execute 'select null::pg_catalog.float8, null::pg_catalog.text, x.* from (' || v_query || ' limit %s) x (key, params)';
     end if;
 end$f$, deferred.__rule_prologue(r), r.query, sample, sample));
+    perform set_config('transaction_read_only', 'on', true);
     return query execute 'select * from pg_temp.__deferred_rule_look()';
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 end

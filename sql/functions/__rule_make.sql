@@ -5,7 +5,7 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_owner name := (select x.rolname from pg_roles x where x.oid = r.owner);
-    v_sql   text := format(E'create function pg_temp.%s language plpgsql %s security definer set transaction_read_only = on '
+    v_sql   text := format(E'create function pg_temp.%s language plpgsql %s security definer '
                            'set search_path = pg_catalog, pg_temp as %L', what, volatility, body);
 begin
     if not has_database_privilege(r.owner, current_database(), 'temporary') then

@@ -22,10 +22,11 @@
 -- - prepared statements, session settings and session locks: the program clears them in the message that ends the transaction.
 -- The code of the owner runs once a transaction, in one call; trying a rule out is rolled back.
 --
--- Read-only. transaction_read_only is on while the query runs, which gives the clear message, and could not be
--- switched off, were there not RESET, which up to PostgreSQL 15 forgets to ask. So the call is a subtransaction of its own:
--- whatever writes, large objects and sequences included, gives that subtransaction a transaction id, and so a row in
--- pg_locks, and the run fails.
+-- Read-only. The query runs in a subtransaction of its own with transaction_read_only on, which gives the clear
+-- message. PostgreSQL restores the outer transaction's state when the subtransaction ends. A function's SET cannot do
+-- this from PostgreSQL 16 on. Up to PostgreSQL 15, RESET switches transaction_read_only off, and large objects can be
+-- made in spite of it. But whatever writes gives the subtransaction a transaction id, and so a row in pg_locks, and
+-- the run fails.
 --
 -- One pass, one statement, no row on its way to the client: __rule_run() inserts what __rule_fetch() returns. The hot row
 -- goes first, so that the unique index decides about a key; ids are drawn for those rows only whose key is not hot
