@@ -79,12 +79,68 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     with pytest.raises(psycopg2.Error, match="function name|deferred-alert"):
         db.sql("select deferred.defer('deferred-alert', '{}')")
     assert "nobody at all@" in told.look(mail_to="nobody at all@")["settings", "alert.mail_to"]
-    # Twenty an hour at most; the last of them says how many there are.
+    # Ten of a cause within an hour. The last one names the rest, which then count as reported.
     for i in range(30):
         told.sums(f"f{i}", "1 min", span=0, dead=1)
-    many = told.look(mail_to=None)
-    assert len(many) == 19 and [t for t in many.values() if "are not told: deferred alert --list" in t] == [list(many.values())[-1]]
-    assert "11 more" in list(many.values())[-1] and told.look() == {}
+    many = list(told.look(mail_to=None).values())
+    assert len(many) == 9 and not any("the same of" in text for text in many[:-1])
+    assert many[-1].endswith("; the same of 21 others: f17, f18, f19, f2, f20, ...; deferred ls --state dead")
+    assert told.look() == {}
+    assert db.one("select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and told_at is null") == 0
+
+
+def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
+    """A producer makes late queues all the time. Other causes, and the queues of others, are reported all the same."""
+    def late(queue, oldest, creator):
+        db.sql("insert into deferred.__deferred_queue (name, created_by) values (%s, %s) on conflict do nothing", queue, creator)
+        db.sql("insert into deferred.__deferred_depth select f.sampled_at, %s, 1, 0, 0, false, %s, false from deferred.__deferred_folded f", queue, oldest)
+
+    def minutes_pass(n):
+        db.sql("update deferred.__deferred_alert set told_at = told_at - %s * interval '1 minute'", n)
+
+    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('h:/p#1.1@b', 'h', 1, 't')")
+    assert told.look(later=False) == {}
+    for i in range(30):
+        late(f"junk{i:02}", 9999 - i, "mallory")
+    late("mail", 1000, "app")
+    assert told.look() == {("late", "junk00"): "queue junk00 is late: 1 job waits in it, the first for 02:46:39; the same of 30 others: mail, junk01, junk02, "
+                                               "junk03, junk04, ...; deferred alert --list"}
+    for i in range(31, 33):
+        late(f"junk{i}", 9999, "mallory")
+        assert set(told.look()) == {("late", f"junk{i}")}
+    late("junk33", 9999, "mallory")
+    assert told.look() == {}, "the three messages of the hour are used up"
+    told.sums("import", "1 min", span=0, dead=1)
+    assert set(told.look()) == {("dead", "import")}, "another cause has a budget of its own"
+    minutes_pass(11)
+    late("images", 1000, "app")
+    assert told.look() == {("late", "junk33"): "queue junk33 is late: 1 job waits in it, the first for 02:46:39; the same of 1 other: images; deferred alert --list"}
+    for i in range(34, 44):
+        late(f"junk{i}", 9999, "mallory")
+        told.look()
+    assert db.one("select count(distinct told_at) from deferred.__deferred_alert where cause = 'late'") == 4
+    # Functions that somebody kills without end leave room for others: who has waited longest is first.
+    for i in range(40):
+        told.sums(f"f{i:02}", "1 min", span=0, dead=1)
+    assert len(told.look()) == 9
+    told.sums("export", "1 min", span=0, dead=1)
+    assert told.look() == {}
+    minutes_pass(11)
+    for i in range(40):
+        told.sums(f"g{i:02}", "1 min", span=0, dead=1)
+    assert set(told.look()) == {("dead", "export"), ("late", "junk34")}
+    # What a producer can make comes last in the list, of which readers see the beginning.
+    told.sums("late-found", "1 min", ok=5, failed=40)
+    told.look()
+    listed = json.loads(db.run(["deferred", "--json", "alert", "--list"]).stdout)
+    kinds = [a["cause"] in ("late", "unserved") for a in listed]
+    assert kinds == sorted(kinds) and not kinds[0]
+    # Nor do their names stay.
+    db.sql("update deferred.__deferred_depth set oldest_s = 0")
+    told.look()
+    db.sql("update deferred.__deferred_alert set ended_at = ended_at - interval '25 hours'")
+    told.look()
+    assert db.one("select count(*) from deferred.__deferred_alert where cause = 'late'") == 0 and db.one("select count(*) from deferred.__deferred_alert") > 40
 
 
 def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
