@@ -22,7 +22,7 @@ import pg  # noqa: E402
 # Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by SQL, or what measures
 # would only be run twice.
 collect_ignore = ["bin/test_valgrind.py", "bench", "model", "mutants"] + [
-    f"sql/test_{subject}.py" for subject in ("actor", "alert", "claim", "cron", "defer", "finish", "lease", "limits", "many_queues", "place", "plans", "quota", "schema",
+    f"sql/test_{subject}.py" for subject in ("actor", "alert", "claim", "cron", "defer", "finish", "lease", "limits", "many_queues", "place", "plans", "quota", "roles", "schema",
                                              "tags", "tick", "track_move", "waits")] if harness.SAN else []
 
 TEMPLATE = "template_" + os.path.basename(harness.BUILD)

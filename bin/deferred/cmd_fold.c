@@ -42,5 +42,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_fold = {
-	"fold", "[--anew]", "bring the sums that figures are made of up to date", run, "deferred_viewer",
+	"fold", "[--anew]", "bring the sums that figures are made of up to date", run, "deferred_worker",
 };

@@ -13,8 +13,12 @@ begin
     insert into deferred.__deferred_advice (who, queue, share, within_us, headroom, lines, interval_us, cnt, runners, instances, p50_us, p95_us, predicted_us, bound_us, arrive_hour)
     values (deferred.__actor(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
     returning id into v_id;
-    delete from deferred.__deferred_advice a
-    where a.at < now() - interval '400 days' or a.id <= (select x.id from deferred.__deferred_advice x order by x.id desc offset 1000 limit 1);
+    delete from deferred.__deferred_advice a where a.ctid = any (array(
+        select y.ctid from deferred.__deferred_advice y
+        where y.at < now() - interval '400 days'
+           or y.id <= (select x.id from deferred.__deferred_advice x
+                       order by x.id desc offset 1000 limit 1)
+        for update skip locked));
     return v_id;
 end
 $$;

@@ -13,7 +13,8 @@
 -- What is small in one slice is large in the next, and no statistics tell: so joins are made by hash, whatever a worker has set for statements of its own;
 -- the look-ups by id, which can be done one way only, stay what they are.
 --
--- Runs with the rights of the owner: who may look may have the sums brought up to date, and nobody can write them.
+-- Runs with the rights of the owner, for nobody else can write the sums. Not for viewers: the lock
+-- of the row stays until their transaction ends, and would stop sums, samples and alerts.
 create or replace function deferred.__fold(out attempts bigint, out arrived bigint, out behind_ms bigint, out done boolean, out busy boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms' set work_mem = '16MB' set plan_cache_mode = force_generic_plan
@@ -80,4 +81,4 @@ begin
 end
 $$;
 comment on function deferred.__fold() is 'adds a slice of the log to the sums; returns what it added, how far the sums are behind, whether all is done, and whether somebody else is at it';
-grant execute on function deferred.__fold() to deferred_worker, deferred_viewer;
+grant execute on function deferred.__fold() to deferred_worker;

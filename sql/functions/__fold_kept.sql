@@ -4,8 +4,9 @@ as $$
 begin
     return (select not f.done from deferred.__fold() f);
 exception when others then
-    return false;  -- who reads the sums is told why
+    return false;  -- also for a viewer, who reads the sums as workers left them
 end
 $$;
-comment on function deferred.__fold_kept() is 'adds a slice of the log to the sums; returns whether there is more; does not fail';
-grant execute on function deferred.__fold_kept() to deferred_worker;
+comment on function deferred.__fold_kept() is
+    'adds a slice of the log to the sums, for whoever may; returns whether there is more; does not fail';
+grant execute on function deferred.__fold_kept() to deferred_worker, deferred_viewer;

@@ -21,7 +21,9 @@ begin
     select s.last_value into v_last from deferred.__deferred_id_seq s;
     -- The common case: a look at one row.
     if v_last + v_jobs < (select u.room_until from deferred.__deferred_upkeep u) then return 0; end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
+    -- A row, not an advisory lock, which anybody who can connect could hold.
+    perform from deferred.__deferred_upkeep for update skip locked;
+    if not found then return 0; end if;
 
     v_width := deferred.__id_width(v_last, v_jobs);
     v_at := least(v_last, (select min(d.id) from deferred.__deferred_default d where d.id > 0));

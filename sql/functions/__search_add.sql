@@ -15,7 +15,7 @@ begin
             hint = 'there may be 1 to 16 keys, none of them empty or with control characters, and 200 bytes in all';
     end if;
     -- Who adds a partition just now has not seen it, and is waited for.
-    perform pg_advisory_xact_lock(hashtextextended('deferred.maintain', 0));
+    perform from deferred.__deferred_upkeep for update;
     if not exists (select from deferred.__deferred_search s where s.term = p_term) and (select count(*) >= v_most from deferred.__deferred_search) then
         raise exception using errcode = '54000', message = format('there are %s indexes for searches already', v_most),
             hint = 'each costs every defer, so there may be no more: deferred index ls, deferred index rm';

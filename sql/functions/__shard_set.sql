@@ -12,7 +12,7 @@ begin
     if number between 1 and 899 is not true then
         raise exception using errcode = '22023', message = format('invalid number of a shard: %s', number), hint = 'it is 1 to 899';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('deferred.maintain', 0));
+    perform from deferred.__deferred_upkeep for update;
     alter sequence deferred.__deferred_id_seq no cycle;  -- nothing new, but its lock
     select s.last_value, s.is_called into v_last, v_used from deferred.__deferred_id_seq s;
     if v_last / v_ids = number then

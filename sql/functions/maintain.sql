@@ -24,7 +24,9 @@ begin
     if to_regclass(format('deferred.%I', '__deferred_log_' || to_char(date_trunc('week', now() at time zone v_utc) + interval '3 weeks', 'YYYYMMDD'))) is not null then
         return deferred.__id_room(0);
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('deferred.maintain', 0)) then return 0; end if;
+    -- A row, not an advisory lock, which anybody who can connect could hold.
+    perform from deferred.__deferred_upkeep for update skip locked;
+    if not found then return 0; end if;
 
     for i in 0..4 loop  -- a month ahead: a week without maintenance leaves no gap
         v_week := (date_trunc('week', now() at time zone v_utc) + i * interval '1 week')::date;

@@ -1,4 +1,5 @@
--- fold_kept: add a slice of the log to the sums; part of the housekeeping of a service, which nothing that goes wrong here may spoil.
+-- fold_kept: add a slice of the log to the sums, which nothing that goes wrong here may spoil: part of
+--   the housekeeping of a service, and of reading. A viewer adds nothing.
 -- no parameters
 -- returns one row: there is more to be added (bool)
 -- locks, index: as fold.sql

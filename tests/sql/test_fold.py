@@ -143,10 +143,9 @@ def test_series_are_bounded_and_old_sums_go(db):
     assert db.sql("select queue, ready, more, paused from deferred.__deferred_depth") == [("default", 0, False, False)]
 
 
-def test_who_may_look_may_fold_and_nothing_else(db):
+def test_a_viewer_changes_no_sums(db):
     with db.connect() as connection, connection.cursor() as cursor:
         cursor.execute("set role deferred_viewer")
-        cursor.execute("select done from deferred.__fold()")
         for refused in ("select deferred.__fold_anew()", "select deferred.__fold_slice(now(), now(), false, 0, 0)", "delete from deferred.__deferred_sum",
                         "update deferred.__deferred_folded set id_to = 0", "select deferred.__fold_check(now(), now(), 1, 1)"):
             cursor.execute("savepoint s")
