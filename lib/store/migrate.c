@@ -2,6 +2,7 @@
 #include "store/migrate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WHERE "migrate"
@@ -97,7 +98,7 @@ static int check_server(struct pg *pg, struct deferred_error *err)
 struct todo {
 	const struct sql_migration *step; /* first of those missing, up to the end of sql_migrations */
 	struct {
-		bool due;
+		bool due, applied;
 		char checksum[65];
 	} source[SOURCES_MAX]; /* of sql_sources */
 };
@@ -282,47 +283,140 @@ static int apply_step(struct pg *pg, const struct sql_migration *m, struct defer
 	return rc;
 }
 
-static int apply_source(struct pg *pg, const struct sql_statement *source, const char *checksum, struct deferred_error *err)
+/* "create or replace" refuses other names of arguments, another result and other columns. With other types of arguments it
+ * makes a second function, and then the comment does not say which of them it means. */
+static bool is_in_the_way(const struct deferred_error *err)
 {
-	struct pg_args args;
-	int rc = pg_command(pg, source->text, err);
+	static const char states[][6] = { "42725", "42P13", "42P16", "42809" };
+	size_t i = 0;
 
-	if (rc == 0) {
-		pg_args_init(&args);
-		pg_arg_text(&args, source->name);
-		pg_arg_text(&args, checksum);
-		rc = note(pg, &sql_admin_migrate_applied, &args, err);
-	}
-	if (rc < 0)
-		error_prefix(err, "%s", source->name);
-	return rc;
+	while (i < sizeof(states) / sizeof(states[0]) && strcmp(err->sqlstate, states[i]) != 0)
+		i++;
+	return i < sizeof(states) / sizeof(states[0]);
 }
 
-static int drop_leftover(struct pg *pg, struct deferred_error *err)
+/* Of a name; NULL: what no file has, or no longer has. What is built on it goes too, and is applied again where it has a file. */
+static int drop_leftover(struct pg *pg, struct todo *todo, const char *name, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
+	pg_arg_text(&args, name);
 	arg_source_names(&args);
 	rc = pg_exec(pg, &sql_admin_migrate_leftover, &args, PG_BINARY, &res, err);
-	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
-		rc = pg_command(pg, pg_text(res, i, 0, NULL), err);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++) {
+		const char *drop = pg_text(res, i, 0, NULL), *user = pg_text(res, i, 2, NULL);
+		int position = (int)pg_int(res, i, 1);
+
+		if (user[0]) {
+			rc = error_set(err, DEFERRED_EDB, WHERE, "cannot %s: used by %s", drop, user);
+			error_hint(err, "drop what uses it, run `deferred migrate`, then create it again");
+			continue;
+		}
+		rc = pg_command(pg, drop, err);
+		if (position > 0) {
+			todo->source[position - 1].due = true;
+			todo->source[position - 1].applied = false;
+		}
+	}
 	pg_result_free(res);
 	pg_args_clear(&args);
 	return rc;
 }
 
-static int apply_sources(struct pg *pg, const struct todo *todo, struct deferred_error *err)
+static int create_source(struct pg *pg, const char *text, struct deferred_error *err)
+{
+	char *sql;
+	int rc;
+
+	if (asprintf(&sql, "savepoint source; %s release savepoint source", text) < 0)
+		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	rc = pg_command(pg, sql, err);
+	free(sql);
+	return rc;
+}
+
+static int apply_source(struct pg *pg, struct todo *todo, size_t i, struct deferred_error *err)
+{
+	const struct sql_statement *source = &sql_sources[i];
+	struct deferred_error why = { 0 };
+	struct pg_args args;
+	int rc = create_source(pg, source->text, &why);
+
+	if (rc < 0 && is_in_the_way(&why)) {
+		rc = pg_command(pg, "rollback to savepoint source", err);
+		if (rc == 0)
+			rc = drop_leftover(pg, todo, source->name, err);
+		if (rc == 0)
+			rc = create_source(pg, source->text, err);
+	} else if (rc < 0 && err) {
+		*err = why;
+	}
+	if (rc == 0) {
+		pg_args_init(&args);
+		pg_arg_text(&args, source->name);
+		pg_arg_text(&args, todo->source[i].checksum);
+		rc = note(pg, &sql_admin_migrate_applied, &args, err);
+	}
+	if (rc < 0)
+		error_prefix(err, "%s", source->name);
+	todo->source[i].applied = rc == 0;
+	return rc;
+}
+
+static size_t next_source(const struct todo *todo)
+{
+	size_t i = 0;
+
+	while (sql_sources[i].name && (!todo->source[i].due || todo->source[i].applied))
+		i++;
+	return i;
+}
+
+static int apply_due(struct pg *pg, struct todo *todo, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (size_t i; rc == 0 && (i = next_source(todo), sql_sources[i].name);)
+		rc = apply_source(pg, todo, i, err);
+	return rc;
+}
+
+static int revoke(struct pg *pg, const struct todo *todo, struct deferred_error *err)
+{
+	const char *names[SOURCES_MAX];
+	struct pg_result *res;
+	struct pg_args args;
+	size_t n = 0;
+	int rc;
+
+	for (size_t i = 0; i < sources_len(); i++)
+		if (todo->source[i].due)
+			names[n++] = sql_sources[i].name;
+	pg_args_init(&args);
+	pg_arg_text_array(&args, names, NULL, n);
+	rc = pg_exec(pg, &sql_admin_migrate_revoke, &args, PG_BINARY, &res, err);
+	if (rc == 0 && pg_text(res, 0, 0, NULL)[0])
+		rc = pg_command(pg, pg_text(res, 0, 0, NULL), err);
+	pg_result_free(res);
+	pg_args_clear(&args);
+	return rc;
+}
+
+static int apply_sources(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
 	int rc = pg_command(pg, MIGRATE_SOURCES_BEGIN, err);
 
-	for (size_t i = 0; rc == 0 && i < sources_len(); i++)
-		if (todo->source[i].due)
-			rc = apply_source(pg, &sql_sources[i], todo->source[i].checksum, err);
 	if (rc == 0)
-		rc = drop_leftover(pg, err);
+		rc = revoke(pg, todo, err);
+	if (rc == 0)
+		rc = apply_due(pg, todo, err);
+	if (rc == 0)
+		rc = drop_leftover(pg, todo, NULL, err);
+	if (rc == 0)
+		rc = apply_due(pg, todo, err);
 	return rc == 0 ? pg_command(pg, MIGRATE_SOURCES_END, err) : rc;
 }
 

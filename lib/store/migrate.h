@@ -3,9 +3,11 @@
  * migrate - brings a database up to sql/migrations, sql/functions and sql/views, which are embedded in the program.
  *
  * A step is applied once, and noted in deferred.__deferred_migration. A function or view is applied again when its text is
- * another one than deferred.__deferred_source says, or it is not there; one without a file is dropped. All of it is one transaction, under an advisory
- * lock: of two that migrate at once the second finds the work done. Steps go forward only; a database newer than the
- * program is left alone.
+ * another one than deferred.__deferred_source says, or it is not there. A function or view without a file is dropped. One
+ * that "create or replace" cannot change is dropped first, with those of ours that use it, which are applied again. If
+ * something of the user's uses it, nothing changes, and the error names that. All of it is one transaction, under an
+ * advisory lock: of two that migrate at once the second finds the work done. Steps go forward only; a database newer than
+ * the program is left alone.
  */
 #ifndef MIGRATE_H
 #define MIGRATE_H

@@ -1,18 +1,40 @@
--- admin_migrate_leftover: what stands in the schema that no file has: a function or view whose file went, or a function whose file
--- was applied in this transaction and now says it with other arguments.
--- $1 names of all files, text[]
--- returns one row for each, a statement that drops it (text); what __deferred_source says of files that went is deleted
+-- admin_migrate_leftover: what is to be dropped? With a name: all functions or the view of that name, which stand in the
+-- way of others. Without: each function or view that has no file, and each function whose file was applied in this
+-- transaction and now has other arguments. Besides: what else in the schema is built on them.
+-- $1 a name (text, or NULL), $2 names of all files, text[]
+-- returns one row for each, in the order in which they can be dropped: the statement (text), its position in $2 from 1
+-- (int4; 0: no file has it), and what outside of the schema uses it (text; '': nothing does). What __deferred_source has
+-- of files that went is deleted.
 -- locks: none that others wait for
-with gone as (
-    delete from deferred.__deferred_source s where s.name <> all ($1::text[]))
-select format('drop %s %s', case p.prokind when 'a' then 'aggregate' else 'function' end, p.oid::regprocedure)
-from pg_proc p
-where p.pronamespace = 'deferred'::regnamespace
-  and ('functions/' || p.proname <> all ($1::text[])
-       or p.xmin <> pg_current_xact_id()::xid
-          and exists (select from pg_proc o where o.pronamespace = p.pronamespace and o.proname = p.proname
-                      and o.xmin = pg_current_xact_id()::xid))
-union all
-select format('drop view deferred.%I', c.relname)
-from pg_class c
-where c.relnamespace = 'deferred'::regnamespace and c.relkind = 'v' and 'views/' || c.relname <> all ($1::text[])
+-- Files are applied below savepoints, whose numbers are later than that of the transaction: the age of such a row is below 0.
+with recursive gone as (
+    delete from deferred.__deferred_source s where s.name <> all ($2::text[])),
+made as (
+    select 'pg_proc'::regclass as class, p.oid, 'functions/' || p.proname as name, 'routine ' || p.oid::regprocedure as what,
+           age(p.xmin) >= 0 and exists (select from pg_proc o where o.pronamespace = p.pronamespace and o.proname = p.proname
+                                       and age(o.xmin) < 0) as replaced
+    from pg_proc p
+    where p.pronamespace = 'deferred'::regnamespace
+    union all
+    select 'pg_class'::regclass, c.oid, 'views/' || c.relname, format('view deferred.%I', c.relname), false
+    from pg_class c
+    where c.relnamespace = 'deferred'::regnamespace and c.relkind = 'v'),
+uses as (  -- of a view its rule depends on others
+    select distinct case when r.oid is null then d.classid else 'pg_class'::regclass end as class,
+           coalesce(r.ev_class, d.objid) as oid, d.refclassid, d.refobjid
+    from pg_depend d left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+    where d.deptype = 'n' and (d.refclassid, d.refobjid) in (select m.class, m.oid from made m)),
+leftover as (
+    select m.*, 0 as depth from made m
+    where case when $1::text is null then m.replaced or m.name <> all ($2::text[]) else m.name = $1::text end
+    union
+    select m.*, l.depth + 1
+    from leftover l join uses u on (u.refclassid, u.refobjid) = (l.class, l.oid) and (u.class, u.oid) <> (l.class, l.oid)
+    join made m on (m.class, m.oid) = (u.class, u.oid))
+select 'drop ' || l.what, coalesce(array_position($2::text[], l.name), 0),
+       coalesce((select string_agg(pg_describe_object(u.class, u.oid, 0), ', ') from uses u
+                 where (u.refclassid, u.refobjid) = (l.class, l.oid)
+                   and (u.class, u.oid) not in (select m.class, m.oid from made m)), '')
+from leftover l
+group by l.class, l.oid, l.what, l.name
+order by max(l.depth) desc
