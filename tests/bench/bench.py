@@ -75,8 +75,6 @@ def run(bench, name, folder, about):
     path = results_of(bench.args)
     if path:
         results.record(path, scenarios.NAMES, name, results.section(name, scenario.TITLE, about, bench.report.rows))
-    if path == results.RESULTS:
-        results.quote()
     return True
 
 

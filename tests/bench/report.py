@@ -70,8 +70,7 @@ class Report:
         """A progress line."""
         print(f"[{time.monotonic() - Report.began:7.1f} s] {text}", file=sys.stderr, flush=True)
 
-    def row(self, name, value, unit="", base=None, least=None, most=None, value_least=None, value_most=None, quote=False):
-        """quote: README quotes it."""
+    def row(self, name, value, unit="", base=None, least=None, most=None, value_least=None, value_most=None):
         ratio = value / base if base else None
         reached = None
         for limit, got, sign in ((least, ratio, 1), (most, ratio, -1), (value_least, value, 1), (value_most, value, -1)):
@@ -80,7 +79,7 @@ class Report:
         aim = [f"{word} {limit:,}{suffix}" for limit, word, suffix in (
             (least, ">=", ""), (most, "<=", ""), (value_least, ">=", " " + unit), (value_most, "<=", " " + unit)) if limit is not None]
         self.rows.append({"name": name, "value": round(value, 3), "unit": unit, "ratio": None if ratio is None else round(ratio, 3),
-                          "aim": " and ".join(a.strip() for a in aim) or None, "reached": reached, "quote": quote})
+                          "aim": " and ".join(a.strip() for a in aim) or None, "reached": reached})
         return ratio
 
     def fact(self, name, value):

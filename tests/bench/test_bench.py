@@ -189,7 +189,7 @@ def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
     assert said.count("NOT REACHED") == 4 and ">= 0.9: reached" in said
     with open(tmp_path / "name.json") as f:
         saved = json.load(f)
-    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True, "quote": False}
+    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True}
     assert saved["machine"]["cores"] == os.cpu_count() and saved["settings"] == {"fsync": "on"} and saved["date"]
     assert saved["charts"] == ["name.svg"]
 
@@ -198,7 +198,7 @@ def part_of(name, value, date, tmp_path):
     about = {**report.about(False, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3), "date": date, "asked": {"scale": 0.5}}
     r = report.Report(name, "Title", str(tmp_path), about)
     r.row("base", 100, "jobs/s")
-    r.row("ours", value, "jobs/s", 100, least=1.2, quote=True)
+    r.row("ours", value, "jobs/s", 100, least=1.2)
     return results.section(name, "Title", about, r.rows)
 
 
@@ -220,21 +220,10 @@ def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
         assert word in after["two"], word
 
 
-def test_readme_is_given_the_lines_in_bold_and_no_others(tmp_path):
-    path, readme = str(tmp_path / "RESULTS.md"), str(tmp_path / "README.md")
-    results.record(path, ("one",), "one", part_of("one", 130, "2026-01-03T00", tmp_path))
-    results.write(readme, "before\n" + results.BEGIN + "old\n" + results.END + "after\n")
-    results.quote(path, readme)
-    text = results.read(readme)
-    assert text.startswith("before\n") and text.endswith(results.END + "after\n") and "old" not in text
-    assert text.count("\n| one: ours | 130 jobs/s | 1.30 | >= 1.2 | reached |\n") == 1 and "base" not in text
-
-
 def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
     """Others write to a file that is named for them."""
     full, scenario = str(tmp_path / "RESULTS.md"), types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
     monkeypatch.setattr(bench.results, "RESULTS", full)
-    monkeypatch.setattr(bench.results, "quote", lambda: None)
     monkeypatch.setattr(bench.importlib, "import_module", lambda name: scenario)
 
     def written(**more):
@@ -246,16 +235,6 @@ def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
     assert written(quick=True) == written(scale=0.5) == written(jobs=1000) == []
     assert written(quick=True, results=str(tmp_path / "other.md")) == ["other.md"]
     assert sorted(written()) == ["RESULTS.md", "other.md"]
-
-
-def test_readme_quotes_five_lines_of_the_results():
-    """One of each of these scenarios, once it was measured."""
-    readme, text = results.read(results.README), results.read(results.RESULTS)
-    quotes = readme[readme.index(results.BEGIN) + len(results.BEGIN):readme.index(results.END)]
-    rows = [row for row in quotes.splitlines() if row.startswith("| ") and row not in results.TABLE]
-    assert [row for row in rows if row + "\n" not in text.replace("**", "")] == []
-    assert quotes == results.block(text)
-    assert [row[2:].split(":")[0] for row in rows] == [n for n in ("execute", "held", "agents", "defer", "latency") if n in results.sections(text)]
 
 
 def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):

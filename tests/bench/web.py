@@ -330,7 +330,7 @@ class Bench:
 
 
 def row(name, value, unit, aim=None, reached=None, ratio=None):
-    return {"name": name, "value": value, "unit": unit, "ratio": ratio, "aim": aim, "reached": reached, "quote": False}
+    return {"name": name, "value": value, "unit": unit, "ratio": ratio, "aim": aim, "reached": reached}
 
 
 def table(measured):

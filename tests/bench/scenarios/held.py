@@ -51,7 +51,7 @@ def run(b):
     jobs = b.size(1250000, 25000)  # the last fifth comes after 1 M
     r = b.report
     with b.database() as db:
-        curves = work_held(b, db, jobs, b.best["batch"], quote=True)
+        curves = work_held(b, db, jobs, b.best["batch"])
         work_held(b, db, jobs // 5, SMALL_BATCH)
         b.say("plain SQL under the reader, to compare")
         plain = Plain(db)
@@ -67,7 +67,7 @@ def run(b):
             [(text, curves[what]) for what, text in HOLDERS.items()] + [("plain SQL, reader", curves["plain"], "dashed")], dots=False)
 
 
-def work_held(b, db, jobs, batch, quote=False):
+def work_held(b, db, jobs, batch):
     """The rows of one size of batch; returns the curve of each holder's last round."""
     rest, own, n = 1000, 1000, b.best["processes"]
     curves = {}
@@ -99,6 +99,5 @@ def work_held(b, db, jobs, batch, quote=False):
         median = {what: statistics.median(values) for what, values in figures.items()}
         for what, text in HOLDERS.items():
             base = None if what == "nobody" else median["nobody"]
-            b.report.row(f"{name}, {text}", median[what], unit, base, least=least if base else None,
-                         quote=quote and bool(least) and what == "reader")
+            b.report.row(f"{name}, {text}", median[what], unit, base, least=least if base else None)
     return curves
