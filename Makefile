@@ -78,7 +78,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	python3-psycopg libdbd-pg-perl pgbouncer openssl patch nginx zsh
+	python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
 DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
@@ -554,6 +554,7 @@ INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 # sample is for trying things in the tree, and for the tests: a producer who may name append is not wanted on a machine that serves.
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
+DOCS := README.md CHANGELOG.md LICENSE $(wildcard docs/*.md docs/*/*.md)
 SAMPLES := $(filter-out %.1 %.5 %.8 %/debian,$(wildcard cron/*))
 # Samples and man pages are written for the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' -e 's|/etc/deferred|$(sysconfdir)/deferred|g'
@@ -562,7 +563,7 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) $(COMPLETED:%
 	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/$(SONAME) $(libdir)/$(SONAME).$(VERSION) \
 	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) $(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
-	$(SAMPLES:cron/%=$(docdir)/examples/%) $(addprefix $(docdir)/,README.md CHANGELOG.md LICENSE)
+	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
 
 .PHONY: install uninstall
 install: all
@@ -585,8 +586,8 @@ install: all
 	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) $(DESTDIR)$(datadir)/$(folder) &&) :
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
-	$(INSTALL_DATA) README.md CHANGELOG.md LICENSE $(DESTDIR)$(docdir)
+	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
-		$(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :
+		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :

@@ -59,13 +59,31 @@ def test_the_exit_codes_of_check_deferred_are_those_of_its_man_page():
     assert codes == sorted({0} | {getattr(os, name) for name in re.findall(r"\bEX_[A-Z]+", source)})
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "lib/README.md", "tests/bench/README.md", "tests/bench/RESULTS.md"])
-def test_files_that_a_document_names_are_there(name):
+PAGES = sorted(os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True))
+OTHERS = ["README.md", "CHANGELOG.md", "lib/README.md", "tests/bench/README.md", "tests/bench/RESULTS.md"]
+
+
+def anchors(path):
+    """The anchors that a code host makes of the headings of a page."""
+    headings = re.findall(r"(?m)^#+ (.*)", read(path))
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *PAGES])
+def test_links_lead_somewhere_and_files_that_a_document_names_are_there(name):
     text, folder = read(name), os.path.dirname(os.path.join(pg.TOP, name))
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert os.path.exists(os.path.join(folder, link)), link
-    for path in re.findall(r"`((?:lib|bin|sql|tests|cron)/[\w./]+)`", text):
+    for link, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
+        path = os.path.join(folder, link) if link else os.path.join(pg.TOP, name)
+        assert os.path.exists(path), link
+        assert not anchor or anchor in anchors(os.path.relpath(path, pg.TOP)), (link, anchor)
+    for path in re.findall(r"`((?:lib|bin|sql|tests|cron|docs)/[\w./]+)`", text):
         assert glob.glob(os.path.join(pg.TOP, path)), path
+
+
+def test_each_page_of_the_documentation_is_in_its_index():
+    linked = set(re.findall(r"\]\(([^)#:]+\.md)", read("docs", "README.md")))
+    pages = {os.path.normpath(os.path.join("docs", link)) for link in linked}
+    assert pages - {"README.md"} == set(PAGES) - {"docs/README.md"}
 
 
 def test_files_that_a_man_page_names_in_the_source_are_there():
@@ -105,7 +123,7 @@ def test_pages_and_sections_that_others_name_are_there():
             assert f"\n.Sh {heading}\n" in pages[page], (name, heading, page)
             sections += 1
     assert sections > 10
-    assert set(re.findall(r"(?m)^\| (\S+\(\d\)) \|", texts["README.md"])) == set(pages)
+    assert set(re.findall(r"\b(\S+?\(\d\))", read("docs", "README.md"))) == set(pages)
 
 
 def test_the_roles_of_the_overview_are_those_that_migrate_makes():

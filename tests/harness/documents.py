@@ -1,4 +1,4 @@
-"""What documents show to be typed: the indented blocks of a Markdown file, the literal blocks of a man page."""
+"""What documents show to be typed: the blocks of a Markdown file, the literal blocks of a man page."""
 
 import os
 import re
@@ -13,8 +13,9 @@ def read(*path):
         return f.read()
 
 
-def indented(text):
-    return [textwrap.dedent(b).lstrip("\n") for b in re.findall(r"(?m)(?:^ {4}.*\n|^\n(?= {4}))+", text)]
+def fenced(text):
+    """The bodies of the fenced blocks of a Markdown text."""
+    return re.findall(r"(?ms)^```\w*\n(.*?)^```$", text)
 
 
 def section(page, name):
@@ -31,6 +32,9 @@ def typed(block):
     """The commands of a block, those behind `$`, each with the lines shown below it."""
     steps, open_line = [], False
     for line in block.splitlines():
+        if steps and not steps[-1][1] and line.startswith("> "):  # as a shell asks for more
+            steps[-1][0] += "\n" + line[2:]
+            continue
         if open_line:
             steps[-1][0] += "\n" + line
         elif line.startswith("$ "):
