@@ -1,0 +1,247 @@
+"""Counts, per file, what the writing rules of CONTRIBUTING.md forbid, and compares the counts with a baseline.
+
+    prose.py            print each file with more than tests/docs/baseline.txt allows; exit status 1 if there is one
+    prose.py FILE...    print each fault of these files with its line
+    prose.py --lower    rewrite the baseline; no count may rise
+
+Three counts: `wide`, lines over the width; `long`, sentences over 25 words; `words`, phrases that hide the actor
+or are not standard English. Code, tables of figures and URLs are not prose and are skipped.
+"""
+
+import glob
+import os
+import re
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BASELINE = os.path.join(TOP, "tests", "docs", "baseline.txt")
+WORDS_MAX = 25
+KINDS = ("wide", "long", "words")
+WIDTHS = {".c": 120, ".h": 120, ".py": 120, ".sql": 100, ".md": 100, ".conf": 100}
+SOURCES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "docs/**/*.md",
+    "lib/README.md",
+    "tests/bench/README.md",
+    "lib/*.[1-8]",
+    "bin/*/*.[1-8]",
+    "cron/*.[1-8]",
+    "cron/deferred.conf",
+    "lib/**/*.[ch]",
+    "bin/**/*.[ch]",
+    "sql/**/*.sql",
+    "tests/**/*.py",
+)
+
+PHRASES = re.compile(
+    r"""
+    \b(?:is|are|was|were|be|been)\ told\b | \banew\b | \bfor\ want\ of\b | \bpass(?:es|ed)?\ over\b | ,\ but\ for\b
+  | \bbeside\b | \bso\ many\b | \bmend(?:s|ed)?\b | ^(?:Who|What|Whoever|Whichever)\ [a-z]+(?![^?]*\?) | ^Counted\ are\b
+  | ;\ (?:who|what)\ [a-z]+s\b
+""",
+    re.X,
+)
+NO_NOUN = re.compile(r"\b(?:is|are) no [a-z]+")  # in messages: "is not a number", never "is no number"
+
+
+def sentences(text):
+    """The sentences of one paragraph, with code spans as one word each."""
+    text = re.sub(
+        r"`[^`]*`", "CODE", re.sub(r"(?<=[.!?])\n|\s+", lambda m: " \v" if m[0] == "\n" else " ", text)
+    ).strip()
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\b(e\.g|i\.e|etc|vs|cf)\.", r"\1", text)
+    return [
+        s
+        for s in re.split(r"""(?<=[.!?])["')\]*]*\s+(?=["'(\[*]*[A-Z0-9]|\v|(?:check_)?deferred )""", text)
+        if s.strip()
+    ]
+
+
+def markdown(lines):
+    """Yields (line number, paragraph): text, list items and cells of tables, without code."""
+    fenced, start, part = False, 0, []
+    for number, line in [*enumerate(lines, 1), (0, "")]:
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            line = ""
+        elif fenced or line.startswith(("    ", "\t")) and not part or line.startswith("<"):
+            continue
+        item = re.match(r"\s*(?:[-*+]|\d+\.|#+|>)\s+", line)
+        if part and (item or not line.strip() or line.startswith("|")):
+            yield start, " ".join(part)
+            part = []
+        if line.startswith("|"):
+            yield from ((number, cell) for cell in line.strip("|").split("|") if not re.fullmatch(r"[\s:-]*", cell))
+        elif line.strip():
+            start = start if part else number
+            part.append(line[item.end() :] if item else line)
+
+
+MACROS = set(
+    """Ad An Ao Ap Aq Ar Bc Bo Bq Bsx Cd Cm Dc Do Dq Dv Em Er Ev Fa Fl Fn Ft Ic In Li Lk Ms Mt Nm No Ns Oc Oo
+    Op Pa Pc Po Pq Qc Ql Qo Qq Sc So Sq Sy Tn Ux Va Vt Xr""".split()
+)
+
+
+def mdoc_line(line):
+    """The words of a line of mdoc(7) as they are read."""
+    line = (
+        re.sub(r"\\\(dq", '"', re.sub(r"\\&|\\c", "", line))
+        .replace("\\-", "-")
+        .replace("\\(em", "-")
+        .replace("\\e", "\\")
+    )
+    if not line.startswith("."):
+        return line
+    words = [w.strip('"') for w in re.findall(r'"[^"]*"|\S+', line[1:])]
+    if words and words[0] == "Xr":
+        return f"{words[1]}({words[2]})" + "".join(words[3:])
+    return " ".join("CODE" if w == "Nm" and len(words) == 1 else w for w in words if w == "Nm" or w not in MACROS)
+
+
+def mdoc(lines):
+    literal, start, part = False, 0, []
+    for number, line in [*enumerate(lines, 1), (0, ".Pp")]:
+        macro = line[1:3] if line.startswith(".") else ""
+        if literal or macro in ("Dl", "D1", '\\"', "Dd", "Dt", "Os", "In", "Fo", "Fa", "Fc", "Ft"):
+            literal = literal and macro != "Ed"
+            continue
+        if macro in ("Sh", "Ss", "Pp", "It", "Bl", "El", "Bd", "Ed", "Nd", "Rs", "Re"):
+            if part:
+                yield start, "\n".join(part)  # a sentence of mdoc ends with its line
+            part, literal = [], macro == "Bd" and "-literal" in line
+            continue
+        start = start if part else number
+        part.append(mdoc_line(line))
+
+
+def comments(text, opening):
+    """Paragraphs of the comments that begin with `opening`, a pattern, in C or SQL."""
+    for found in re.finditer(opening, text):
+        start, part = text.count("\n", 0, found.start()) + 1, []
+        body = re.sub(r"^/\*+|\*/$", "", found[0]).split("\n")
+        for offset, line in enumerate([*body, ""]):
+            line = re.sub(r"^\s*(?:\*|--) ?", "", line)
+            if part and (not line.strip() or re.match(r"\s*[-*] ", line)):
+                yield start, " ".join(part)
+                part = []
+            if line.strip() and not line.startswith(("    ", "\t\t")):
+                start = start if part else text.count("\n", 0, found.start()) + 1 + offset
+                part.append(line.strip())
+
+
+C_TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
+SQL_TOKEN = re.compile(r"""/\*.*?\*/|(?:^[ \t]*)?--[^\n]*(?:\n[ \t]*--[^\n]*)*|'(?:''|[^'])*'""", re.S | re.M)
+
+
+def code(text, token, quote):
+    """Yields (line, paragraph, is a message) of comments and of literals that read as sentences."""
+    joined, start, end = "", 0, 0
+    for found in [*token.finditer(text), None]:
+        literal = found and found[0].startswith(quote)
+        if joined and not (literal and not text[end : found.start()].strip()):
+            if len(re.findall(r"[A-Za-z]{2,}", joined)) >= 4 and not joined.lstrip().startswith(
+                ("select", "with ", "<")
+            ):
+                yield text.count("\n", 0, start) + 1, joined, True
+            joined = ""
+        if found is None:
+            return
+        if literal:
+            start = start if joined else found.start()
+            joined, end = joined + found[0][1:-1].replace("\\n", "\n\n"), found.end()
+        elif found[0].startswith(("/*", "//", "--")) or found[0].lstrip().startswith("--"):
+            line = text.count("\n", 0, found.start())
+            yield from (
+                (line + number, part, False) for number, part in comments(found[0], re.compile(r"\A.*\Z", re.S))
+            )
+
+
+def paragraphs(path, text):
+    lines, kind = text.split("\n"), os.path.splitext(path)[1]
+    if kind == ".md":
+        return [(n, p, False) for n, p in markdown(lines)]
+    if re.fullmatch(r"\.[1-8]", kind):
+        return [(n, p, False) for n, p in mdoc(lines)]
+    if kind in (".c", ".h"):
+        return list(code(text, C_TOKEN, '"'))
+    if kind == ".sql":
+        return list(code(text, SQL_TOKEN, "'"))
+    if kind == ".conf":
+        return [
+            (n, p, False) for n, p in markdown([re.sub(r"^\s*# ?", "", line) if "#" in line else "" for line in lines])
+        ]
+    return []
+
+
+def faults(path):
+    """Yields (kind, line, text) of one file."""
+    with open(os.path.join(TOP, path), encoding="utf-8") as f:
+        text = f.read()
+    width = WIDTHS.get(os.path.splitext(path)[1])
+    fenced = False
+    for number, line in enumerate(text.split("\n"), 1):
+        fenced ^= path.endswith(".md") and line.lstrip().startswith("```")
+        if (
+            width
+            and not fenced
+            and len(line.expandtabs(8)) > width
+            and not (path.endswith(".md") and re.match(r"\||.*https?://|\s*\[?(?:!\[|<img )", line))
+        ):
+            yield "wide", number, line.strip()[:60]
+    for number, paragraph, message in paragraphs(path, text):
+        for sentence in sentences(paragraph):
+            if len(re.findall(r"[^\s]*[A-Za-z0-9][^\s]*", sentence)) > WORDS_MAX:
+                yield "long", number, sentence
+            found = PHRASES.search(sentence) or (message and NO_NOUN.search(sentence))
+            if found:
+                yield "words", number, f"{found[0]!r} in: {sentence}"
+
+
+def counts():
+    """{path: (wide, long, words)} of all files with a fault."""
+    paths = sorted({os.path.relpath(p, TOP) for s in SOURCES for p in glob.glob(os.path.join(TOP, s), recursive=True)})
+    found = {path: [kind for kind, _, _ in faults(path)] for path in paths}
+    return {path: tuple(kinds.count(kind) for kind in KINDS) for path, kinds in found.items() if kinds}
+
+
+def baseline():
+    with open(BASELINE, encoding="utf-8") as f:
+        rows = [line.split() for line in f if not line.startswith("#")]
+    return {path: tuple(map(int, numbers)) for path, *numbers in rows}
+
+
+def main(arguments):
+    if arguments and arguments != ["--lower"]:
+        for path in arguments:
+            for kind, line, text in faults(os.path.relpath(os.path.abspath(path), TOP)):
+                print(f"{path}:{line}: {kind}: {text}")
+        return 0
+    now, allowed = counts(), baseline() if os.path.exists(BASELINE) else None
+    more = [
+        (path, kind, n, before)
+        for path, numbers in now.items()
+        if allowed is not None
+        for kind, n, before in zip(KINDS, numbers, allowed.get(path, (0, 0, 0)))
+        if n > before
+    ]
+    for path, kind, n, before in more:
+        print(f"{path}: {n} faults of kind '{kind}', and {before} allowed", file=sys.stderr)
+    if more:
+        print("hint: python3 tests/docs/prose.py FILE prints each fault with its line", file=sys.stderr)
+    elif arguments:
+        with open(BASELINE, "w", encoding="utf-8") as f:
+            f.write(
+                "# Faults of the writing rules that remain, per file: " + ", ".join(KINDS) + ". No number may rise.\n"
+            )
+            f.writelines(f"{path} {' '.join(map(str, numbers))}\n" for path, numbers in sorted(now.items()))
+    return 1 if more else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,39 @@
+"""prose.py finds what it is there to find, and what it finds has not become more."""
+
+import pytest
+
+import prose
+
+SENTENCE = " ".join(["a"] * 26)
+
+
+@pytest.mark.parametrize(
+    "name, text, found",
+    [
+        ("a.md", "Go on. " * 12, []),
+        ("a.md", f"One.\n\n{SENTENCE}.\n", [("long", 3)]),
+        ("a.md", f"```\n{SENTENCE}\n```\n", []),
+        ("a.md", "x " * 60 + "\n", [("wide", 1), ("long", 1)]),
+        ("a.md", "The row is told anew.\n", [("words", 1)]),
+        ("a.md", "What can I do?\n\nWhat is old goes.\n", [("words", 3)]),
+        ("a.md", "| a job is mended | b |\n", [("words", 1)]),
+        ("a.7", f".Sh NAME\n.Nm x\nis\n.Fl f\n{SENTENCE}.\n", [("long", 2)]),
+        ("a.7", ".Pp\nOne two.\nThree four.\n.Bd -literal\nWho waits\n.Ed\n", []),
+        ("a.c", f"/* The {SENTENCE[:30]}\n * {SENTENCE[31:]} */\n", [("long", 1)]),
+        ("a.c", 'say("the value of this is no number");\n', [("words", 1)]),
+        ("a.c", "/* A list is no number. */\n", []),
+        (
+            "a.sql",
+            "-- Who waits for it is first.\nselect 'the value of this is no number';\n",
+            [("words", 1), ("words", 2)],
+        ),
+    ],
+)
+def test_it_finds(tmp_path, monkeypatch, name, text, found):
+    monkeypatch.setattr(prose, "TOP", str(tmp_path))
+    (tmp_path / name).write_text(text)
+    assert [(kind, line) for kind, line, _ in prose.faults(name)] == found
+
+
+def test_no_file_has_more_faults_than_the_baseline_allows(capsys):
+    assert prose.main([]) == 0, capsys.readouterr().err
