@@ -4,13 +4,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PROGRAM "check_deferred"
-#define CONNECT_LIMIT_NS (10 * NS_PER_S)
+#define CONNECT_LIMIT_MS 10000
 
 #define MINUTE_NS (60 * NS_PER_S)
 #define CHANGED_NS (3 * NS_PER_S / 2) /* no connection for so long: a restart is mostly over by then */
@@ -182,13 +181,12 @@ static int settle(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
-/* How long a host may take, for the non-blocking way of libpq knows no connect_timeout. A run that will give up soon leaves time
- * for another one. */
-static uint64_t connect_limit_ns(const struct worker *w)
+/* The most that is waited for names and for each address. A run that will give up soon leaves time for another address. */
+static int connect_limit_ms(const struct worker *w)
 {
-	uint64_t half = (uint64_t)config_int(w->config, "reconnect") * NS_PER_MS / 2;
+	int64_t half = config_int(w->config, "reconnect") / 2;
 
-	return w->loop || half > CONNECT_LIMIT_NS ? CONNECT_LIMIT_NS : half;
+	return w->loop || half > CONNECT_LIMIT_MS ? CONNECT_LIMIT_MS : half < 1 ? 1 : (int)half;
 }
 
 static void try_again(struct worker *w, uint64_t now)
@@ -200,21 +198,10 @@ static void try_again(struct worker *w, uint64_t now)
 	if (w->db == DB_WAITING) {
 		if (now < w->retry_ns)
 			return;
-		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
+		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, connect_limit_ms(w), &err);
 		w->db = DB_CONNECTING;
-		w->connect_ns = now;
 	} else {
-		struct pollfd fd = { pg_fd(w->pg), pg_events(w->pg), 0 };
-
-		/* Asked before the socket is ready, libpq would wait for it. */
-		if (poll(&fd, 1, 0) > 0) {
-			rc = pg_open_poll(w->pg, &done, &err);
-		} else if (now > w->connect_ns + connect_limit_ns(w)) {
-			rc = pg_open_next(w->pg, config_text(w->config, "database.conninfo"), PROGRAM, &err);
-			w->connect_ns = now;
-		} else {
-			return;
-		}
+		rc = pg_open_poll(w->pg, &done, &err);
 	}
 	if (rc == 0 && done) {
 		limit_answers(w, now);

@@ -25,7 +25,7 @@ static int begin(struct worker *w, uint64_t now, struct deferred_error *err)
 	w->stall.told = true;
 	w->stall.asked_ns = now;
 	w->stall.connecting = true;
-	return pg_open_start(&w->stall.pg, config_text(w->config, "database.conninfo"), "check_deferred", err);
+	return pg_open_start(&w->stall.pg, config_text(w->config, "database.conninfo"), "check_deferred", 0, err);
 }
 
 static void tell(void *data, const char *what)
@@ -42,10 +42,8 @@ static int go_on(struct worker *w, bool *done, struct deferred_error *err)
 	bool connected = false;
 	int rc = 0;
 
-	if (poll(&fd, 1, 0) <= 0)
-		return 0;
 	if (!w->stall.connecting)
-		return store_waits_poll(w->stall.pg, tell, w, done, err);
+		return poll(&fd, 1, 0) > 0 ? store_waits_poll(w->stall.pg, tell, w, done, err) : 0;
 	rc = pg_open_poll(w->stall.pg, &connected, err);
 	if (rc == 0 && connected) {
 		w->stall.connecting = false;

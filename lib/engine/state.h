@@ -189,7 +189,6 @@ struct worker {
 
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
 	bool fenced;               /* leases are about to end, or have ended */
-	uint64_t connect_ns;       /* DB_CONNECTING since */
 	uint64_t renewal_ns;       /* when leases were last to be renewed; one that was not is tried again, */
 	uint64_t renew_ns;         /* but not before: it may be locked */
 

@@ -2,11 +2,10 @@
 #include "port/answer.h"
 
 #include "base/clock.h"
+#include "base/detached.h"
 
 #include <libpq-fe.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -69,25 +68,13 @@ static void *ask(void *cancel)
 	return NULL;
 }
 
-/* PQcancel() connects and waits without limit, which is the very thing to be kept from the caller: so a thread of its own does, for which nobody waits.
- * Not fork(): the caller may be any program. */
+/* PQcancel() connects and waits without limit, which the caller must not. */
 static void ask_to_give_up(PGconn *conn)
 {
 	PGcancel *cancel = PQgetCancel(conn);
-	pthread_attr_t detached;
-	sigset_t all, before;
-	pthread_t thread;
 
-	if (!cancel)
-		return;
-	pthread_attr_init(&detached);
-	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before); /* signals of the program are not for it */
-	if (pthread_create(&thread, &detached, ask, cancel) != 0)
+	if (cancel && !detached_start(ask, cancel))
 		PQfreeCancel(cancel);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&detached);
 }
 
 /* ---- taking it --------------------------------------------------------------------------------- */

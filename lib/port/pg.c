@@ -33,7 +33,7 @@ struct pg {
 	int answer_ms, lock_ms; /* see pg_set_limits() */
 	enum answer answer; /* the last one; anything but ANSWER_CAME: the connection is not used again */
 	char last_word[200]; /* why the server ended the session, said while nothing was asked of it */
-	PostgresPollingStatusType connecting;
+	struct pg_connecting *connecting; /* conn is NULL until that ends */
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
 	const struct sql_statement *sent_once[MAX_PREPARED]; /* unnamed, that is */
@@ -77,7 +77,7 @@ static void receive_notice(void *arg, const PGresult *res)
 		pg->on_notice(pg->notice_data, state, text);
 }
 
-static int open_begin(struct pg **out, const char *conninfo, const char *program, struct deferred_error *err)
+int pg_open_start(struct pg **out, const char *conninfo, const char *program, int limit_ms, struct deferred_error *err)
 {
 	struct pg *pg = calloc(1, sizeof(*pg));
 	int rc;
@@ -85,27 +85,32 @@ static int open_begin(struct pg **out, const char *conninfo, const char *program
 	*out = NULL;
 	if (!pg)
 		return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
-	rc = pg_connect_start(&pg->conn, conninfo, program, err);
-	if (rc < 0) {
+	rc = pg_connect_start(&pg->connecting, conninfo, program, limit_ms, err);
+	if (rc < 0)
 		pg_close(pg);
-		return rc;
-	}
-	pg->connecting = PGRES_POLLING_WRITING;
-	*out = pg;
-	return 0;
+	else
+		*out = pg;
+	return rc;
+}
+
+static void connected(struct pg *pg)
+{
+	pg_connect_end(pg->connecting);
+	pg->connecting = NULL;
+	PQsetNoticeReceiver(pg->conn, receive_notice, pg);
 }
 
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
 {
-	int rc = open_begin(pg, conninfo, program, err);
+	int rc = pg_open_start(pg, conninfo, program, 0, err);
 
 	if (rc == 0)
-		rc = pg_connect_wait(&(*pg)->conn, conninfo, program, err);
+		rc = pg_connect_wait((*pg)->connecting, &(*pg)->conn, err);
 	if (rc < 0) {
 		pg_close(*pg);
 		*pg = NULL;
 	} else {
-		PQsetNoticeReceiver((*pg)->conn, receive_notice, *pg);
+		connected(*pg);
 	}
 	return rc;
 }
@@ -130,27 +135,14 @@ int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const 
 	return rc;
 }
 
-int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err)
-{
-	return open_begin(pg, conninfo, program, err);
-}
-
 int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err)
 {
-	*done = false;
-	pg->connecting = PQconnectPoll(pg->conn);
-	if (pg->connecting == PGRES_POLLING_FAILED)
-		return pg_connect_failed(pg->conn, err);
-	*done = pg->connecting == PGRES_POLLING_OK;
-	if (*done)
-		PQsetNoticeReceiver(pg->conn, receive_notice, pg);
-	return 0;
-}
+	int rc = pg_connect_poll(pg->connecting, &pg->conn, err);
 
-int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err)
-{
-	pg->connecting = PGRES_POLLING_WRITING;
-	return pg_connect_next(&pg->conn, conninfo, program, err);
+	*done = rc == 0 && pg->conn;
+	if (*done)
+		connected(pg);
+	return rc;
 }
 
 int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
@@ -182,6 +174,7 @@ void pg_close(struct pg *pg)
 {
 	if (!pg)
 		return;
+	pg_connect_end(pg->connecting);
 	if (!pg->borrowed)
 		PQfinish(pg->conn);
 	free(pg->expected);
@@ -202,13 +195,13 @@ bool pg_in_transaction(const struct pg *pg)
 
 int pg_fd(const struct pg *pg)
 {
-	return PQsocket(pg->conn);
+	return pg->connecting ? pg_connect_fd(pg->connecting) : PQsocket(pg->conn);
 }
 
 short pg_events(const struct pg *pg)
 {
-	if (PQstatus(pg->conn) != CONNECTION_OK)
-		return pg->connecting == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+	if (pg->connecting)
+		return pg_connect_events(pg->connecting);
 	/* PQflush() is cheap when there is nothing to send and tells whether there still is. */
 	return (short)(POLLIN | (PQflush(pg->conn) == 1 ? POLLOUT : 0));
 }

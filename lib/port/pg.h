@@ -37,12 +37,12 @@ int pg_open(struct pg **pg, const char *conninfo, const char *program, struct de
 #define PG_TRUSTED "trusted"
 int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password, struct deferred_error *err);
 
-/* The same without waiting: call pg_open_poll() whenever pg_fd() has one of pg_events(), until *done. */
-int pg_open_start(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
+/*
+ * The same without waiting, not even for name servers: call pg_open_poll() whenever pg_fd() has one of pg_events(), and now and then, until
+ * *done. limit_ms: see pg_connect_start().
+ */
+int pg_open_start(struct pg **pg, const char *conninfo, const char *program, int limit_ms, struct deferred_error *err);
 int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
-
-/* The host it waits for does not answer: begin anew with the others conninfo names. DEFERRED_ECONNECT: there are none left. */
-int pg_open_next(struct pg *pg, const char *conninfo, const char *program, struct deferred_error *err);
 
 /* Use the caller's connection. pg_close() leaves it open. Statements go unnamed, its session is not changed. */
 int pg_borrow(struct pg **pg, struct pg_conn *conn, struct deferred_error *err);

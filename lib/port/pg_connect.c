@@ -3,16 +3,16 @@
 
 #include "base/clock.h"
 #include "port/pg.h"
+#include "port/resolve.h"
 #include "port/secret_file.h"
 
 #include <libpq-fe.h>
+#include <netdb.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 /* ---- what is asked for ------------------------------------------------------------------------- */
 
@@ -29,6 +29,18 @@ static void keyword(struct keywords *k, const char *key, const char *value)
 	}
 }
 
+/* Lists of a connection string have one entry for each host. A single port is for all of them. */
+static const char *const lists[] = { "host", "hostaddr", "port" };
+#define LISTS (sizeof(lists) / sizeof(lists[0]))
+
+static bool is_list(const char *key)
+{
+	for (size_t i = 0; i < LISTS; i++)
+		if (strcmp(key, lists[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool given(const PQconninfoOption *opts, const char *key)
 {
 	for (; opts && opts->keyword; opts++)
@@ -37,23 +49,28 @@ static bool given(const PQconninfoOption *opts, const char *key)
 	return false;
 }
 
-/* libpq says which word it does not understand, and of a URI the whole: where there is a password that could be what it says. */
+/* libpq says which word it does not understand, and of a URI the whole: where there is a password that could be what it
+ * says. */
 static int refuse_conninfo(const char *conninfo, char *why, struct deferred_error *err)
 {
-	const char *said = !why ? "out of memory" : secret_in_conninfo(conninfo) ? "it cannot be read, and has a password, so it is not shown" : why;
+	const char *said = !why                           ? "out of memory"
+			   : secret_in_conninfo(conninfo) ? "it cannot be read, and has a password, so it is not shown"
+							  : why;
 
-	error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", (int)strcspn(said, "\n"), said);
+	error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: %.*s", (int)strcspn(said, "\n"),
+		  said);
 	PQfreemem(why);
 	return DEFERRED_ECONNECT;
 }
 
-/* The caller's words win; ours stand where it is silent. But all text here is UTF-8, and in another encoding would be stored as
- * something else, without a word. */
-static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const char *conninfo, const char *program, struct deferred_error *err)
+/* The caller's words win; ours stand where it is silent. But all text here is UTF-8, and in another encoding would be
+ * stored as something else, without a word. */
+static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const char *conninfo, const char *program,
+			    struct deferred_error *err)
 {
 	static const char *const ours[][2] = {
-		{ "connect_timeout", "10" },   { "keepalives_idle", "30" }, { "keepalives_interval", "10" },
-		{ "keepalives_count", "3" },   { "tcp_user_timeout", "30000" },
+		{ "connect_timeout", "10" }, { "keepalives_idle", "30" },     { "keepalives_interval", "10" },
+		{ "keepalives_count", "3" }, { "tcp_user_timeout", "30000" },
 	};
 	char *why = NULL;
 
@@ -74,25 +91,6 @@ static int connect_keywords(struct keywords *k, PQconninfoOption **opts, const c
 	if (!given(*opts, "application_name") && !getenv("PGAPPNAME"))
 		keyword(k, "application_name", program);
 	return 0;
-}
-
-/* What is waited for one address, as libpq's own way of waiting reads connect_timeout; 0: for ever. False: it is no number. */
-static bool timeout_ms_of(PGconn *conn, int *ms)
-{
-	PQconninfoOption *opts = PQconninfo(conn);
-	bool is_number = true;
-	long s = 0;
-
-	for (const PQconninfoOption *o = opts; o && o->keyword; o++)
-		if (o->val && strcmp(o->keyword, "connect_timeout") == 0) {
-			char *end;
-
-			s = strtol(o->val, &end, 10);
-			is_number = end != o->val && !*end;
-		}
-	PQconninfoFree(opts);
-	*ms = s <= 0 ? 0 : s < 2 ? 2000 : s < 86400 ? (int)s * 1000 : 86400 * 1000;
-	return is_number;
 }
 
 /* keyword='value' with what libpq wants escaped. Returns its length; writes it where there is room. */
@@ -131,7 +129,8 @@ char *pg_connect_as(const char *conninfo, const char *user, const char *password
 		size_t n = 0;
 
 		for (const PQconninfoOption *o = opts; o->keyword; o++)
-			if (o->val && strcmp(o->keyword, "user") != 0 && strcmp(o->keyword, "password") != 0 && strcmp(o->keyword, "passfile") != 0)
+			if (o->val && strcmp(o->keyword, "user") != 0 && strcmp(o->keyword, "password") != 0 &&
+			    strcmp(o->keyword, "passfile") != 0)
 				n += put_word(text ? text + n : NULL, o->keyword, o->val);
 		n += put_word(text ? text + n : NULL, "user", user);
 		n += put_word(text ? text + n : NULL, "password", password);
@@ -144,21 +143,244 @@ char *pg_connect_as(const char *conninfo, const char *user, const char *password
 	return text;
 }
 
-int pg_connect_failed(const PGconn *conn, struct deferred_error *err)
+/* ---- one place after the other ----------------------------------------------------------------- */
+
+#define NAMES_NS (1 * NS_PER_S) /* a name that takes longer is left out, when another place is known */
+
+/* In the order of `lists`. NULL: not given. */
+struct place {
+	char *text[LISTS];
+};
+enum { HOST, ADDRESS, PORT };
+
+struct places {
+	struct place *place;
+	size_t n;
+};
+
+struct pg_connecting {
+	PQconninfoOption *opts; /* what the keywords point to */
+	struct keywords keywords;
+	struct places places;  /* those that are left; each has one address at most, unless names are looked up */
+	struct resolve *names; /* of places that have a host name and no address; NULL: all addresses are known */
+	PGconn *conn;          /* NULL: names are looked up */
+	PostgresPollingStatusType next;
+	int timeout_ms;            /* for the names, then for each address; 0: for ever */
+	size_t at;                 /* the place that libpq is at */
+	uint64_t began_ns, end_ns; /* end 0: never */
+};
+
+static void places_clear(struct places *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (size_t l = 0; l < LISTS; l++)
+			free(p->place[i].text[l]);
+	free(p->place);
+	*p = (struct places){ 0 };
+}
+
+/* The texts are copied. */
+static bool places_add(struct places *p, const char *const text[LISTS])
+{
+	struct place *more = realloc(p->place, (p->n + 1) * sizeof(*more)), *last;
+
+	if (!more)
+		return false;
+	p->place = more;
+	last = &p->place[p->n++];
+	for (size_t l = 0; l < LISTS; l++)
+		last->text[l] = text[l] ? strdup(text[l]) : NULL;
+	for (size_t l = 0; l < LISTS; l++)
+		if (text[l] && !last->text[l])
+			return false;
+	return true;
+}
+
+static size_t count_entries(const char *list)
+{
+	size_t n = 1;
+
+	for (; *list; list++)
+		n += *list == ',';
+	return n;
+}
+
+/* Makes a text of its own of entry i, in place of the list that held it. NULL: there is none. */
+static char *copy_entry(const char *list, size_t i)
+{
+	for (; i > 0; i--)
+		list += strcspn(list, ",") + 1;
+	return *list && *list != ',' ? strndup(list, strcspn(list, ",")) : NULL;
+}
+
+/* As libpq writes it in PQhostaddr(). False: it is a name. */
+static bool write_address(const struct sockaddr *a, socklen_t len, char *out, size_t size)
+{
+	return getnameinfo(a, len, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
+}
+
+static bool is_address(const char *host, char *out, size_t size)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *found = NULL;
+	bool is = getaddrinfo(host, NULL, &hints, &found) == 0 &&
+		  write_address(found->ai_addr, found->ai_addrlen, out, size);
+
+	if (found)
+		freeaddrinfo(found);
+	return is;
+}
+
+/* Not the folder of a socket. */
+static bool is_name(const struct place *p)
+{
+	const char *host = p->text[HOST];
+
+	return host && !p->text[ADDRESS] && *host != '/' && *host != '@';
+}
+
+static bool add_given(struct places *p, const char *const list[LISTS], size_t i)
+{
+	struct place one = { 0 };
+	char address[NI_MAXHOST];
+	const char *numeric;
+	bool added;
+
+	for (size_t l = 0; l < LISTS; l++)
+		one.text[l] = list[l] ? copy_entry(list[l], count_entries(list[l]) > 1 ? i : 0) : NULL;
+	numeric = one.text[ADDRESS] ? one.text[ADDRESS] : is_name(&one) ? one.text[HOST] : NULL;
+	added = places_add(p, (const char *[]){ one.text[HOST],
+						numeric && is_address(numeric, address, sizeof(address))
+							? address
+							: one.text[ADDRESS],
+						one.text[PORT] });
+	for (size_t l = 0; l < LISTS; l++)
+		free(one.text[l]);
+	return added;
+}
+
+static int no_memory(struct deferred_error *err)
+{
+	return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
+}
+
+static int failed(const struct pg_connecting *c, const PGconn *conn, struct deferred_error *err)
 {
 	const char *m = conn ? PQerrorMessage(conn) : "out of memory\n";
+	static const char begins[] = "connection to server at \"";
+	char host[320] = "";
 
-	error_set(err, DEFERRED_ECONNECT, conn && PQconnectionUsedPassword(conn) ? PG_LOGIN : "connect", "cannot connect: %.*s", (int)strcspn(m, "\n"),
-		  m); /* the cause stands in the first line */
+	/* libpq names the address only, where it is given. */
+	for (size_t i = 0; i < c->places.n && !*host && strncmp(m, begins, strlen(begins)) == 0; i++) {
+		const char *const *text = (const char *const *)c->places.place[i].text;
+		size_t len = text[ADDRESS] ? strlen(text[ADDRESS]) : 0;
+
+		if (text[HOST] && len > 0 && strcmp(text[HOST], text[ADDRESS]) != 0 &&
+		    strncmp(m + strlen(begins), text[ADDRESS], len) == 0 && m[strlen(begins) + len] == '"') {
+			snprintf(host, sizeof(host), "%s%.255s\" (%s)", begins, text[HOST], text[ADDRESS]);
+			m += strlen(begins) + len + 1;
+		}
+	}
+	error_set(err, DEFERRED_ECONNECT, conn && PQconnectionUsedPassword(conn) ? PG_LOGIN : "connect",
+		  "cannot connect: %s%.*s", host, (int)strcspn(m, "\n"), m); /* the cause stands in the first line */
 	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
 	return DEFERRED_ECONNECT;
 }
 
-static int silent(const PGconn *conn, struct deferred_error *err)
+/* Reads connect_timeout as PQconnectdb() does. */
+static int take_timeout(struct pg_connecting *c, const char *text, int limit_ms, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: server at \"%s\", port %s: timeout expired", PQhost(conn), PQport(conn));
-	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
-	return DEFERRED_ECONNECT;
+	char *end;
+	long s = strtol(text, &end, 10);
+
+	if (end == text || *end)
+		return error_set(err, DEFERRED_ECONNECT, PG_CONNINFO,
+				 "invalid connection string: connect_timeout is no number");
+	c->timeout_ms = s <= 0 ? 0 : s < 2 ? 2000 : s < 86400 ? (int)s * 1000 : 86400 * 1000;
+	if (limit_ms && (!c->timeout_ms || c->timeout_ms > limit_ms))
+		c->timeout_ms = limit_ms;
+	return 0;
+}
+
+/* The places that libpq would go to, whether the string, a service file or the environment names them. It tells them of
+ * a connection alone, so one is begun with a word that it refuses before it does anything. The password keeps it from
+ * reading its file for nothing. */
+static int find_places(struct pg_connecting *c, const PGconn *probe, PQconninfoOption *opts, int limit_ms,
+		       struct deferred_error *err)
+{
+	const char *list[LISTS] = { NULL };
+	int rc = 0;
+	size_t n;
+
+	for (const PQconninfoOption *o = opts; o && o->keyword; o++) {
+		for (size_t l = 0; l < LISTS; l++)
+			if (o->val && *o->val && strcmp(o->keyword, lists[l]) == 0)
+				list[l] = o->val;
+		if (o->val && strcmp(o->keyword, "connect_timeout") == 0)
+			rc = take_timeout(c, o->val, limit_ms, err);
+	}
+	n = list[ADDRESS] ? count_entries(list[ADDRESS]) : list[HOST] ? count_entries(list[HOST]) : 1;
+	if ((list[HOST] && count_entries(list[HOST]) != n) ||
+	    (list[PORT] && count_entries(list[PORT]) != 1 && count_entries(list[PORT]) != n))
+		return failed(c, probe, err);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (!add_given(&c->places, list, i))
+			rc = no_memory(err);
+	return rc;
+}
+
+static int ask_places(struct pg_connecting *c, const struct keywords *given_too, int limit_ms,
+		      struct deferred_error *err)
+{
+	struct keywords k = *given_too;
+	PQconninfoOption *opts;
+	PGconn *probe;
+	int rc;
+
+	keyword(&k, "password", "-");
+	keyword(&k, "sslmode", "-");
+	probe = PQconnectStartParams(k.key, k.value, 0);
+	opts = probe ? PQconninfo(probe) : NULL;
+	rc = opts ? find_places(c, probe, opts, limit_ms, err) : no_memory(err);
+	PQconninfoFree(opts);
+	PQfinish(probe);
+	return rc;
+}
+
+/* Where libpq is; the first place where its words do not tell, as with a host left empty. Of an address with a zone it
+ * tells what is before that. */
+static size_t find_place(const struct pg_connecting *c)
+{
+	const char *now[LISTS] = { PQhost(c->conn), PQhostaddr(c->conn), PQport(c->conn) };
+
+	for (size_t i = 0; i < c->places.n; i++) {
+		bool is = true;
+
+		for (size_t l = 0; l < LISTS; l++) {
+			const char *text = c->places.place[i].text[l];
+			size_t len = text ? strcspn(text, l == ADDRESS ? "%" : "") : 0;
+
+			is &= !text || (now[l] && strncmp(now[l], text, len) == 0 && !now[l][len]);
+		}
+		if (is)
+			return i;
+	}
+	return 0;
+}
+
+static bool join(const struct places *p, size_t l, char **out)
+{
+	size_t len = 1;
+
+	for (size_t i = 0; i < p->n; i++)
+		len += (p->place[i].text[l] ? strlen(p->place[i].text[l]) : 0) + 1;
+	*out = malloc(len);
+	if (!*out)
+		return false;
+	len = 0;
+	for (size_t i = 0; i < p->n; i++)
+		len += (size_t)sprintf(*out + len, "%s%s", i > 0 ? "," : "",
+				       p->place[i].text[l] ? p->place[i].text[l] : "");
+	return true;
 }
 
 /* Until pg.c has a use for them: libpq would print them. */
@@ -168,187 +390,235 @@ static void drop_notice(void *arg, const PGresult *res)
 	(void)res;
 }
 
+static void restart_timer(struct pg_connecting *c)
+{
+	c->end_ns = c->timeout_ms ? clock_ns() + (uint64_t)c->timeout_ms * NS_PER_MS : 0;
+}
+
 /* Not PQconnectdbParams(), which leaves no moment to have notices dropped before there are some. */
-static int begin(PGconn **conn, const struct keywords *k, struct deferred_error *err)
+static int begin(struct pg_connecting *c, struct deferred_error *err)
 {
-	int ms;
+	struct keywords k = c->keywords;
+	char *list[LISTS] = { NULL };
+	bool joined = true;
 
-	*conn = PQconnectStartParams(k->key, k->value, 0);
-	if (!*conn || PQstatus(*conn) == CONNECTION_BAD)
-		return pg_connect_failed(*conn, err);
-	if (!timeout_ms_of(*conn, &ms))
-		return error_set(err, DEFERRED_ECONNECT, PG_CONNINFO, "invalid connection string: connect_timeout is no number");
-	PQsetNoticeReceiver(*conn, drop_notice, NULL);
+	for (size_t l = 0; joined && l < LISTS; l++) {
+		joined = join(&c->places, l, &list[l]);
+		if (joined && *list[l])
+			keyword(&k, lists[l], list[l]);
+	}
+	PQfinish(c->conn);
+	c->conn = joined ? PQconnectStartParams(k.key, k.value, 0) : NULL;
+	for (size_t l = 0; l < LISTS; l++)
+		free(list[l]);
+	if (!c->conn || PQstatus(c->conn) == CONNECTION_BAD)
+		return failed(c, c->conn, err);
+	PQsetNoticeReceiver(c->conn, drop_notice, NULL);
+	c->next = PGRES_POLLING_WRITING;
+	c->at = find_place(c);
+	restart_timer(c);
 	return 0;
 }
 
-int pg_connect_start(PGconn **conn, const char *conninfo, const char *program, struct deferred_error *err)
+/* The place that libpq is at does not answer. */
+static int begin_with_others(struct pg_connecting *c, struct deferred_error *err)
 {
-	PQconninfoOption *opts = NULL;
-	struct keywords k;
-	int rc = connect_keywords(&k, &opts, conninfo, program, err);
+	struct place *silent = &c->places.place[c->at];
 
-	*conn = NULL;
-	if (rc == 0)
-		rc = begin(conn, &k, err);
-	PQconninfoFree(opts);
-	return rc;
+	error_set(err, DEFERRED_ECONNECT, "connect", "cannot connect: server at \"%s\", port %s: timeout expired",
+		  PQhost(c->conn), PQport(c->conn));
+	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
+	for (size_t l = 0; l < LISTS; l++)
+		free(silent->text[l]);
+	memmove(silent, silent + 1, (--c->places.n - c->at) * sizeof(*silent));
+	/* libpq would take no host for not given, and go back to the list. */
+	if (c->places.n == 0 ||
+	    (c->places.n == 1 && !c->places.place[0].text[HOST] && !c->places.place[0].text[ADDRESS]))
+		return DEFERRED_ECONNECT;
+	error_clear(err);
+	return begin(c, err);
 }
 
-/* ---- one host after the other ------------------------------------------------------------------ */
+/* ---- names ------------------------------------------------------------------------------------- */
 
-/* Lists of a connection string: host, hostaddr and port have one place for each host; a single port is for all of them. */
-static const char *const lists[] = { "host", "hostaddr", "port" };
-#define LISTS (sizeof(lists) / sizeof(lists[0]))
-
-struct places {
-	char *list[LISTS]; /* NULL: not given */
-	int n;
-};
-
-static int count_places(const char *list)
+static int look_up(struct pg_connecting *c, struct deferred_error *err)
 {
-	int n = 1;
+	char **names = calloc(c->places.n, sizeof(*names));
+	bool any = false;
 
-	for (; *list; list++)
-		n += *list == ',';
-	return n;
+	for (size_t i = 0; names && i < c->places.n; i++)
+		if (is_name(&c->places.place[i])) {
+			names[i] = c->places.place[i].text[HOST];
+			any = true;
+		}
+	if (names && any)
+		c->names = resolve_start(names, c->places.n);
+	free(names);
+	c->began_ns = clock_ns();
+	restart_timer(c);
+	if (names && !any)
+		return begin(c, err);
+	return c->names ? 0
+			: error_set(err, DEFERRED_ECONNECT, "connect",
+				    "cannot connect: there is no memory, or no thread, to look up a host name");
 }
 
-/* Where place i begins, and its length. */
-static char *place(char *list, int i, size_t *len)
+static bool is_known(const struct pg_connecting *c, size_t i)
 {
-	for (; i > 0; i--)
-		list += strcspn(list, ",") + 1;
-	*len = strcspn(list, ",");
-	return list;
+	const char *why;
+
+	return !is_name(&c->places.place[i]) || resolve_found(c->names, i, &why);
 }
 
-static bool place_is(char *list, int i, const char *text)
+static uint64_t names_end_ns(const struct pg_connecting *c)
 {
-	size_t len;
-	const char *p = place(list, i, &len);
+	uint64_t soon_ns = c->began_ns + NAMES_NS;
 
-	return text && strlen(text) == len && memcmp(p, text, len) == 0;
+	for (size_t i = 0; i < c->places.n; i++)
+		if (is_known(c, i))
+			return c->end_ns && c->end_ns < soon_ns ? c->end_ns : soon_ns;
+	return c->end_ns;
 }
 
-/* The place that libpq is at; the first one where its words do not tell, as with a host left empty. */
-static int find_place(const struct places *p, const PGconn *conn)
+static int no_address(const struct pg_connecting *c, struct deferred_error *err)
 {
-	for (int i = 0; i < p->n; i++)
-		if ((!p->list[0] || place_is(p->list[0], i, PQhost(conn))) && (!p->list[1] || place_is(p->list[1], i, PQhostaddr(conn))) &&
-		    (!p->list[2] || count_places(p->list[2]) == 1 || place_is(p->list[2], i, PQport(conn))))
-			return i;
-	return 0;
+	const char *why;
+
+	resolve_found(c->names, 0, &why);
+	if (why)
+		error_set(err, DEFERRED_ECONNECT, "connect",
+			  "cannot connect: could not translate host name \"%.255s\" to address: %s",
+			  c->places.place[0].text[HOST], why);
+	else
+		error_set(err, DEFERRED_ECONNECT, "connect",
+			  "cannot connect: could not translate host name \"%.255s\" to address: "
+			  "no name server has answered for %.1f s",
+			  c->places.place[0].text[HOST], (double)(clock_ns() - c->began_ns) / 1e9);
+	error_hint(
+		err,
+		"is the host name right, and do the name servers in /etc/resolv.conf answer?");
+	return DEFERRED_ECONNECT;
 }
 
-static void drop_place(char *list, int i)
+/* From names to addresses: each of them is a place. */
+static int take_names(struct pg_connecting *c, struct deferred_error *err)
 {
-	size_t len;
-	char *p = place(list, i, &len);
-
-	if (p[len] == ',')
-		memmove(p, p + len + 1, strlen(p + len + 1) + 1);
-	else if (i > 0)
-		p[-1] = '\0';
-}
-
-/* What this connection was told, whether by conninfo, the environment or a service file, without the place it is at. */
-static void take_places(struct places *p, PGconn *conn)
-{
-	PQconninfoOption *opts = PQconninfo(conn);
-	int at;
-
-	memset(p, 0, sizeof(*p));
-	for (const PQconninfoOption *o = opts; o && o->keyword; o++)
-		for (size_t i = 0; i < LISTS; i++)
-			if (o->val && *o->val && strcmp(o->keyword, lists[i]) == 0)
-				p->list[i] = strdup(o->val);
-	PQconninfoFree(opts);
-	p->n = p->list[0] ? count_places(p->list[0]) : p->list[1] ? count_places(p->list[1]) : 1;
-	at = find_place(p, conn);
-	for (size_t i = 0; i < LISTS; i++)
-		if (p->list[i] && count_places(p->list[i]) > 1)
-			drop_place(p->list[i], at);
-	p->n = p->list[0] && !*p->list[0] ? 0 : p->n - 1; /* libpq would take no host for not given */
-}
-
-int pg_connect_next(PGconn **conn, const char *conninfo, const char *program, struct deferred_error *err)
-{
-	PQconninfoOption *opts = NULL;
-	struct places left;
-	struct keywords k;
+	struct places found = { 0 };
+	bool added = true;
+	const char *why;
 	int rc;
 
-	take_places(&left, *conn);
-	rc = left.n > 0 ? connect_keywords(&k, &opts, conninfo, program, err) : silent(*conn, err);
-	for (size_t i = 0; rc == 0 && i < LISTS; i++)
-		if (left.list[i])
-			keyword(&k, lists[i], left.list[i]); /* the last one counts */
-	if (rc == 0) {
-		PQfinish(*conn);
-		rc = begin(conn, &k, err);
+	for (size_t i = 0; added && i < c->places.n; i++) {
+		const char *const *text = (const char *const *)c->places.place[i].text;
+		char address[NI_MAXHOST];
+
+		if (!is_name(&c->places.place[i]))
+			added = places_add(&found, text);
+		else
+			for (const struct addrinfo *a = resolve_found(c->names, i, &why); added && a; a = a->ai_next)
+				if (write_address(a->ai_addr, a->ai_addrlen, address, sizeof(address)))
+					added = places_add(&found, (const char *[]){ text[HOST], address, text[PORT] });
 	}
-	PQconninfoFree(opts);
-	for (size_t i = 0; i < LISTS; i++)
-		free(left.list[i]);
+	if (!added || found.n == 0) {
+		rc = added ? no_address(c, err) : no_memory(err);
+		places_clear(&found);
+		return rc;
+	}
+	places_clear(&c->places);
+	c->places = found;
+	resolve_end(c->names);
+	c->names = NULL;
+	return begin(c, err);
+}
+
+/* ---- from outside ------------------------------------------------------------------------------ */
+
+int pg_connect_start(struct pg_connecting **out, const char *conninfo, const char *program, int limit_ms,
+		     struct deferred_error *err)
+{
+	struct pg_connecting *c = calloc(1, sizeof(*c));
+	struct keywords all;
+	int rc;
+
+	*out = NULL;
+	if (!c)
+		return no_memory(err);
+	rc = connect_keywords(&all, &c->opts, conninfo, program, err);
+	if (rc == 0)
+		rc = ask_places(c, &all, limit_ms, err);
+	for (int i = 0; rc == 0 && i < all.n; i++)
+		if (!is_list(all.key[i]))
+			keyword(&c->keywords, all.key[i], all.value[i]);
+	if (rc == 0)
+		rc = look_up(c, err);
+	if (rc == 0)
+		*out = c;
+	else
+		pg_connect_end(c);
 	return rc;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------- */
-
-/* Until that socket is ready. False: the time is up. */
-static bool await_socket(PGconn *conn, short events, uint64_t end_ns)
+int pg_connect_fd(const struct pg_connecting *c)
 {
-	for (;;) {
-		struct pollfd fd = { PQsocket(conn), events, 0 };
-		uint64_t now = clock_ns();
-
-		if (end_ns && now >= end_ns)
-			return false;
-		if (poll(&fd, 1, end_ns ? (int)((end_ns - now) / NS_PER_MS) + 1 : -1) > 0)
-			return true;
-	}
+	return c->conn ? PQsocket(c->conn) : resolve_fd(c->names);
 }
 
-/* One attempt, which libpq takes from address to address. Returns false when the time was up. */
-static bool wait_for(PGconn *conn)
+short pg_connect_events(const struct pg_connecting *c)
 {
-	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
-	char at[64] = "";
-	uint64_t end_ns = 0;
-	bool late = false;
-	int timeout_ms;
-
-	timeout_ms_of(conn, &timeout_ms);
-	while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
-		const char *address = PQhostaddr(conn);
-
-		if (timeout_ms && (!end_ns || (address && strcmp(address, at) != 0))) {
-			snprintf(at, sizeof(at), "%s", address ? address : "");
-			end_ns = clock_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-			late = false;
-		}
-		if (!await_socket(conn, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, end_ns)) {
-			/* A socket that is shut down has failed, and libpq goes on to the next address. */
-			if (late || PQstatus(conn) != CONNECTION_STARTED)
-				return false;
-			shutdown(PQsocket(conn), SHUT_RDWR);
-			late = true;
-			end_ns += (uint64_t)timeout_ms * NS_PER_MS;
-		}
-		next = PQconnectPoll(conn);
-	}
-	return !late || next == PGRES_POLLING_OK;
+	return !c->conn || c->next == PGRES_POLLING_READING ? POLLIN : POLLOUT;
 }
 
-int pg_connect_wait(PGconn **conn, const char *conninfo, const char *program, struct deferred_error *err)
+int pg_connect_poll(struct pg_connecting *c, PGconn **conn, struct deferred_error *err)
 {
-	while (!wait_for(*conn)) {
-		int rc = pg_connect_next(conn, conninfo, program, err);
+	struct pollfd fd = { pg_connect_fd(c), pg_connect_events(c), 0 };
+	bool all = c->names && resolve_pending(c->names) == 0;
+	uint64_t end_ns = c->names ? names_end_ns(c) : c->end_ns;
 
-		if (rc < 0)
-			return rc;
+	*conn = NULL;
+	/* Asked before the socket is ready, libpq would wait for it. */
+	if (c->conn && poll(&fd, 1, 0) > 0) {
+		size_t at;
+
+		c->next = PQconnectPoll(c->conn);
+		if (c->next == PGRES_POLLING_FAILED)
+			return failed(c, c->conn, err);
+		if (c->next == PGRES_POLLING_OK) {
+			*conn = c->conn;
+			c->conn = NULL;
+			return 0;
+		}
+		at = find_place(c);
+		if (at != c->at)
+			restart_timer(c);
+		c->at = at;
+		return 0;
 	}
-	return PQstatus(*conn) == CONNECTION_OK ? 0 : pg_connect_failed(*conn, err);
+	if (!all && (!end_ns || clock_ns() < end_ns))
+		return 0;
+	return c->conn ? begin_with_others(c, err) : take_names(c, err);
+}
+
+int pg_connect_wait(struct pg_connecting *c, PGconn **conn, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (*conn = NULL; rc == 0 && !*conn;) {
+		uint64_t end_ns = c->names ? names_end_ns(c) : c->end_ns, now = clock_ns();
+		struct pollfd fd = { pg_connect_fd(c), pg_connect_events(c), 0 };
+
+		poll(&fd, 1, !end_ns ? -1 : end_ns > now ? (int)((end_ns - now) / NS_PER_MS) + 1 : 0);
+		rc = pg_connect_poll(c, conn, err);
+	}
+	return rc;
+}
+
+void pg_connect_end(struct pg_connecting *c)
+{
+	if (!c)
+		return;
+	PQfinish(c->conn);
+	resolve_end(c->names);
+	places_clear(&c->places);
+	PQconninfoFree(c->opts);
+	free(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg_connect - how a connection is made: what is asked for, one host after the other, for how long. Used by pg.c alone, and with
- * it and answer.c the only file to include libpq.
+ * pg_connect - how a connection is made: what is asked for, one host after the other, for how long. Used by pg.c alone,
+ * and with it and answer.c the only file to include libpq.
  */
 #ifndef PG_CONNECT_H
 #define PG_CONNECT_H
@@ -9,21 +9,30 @@
 #include "base/error.h"
 
 struct pg_conn; /* libpq's PGconn */
+struct pg_connecting;
 
-/* Begin. As pg_open(), which see. *conn is NULL or to be finished. Returns 0 or DEFERRED_ECONNECT. */
-int pg_connect_start(struct pg_conn **conn, const char *conninfo, const char *program, struct deferred_error *err);
+/*
+ * Begin, without waiting. As pg_open(), which see. Host names are looked up in threads. limit_ms: the most that is
+ * waited for the names, and then for each address, where connect_timeout allows more. 0: connect_timeout alone counts.
+ * Returns 0 or DEFERRED_ECONNECT.
+ */
+int pg_connect_start(struct pg_connecting **c, const char *conninfo, const char *program, int limit_ms,
+		     struct deferred_error *err);
 
-/* The host it waits for does not answer: begin anew with the others that conninfo names. DEFERRED_ECONNECT: there are none left. */
-int pg_connect_next(struct pg_conn **conn, const char *conninfo, const char *program, struct deferred_error *err);
+int pg_connect_fd(const struct pg_connecting *c);
+short pg_connect_events(const struct pg_connecting *c);
 
-/* Wait for what was begun; connect_timeout counts for each address. Returns 0 or DEFERRED_ECONNECT. */
-int pg_connect_wait(struct pg_conn **conn, const char *conninfo, const char *program, struct deferred_error *err);
+/* Call it when the descriptor is ready, and now and then, for the limits. *conn is given when it is connected, else
+ * NULL. Returns 0 or DEFERRED_ECONNECT: there is no place left to try. */
+int pg_connect_poll(struct pg_connecting *c, struct pg_conn **conn, struct deferred_error *err);
 
-/* The text of conninfo with this login in place of its own; given, and to be wiped before it is freed: it has the password in it. NULL: conninfo is wrong,
- * or there is no memory. */
+/* The same, waiting. */
+int pg_connect_wait(struct pg_connecting *c, struct pg_conn **conn, struct deferred_error *err);
+
+void pg_connect_end(struct pg_connecting *c); /* NULL is accepted */
+
+/* The text of conninfo with this login in place of its own; given, and to be wiped before it is freed: it has the
+ * password in it. NULL: conninfo is wrong, or there is no memory. */
 char *pg_connect_as(const char *conninfo, const char *user, const char *password, struct deferred_error *err);
-
-/* What libpq says of a connection that failed. Returns DEFERRED_ECONNECT. conn NULL: out of memory. */
-int pg_connect_failed(const struct pg_conn *conn, struct deferred_error *err);
 
 #endif
