@@ -96,6 +96,7 @@ declare
     v_kept_ids bigint[];
     v_apart    bigint[];
     v_expired  bigint[];
+    v_locked   bigint[];       -- of these two
     v_aside    integer;        -- these, and those of others than v_again that are locked
     -- What is taken: positions, those that share a lease, bytes of params, and how many have a lease of their own, under which receipts.
     v_picks    integer[];
@@ -158,6 +159,9 @@ begin
                 perform from deferred.__deferred_limit_guard g
                 where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]) for update skip locked;
                 if found then
+                    -- Written, so that deferred.__lock_unclaimed() with an older snapshot notices.
+                    update deferred.__deferred_limit_guard g set n = g.n
+                    where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority, 0) & 1023)::integer + 1024]);
                     insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id, rest_xid, rest_id)
                     select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
                     where not exists (select from deferred.__deferred_place x where x.queue = p_queue and x.priority = p_priority)
@@ -285,7 +289,12 @@ begin
                   from (select u.*, u.flags & c_touched = 0 or u.id = any (v_free) as free, u.flags & (c_apart | c_expired) = 0 as good
                         from unnest(v_ids, v_xids, v_flags) with ordinality u(id, xid, flags, i)) b) c;
             if v_apart is not null or v_expired is not null then
-                perform deferred.__claim_aside(p_queue, v_apart, v_expired);
+                v_locked := deferred.__claim_aside(p_queue, v_apart, v_expired);
+                if v_locked <> '{}' then
+                    select v_kept_xids || coalesce((array_agg(u.xid))[:v_locked_max], '{}'), v_kept_ids || coalesce((array_agg(u.id))[:v_locked_max], '{}')
+                    into v_kept_xids, v_kept_ids
+                    from unnest(v_ids, v_xids) with ordinality u(id, xid, i) where u.i <= v_end and u.id = any (v_locked);
+                end if;
             end if;
             if v_flagged & c_alone = 0 and v_used + v_size <= p_max_bytes then
                 select array_agg(v_ids[p.i]), min(v_ids[p.i]), max(v_ids[p.i]), sum(v_bytes[p.i]) into v_shared, v_low, v_high, v_size

@@ -24,7 +24,7 @@ declare
     v_usual      boolean;
     v_id         bigint;
     v_old        record;
-    v_ended      integer;
+    v_free       boolean;
     v_actor      name := deferred.__actor();
     v_key        text collate "C";
     v_lane       text collate "C";
@@ -164,34 +164,31 @@ begin
             exit when found;
             -- Somebody has the key. Between the two statements he may have finished: then try again.
             -- Only who replaces it may lock it: else an open transaction would hold up the worker that runs it.
-            select h.id, h.receipt, h.expires_at into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key;
+            select h.id, coalesce(h.expires_at <= v_now and not deferred.__is_claimed(h), false) as expired into v_old
+            from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key;
             continue when not found;
-            if v_old.receipt is null and v_old.expires_at <= v_now then
-                -- It will never run: it must not stand in the way of one that can.
-                with gone as (
-                    delete from deferred.__deferred_hot h where h.id = v_old.id and h.receipt is null and h.expires_at <= v_now
-                    returning h.id, case when h.watched then deferred.__note_end(h.id, 0, 'expired') else 0 end as attempt, h.expires_at)
-                insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
-                select g.id, g.attempt, 'expired', true, format('not started before %s', g.expires_at) from gone g;
-                continue;
+            -- One that has expired never runs, so it must not stand in the way of one that can.
+            if not v_old.expired then
+                if coalesce($11, 'skip') = 'skip' then
+                    return v_old.id;
+                elsif $11 = 'error' then
+                    raise exception using errcode = '23505',
+                        message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
+                end if;
             end if;
-            if coalesce($11, 'skip') = 'skip' then
-                return v_old.id;
-            elsif $11 = 'error' then
-                raise exception using errcode = '23505',
-                    message = format('job %s of queue %L has key %L already', v_old.id, v_queue, $10);
-            end if;
-            select h.id, h.receipt into v_old from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key for update;
-            continue when not found;
-            if v_old.receipt is not null then
+            v_free := deferred.__lock_unclaimed(v_old.id);
+            continue when v_free is null or (v_old.expired and not v_free);
+            if not v_free then
                 raise exception using errcode = '55006',
                     message = format('job %s with key %L is being run and cannot be replaced', v_old.id, $10),
                     hint = 'defer again when it has finished, or use another key';
             end if;
-            delete from deferred.__deferred_hot h where h.id = v_old.id
-            returning case when h.watched then deferred.__note_end(h.id, 0, 'cancelled') end into v_ended;
             insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
-            values (v_old.id, 0, 'cancelled', true, format('replaced by job %s', v_id));
+            select h.id, case when h.watched then deferred.__note_end(h.id, 0, s.outcome) else 0 end, s.outcome, true,
+                   case when v_old.expired then format('not started before %s', h.expires_at) else format('replaced by job %s', v_id) end
+            from deferred.__deferred_hot h
+            cross join (select case when v_old.expired then 'expired' else 'cancelled' end as outcome) s where h.id = v_old.id;
+            delete from deferred.__deferred_hot h where h.id = v_old.id;
         end loop;
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at, expires_at, max_attempts,

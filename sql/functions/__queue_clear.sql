@@ -11,9 +11,7 @@ begin
         select h.id, h.queue from deferred.__deferred_hot h where h.id between $2 and $3 order by h.id limit batch),
     gone as (
         delete from deferred.__deferred_hot h using seen s where h.id = s.id and s.queue = $1
-          and not (but_claimed and (h.fn is null and h.receipt is not null and h.visible_at > clock_timestamp() or h.fn is not null and exists (
-              select from deferred.__deferred_lease x
-              where x.span @> h.id and h.id = any (x.ids) and x.expires_at > clock_timestamp() and pg_visible_in_snapshot(h.xid, x.snap))))
+          and not (but_claimed and deferred.__is_claimed(h))
         returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt, 'cancelled') else h.attempt end as attempt, h.receipt, h.started_at, h.fn, h.xid),
     held as materialized (
         select g.id, case when g.fn is null then g.attempt else g.attempt + 1 end as attempt, coalesce(l.claimed_at, g.started_at) as started_at,

@@ -17,7 +17,7 @@ begin
     if s.overlap <> 'allow' and s.last_job is not null then
         select * into h from deferred.__deferred_hot x where x.id = s.last_job;
         if found then
-            v_claimed := h.receipt is not null or (deferred.__lease_of(h.id, h.xid)).worker is not null;
+            v_claimed := deferred.__is_claimed(h);
             if s.overlap = 'skip' or (s.overlap = 'queue' and not v_claimed and s.missed <> 'all') then
                 v_what := 'overlap';
             end if;

@@ -1,5 +1,6 @@
 """Keys are their creators': two roles that choose the same one never meet, in whatever way jobs are deferred."""
 
+import concurrent.futures
 import json
 import os
 
@@ -7,7 +8,8 @@ import psycopg2
 import pytest
 from psycopg2 import errors as pgerror
 
-from harness import ledger
+from harness import ledger, wait_for
+from test_claim import MINUTE, Claimed, ids, many, worker  # noqa: F401
 
 
 @pytest.fixture
@@ -171,3 +173,123 @@ def test_a_concurrency_key_of_somebody_else_holds_up_no_job(db, roles, many):
     assert db.sql("select id from deferred.__deferred_hot order by id") == [(theirs,), (their_next,)]
     assert db.sql("select distinct concurrency_key from deferred.job") == [("cust-7",)], "people see the key as it was given"
     ledger(db)
+
+# ---- on_duplicate: replace, and expiry, while the job is claimed
+
+def replace(db, **opts):
+    return db.defer("f", key="k", on_duplicate="replace", **opts)
+
+
+def take_limited(w):
+    rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, 1, 1 << 24, 5)
+    w.commit()
+    return [Claimed(r) for r in rows if r[0]]
+
+
+@pytest.mark.parametrize("how", ["free", "limited"])
+def test_a_claimed_job_is_not_replaced(db, worker, how):  # noqa: F811
+    if how == "limited":
+        db.sql("insert into deferred.__deferred_function (name, max_running) values ('f', 5)")
+    w, first = worker(), db.defer("f", key="k")
+    job, = w.take() if how == "free" else take_limited(w)
+    assert job.id == first
+    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced") as e:
+        replace(db)
+    assert e.value.pgcode == "55006"
+    assert db.defer("f", key="k") == first
+    assert w.retry(job) == {first}
+    w.commit()
+    assert replace(db) > first
+    assert db.one("select state from deferred.job where id = %s", first) == "cancelled"
+
+
+def test_a_message_is_replaced_unless_a_consumer_holds_it(db, worker):  # noqa: F811
+    first = db.one("""select deferred.defer(null, '{}', '{"queue": "m", "key": "k"}')""")
+    again = """select deferred.defer(null, '{}', '{"queue": "m", "key": "k", "on_duplicate": "replace"}')"""
+    receipt = db.one("select receipt from deferred.claim('m')")
+    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+        db.sql(again)
+    db.sql("select deferred.release(%s, %s)", first, receipt)
+    assert db.one(again) > first
+
+
+def test_an_expired_job_that_runs_keeps_its_key(db, worker):  # noqa: F811
+    w, first = worker(), db.defer("f", key="k", expires="1h")
+    job, = w.take()
+    db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
+    assert db.defer("f", key="k") == first
+    with pytest.raises(psycopg2.Error, match="has key 'k' already"):
+        db.defer("f", key="k", on_duplicate="error")
+    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+        replace(db)
+    assert w.finish(job) == {first}
+    w.commit()
+
+
+@pytest.mark.parametrize("first_of_lane", [True, False])
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_replacement_waits_for_a_claim_under_way(db, worker, first_of_lane, expired):  # noqa: F811
+    """The claim has read the job, and its lease is not visible yet."""
+    w = worker()
+    if not first_of_lane:
+        db.defer("f")
+        w.finish(*w.take())
+        w.commit()
+    first = db.defer("f", key="k", **({"expires": "1h"} if expired else {}))
+    assert ids(w.claim()) == [first]
+    if expired:
+        db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
+    c = db.connect()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(c.cursor().execute, """select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')""")
+        wait_for(lambda: waiting.done() or db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
+        w.commit()
+        with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+            waiting.result()
+    c.close()
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+@pytest.mark.parametrize("first_of_lane", [True, False])
+def test_a_replacement_with_an_old_snapshot_replaces_no_job_that_runs(db, worker, level, first_of_lane):  # noqa: F811
+    w = worker()
+    if not first_of_lane:
+        db.defer("f")
+        w.finish(*w.take())
+        w.commit()
+    first = db.defer("f", key="k")
+    c = db.connect()
+    cursor = c.cursor()
+    cursor.execute(f"set transaction isolation level {level}")
+    cursor.execute("select 1")
+    assert ids(w.take()) == [first]
+    with pytest.raises(psycopg2.errors.SerializationFailure):
+        cursor.execute("""select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')""")
+    c.close()
+
+
+@pytest.mark.parametrize("known", [None, ["f"]])
+def test_an_open_replacement_holds_up_no_claim(db, worker, known):  # noqa: F811
+    """Neither of its lane, nor one that finds that the worker has not the function of the job."""
+    w, c = worker(), db.connect()
+    first, unknown = db.defer("f", key="k"), db.defer("g", key="k2")
+    cursor = c.cursor()
+    for fn, key in (("f", "k"), ("g", "k2")):
+        cursor.execute("select deferred.defer(%s, '{}', json_build_object('key', %s::text, 'on_duplicate', 'replace'))", (fn, key))
+    others = many(db, 3)
+    assert sorted(ids(w.take(known=known))) == others
+    c.rollback()
+    c.close()
+    assert sorted(ids(w.take(known=known))) == ([first, unknown] if known is None else [first])
+
+
+def test_a_claim_puts_nothing_apart_whose_row_is_locked(db):
+    """The row was locked after the claim read it."""
+    apart, expired = [db.defer("g"), db.defer("g")], [db.defer("f", expires="1h"), db.defer("f", expires="1h")]
+    db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s' where id = any (%s)", expired)
+    c = db.connect()
+    c.cursor().execute("select from deferred.__deferred_hot where id = any (%s) for update", ([apart[0], expired[0]],))
+    db.sql("set lock_timeout = '50ms'")
+    assert sorted(db.one("select deferred.__claim_aside('default', %s, %s)", apart, expired)) == [apart[0], expired[0]]
+    assert db.sql("select id, limited from deferred.__deferred_hot order by id") == [(apart[0], False), (apart[1], True), (expired[0], False)]
+    c.close()
