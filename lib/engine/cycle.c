@@ -44,12 +44,11 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 			ledger += job->params_len;
 	}
 	return (struct plan_in){
-		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, .woken = worker_listen_reacts(w),
+		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, 
 		.left = cnt < balance ? cnt : balance, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
 		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
 		.load = pool_load(&w->pool) + children,
 		.alone = in_hand.alone, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
-		.lanes_before = w->lanes_before.n > 0,
 	};
 }
 
@@ -72,7 +71,7 @@ static int add_claim(struct worker *w, const struct plan_ask *ask, struct deferr
 	struct store_claim claim = {
 		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
 		.n = (int)ask->free, .limited = (int)ask->limited, .rated = ask->rated, .bytes = ask->bytes, .alone = ask->alone,
-		.lanes = ask->look ? NULL : w->lanes.n > 0 ? &w->lanes : &w->lanes_before,
+		.lanes = ask->look ? NULL : &w->lanes,
 	};
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
@@ -128,8 +127,8 @@ static int add_promotion(struct worker *w, uint64_t now, struct deferred_error *
 }
 
 /* What came of jobs goes first: what is recorded may end, give up or make ready what follows. */
-static int send_cycle(struct worker *w, const struct plan_ask *ask, bool renew, bool balance, size_t progress, uint64_t now,
-		      struct deferred_error *err)
+static int send_cycle(struct worker *w, const struct plan_ask *ask, enum wake_step step, bool renew, bool balance,
+		      size_t progress, uint64_t now, struct deferred_error *err)
 {
 	bool claims = ask->free + ask->limited > 0;
 	int rc;
@@ -153,8 +152,8 @@ static int send_cycle(struct worker *w, const struct plan_ask *ask, bool renew, 
 		rc = add_renewal(w, now, err);
 	if (rc == 0 && balance)
 		rc = worker_balance_add(w, err);
-	if (rc == 0 && claims)
-		rc = worker_listen_add(w, ask->promote, err);
+	if (rc == 0)
+		rc = worker_listen_add(w, step, claims, err);
 	if (rc == 0 && ask->promote)
 		rc = add_promotion(w, now, err);
 	plan_sent(&w->plan, ask, now);
@@ -167,6 +166,7 @@ static int send_cycle(struct worker *w, const struct plan_ask *ask, bool renew, 
 int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *err)
 {
 	bool again = w->alone, renew, balance;
+	enum wake_step step;
 	struct plan_in in;
 	struct plan_ask ask;
 	struct due due;
@@ -185,17 +185,15 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	/* A claim that waited for a lock in vain may do so again: leases must not end meanwhile. */
 	renew = renew || (due.leases && w->tries > 0);
 	progress = worker_new_progress(w, now);
-	worker_idle_wake(w, now);
+	step = wake_next(&w->listen.wake, &w->plan, w->stopping, worker_idle_look_ns(w), now);
 	balance = worker_balance_due_ns(w) <= now; /* who was woken joins his group */
-	worker_listen_hear(w);
 	in = what_is_known(w, due.leases && w->renew_first, now);
 	ask = plan_next(&w->plan, &in);
 	w->renew_first = false;
 	if (ask.free + ask.limited > 0 || due_now(&due, DUE_RECORD, now) || (ask.wanted > 0 && w->ledger.n[LEDGER_ENDED] > 0) ||
 	    due_now(&due, DUE_ASK, now) || due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || renew || balance || progress > 0)
-		return send_cycle(w, &ask, renew, balance, progress, now, err);
-	return due_now(&due, DUE_APART, now) ? send_apart(w, now, err)
-					     : worker_listen_cycle(w, w->plan.exhausted && !w->stopping, now, err);
+		return send_cycle(w, &ask, step, renew, balance, progress, now, err);
+	return due_now(&due, DUE_APART, now) ? send_apart(w, now, err) : worker_listen_cycle(w, step, err);
 }
 
 /* ---- what comes back ----------------------------------------------------------------------------- */
@@ -228,16 +226,15 @@ static void after_claim(struct worker *w)
 {
 	struct store_cycle *c = &w->cycle;
 	struct plan_got got = {
-		.sent_ns = c->sent_ns, .free = c->claims, .limited = c->claims_limited, .promoted = c->promotes, .looked = c->looks,
+		.sent_ns = c->sent_ns, .free = c->claims, .limited = c->claims_limited, .promoted = c->promotes,
+		.made_ready = c->promoted > 0 || c->losses.len > 0, .looked = c->looks,
 		.look_us = (uint64_t)c->look_us, .free_n = c->claimed_len, .limited_n = c->limited_len, .alone_n = c->claimed_alone,
 		.busy = c->busy, .cut = c->cut, .limits = c->limits, .limited_seen = (size_t)c->limited_seen, .wait_ms = c->limited_wait_ms,
 		.unrecorded = w->ledger.n[LEDGER_ENDED] > 0, .waits = !w->loop && w->cnt == 0,
 	};
 	int64_t pause_ms = plan_learn(&w->plan, &got);
 
-	if (c->claims && c->lanes.n == 0 && w->lanes.n > 0)
-		lanes_move(&w->lanes_before, &w->lanes);
-	else if (c->claims)
+	if (c->claims)
 		lanes_move(&w->lanes, &c->lanes);
 	if (pause_ms > 0)
 		w->retry_ns = c->sent_ns + (uint64_t)pause_ms * NS_PER_MS;
@@ -288,7 +285,7 @@ int worker_poll_cycle(struct worker *w, uint64_t now, struct deferred_error *err
 	after_claim(w);
 	worker_balance_after_claim(w);
 	worker_scale_claimed(w);
-	worker_idle_claimed(w, now);
+	worker_idle_done(w, now);
 	worker_listen_done(w, now);
 	store_cycle_clear(&w->cycle);
 	return 0;

@@ -115,12 +115,12 @@ static uint64_t keep(const struct view *v)
 
 static uint64_t look(const struct view *v)
 {
-	return when(v->w->loop && !v->w->stopping && v->w->plan.exhausted, worker_idle_look_ns(v->w));
+	return when(wake_asleep(&v->w->plan, v->w->stopping), worker_idle_look_ns(v->w));
 }
 
 static uint64_t listens(const struct view *v)
 {
-	return when(v->w->loop, worker_listen_deadline(v->w));
+	return wake_deadline(&v->w->listen.wake, wake_asleep(&v->w->plan, v->w->stopping));
 }
 
 static uint64_t tick(const struct view *v)

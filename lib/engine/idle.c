@@ -45,15 +45,11 @@ uint64_t worker_idle_look_ns(const struct worker *w)
 {
 	uint64_t ns = w->idle.poll_ns;
 
+	if (!w->loop)
+		return UINT64_MAX;
 	if (w->idle.due_ns && w->idle.due_ns < ns)
 		ns = w->idle.due_ns;
 	return w->plan.rate_ns && w->plan.rate_ns < ns ? w->plan.rate_ns : ns;
-}
-
-void worker_idle_wake(struct worker *w, uint64_t now)
-{
-	if (w->loop && w->plan.exhausted && !worker_listen_wake(w, now) && now >= worker_idle_look_ns(w))
-		plan_delayed(&w->plan); /* one cycle tells all */
 }
 
 static void learn_next_due(struct worker *w)
@@ -67,18 +63,20 @@ static void learn_next_due(struct worker *w)
 	w->idle.due_ns = ms > 0 ? clock_ns() + (uint64_t)ms * NS_PER_MS : 0;
 }
 
-void worker_idle_claimed(struct worker *w, uint64_t now)
+void worker_idle_done(struct worker *w, uint64_t now)
 {
 	struct worker_idle *idle = &w->idle;
 
-	if (!w->loop || !(w->cycle.claims || w->cycle.claims_limited))
+	if (!w->loop)
+		return;
+	if (w->cycle.due.known)
+		learn_next_due(w);
+	if (!w->cycle.claims && !w->cycle.claims_limited)
 		return;
 	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
 		deferred_backoff_hit(&idle->interval);
 		idle->poll_ns = 0;
 	}
-	if (w->cycle.promotes)
-		learn_next_due(w);
 	/* Looks in between, because an attempt ended or a job was due, leave the rhythm alone. */
 	if (w->plan.exhausted && now >= idle->poll_ns)
 		idle->poll_ns = now + (uint64_t)deferred_backoff_empty(&idle->interval) * NS_PER_MS;

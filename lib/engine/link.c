@@ -50,7 +50,8 @@ static void tell_lost(struct worker *w, const struct deferred_error *err, uint64
 
 void worker_lose_connection(struct worker *w, const struct deferred_error *err, uint64_t now)
 {
-	bool given_up = w->listen.hears && !w->listen.wanted; /* no more than a connection without our locks is needed */
+	/* "listen" was switched off: all that is needed is a connection without our locks. */
+	bool given_up = w->listen.wake.state != WAKE_OFF && !w->listen.wanted;
 	uint64_t retry_ns;
 
 	/* What was being recorded may or may not be: it is sent again, and the receipt tells. */
@@ -59,7 +60,6 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	pg_close(w->pg);
 	w->pg = NULL;
 	lanes_clear(&w->lanes);
-	lanes_clear(&w->lanes_before);
 	w->plan.lanes_ns = 0;
 	ledger_forget_leases(&w->ledger);
 	worker_delayed_forget(w);

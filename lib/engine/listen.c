@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Being woken by NOTIFY (setting "listen"). The worker is armed while it holds the locks that make who defers a job
- * notify it: see sql/functions/__waits.sql for the locks, and for why no wake-up is lost.
- *
- * It arms itself in the cycle with the claim that may be the last before it sleeps, stays armed while jobs come one
- * by one, and disarms when it has enough to do, so that a busy system pays no NOTIFY.
+ * Being woken by NOTIFY (setting "listen"). The worker is armed while it holds the locks that make other sessions
+ * notify it of a job: see sql/functions/__waits.sql for the locks, and for why no notification is lost. wake.c decides
+ * what is sent when; here it is sent, and the answers are handed to wake.c.
  */
 #include "engine/state.h"
 
@@ -14,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FULL_NS (5 * NS_PER_MS)       /* armed for so long without a use for a job: disarm */
-#define REARM_NS (10 * NS_PER_MS)     /* somebody was looking at the lock that very moment: try again */
-#define STAGGER_NS (2 * NS_PER_MS)    /* the second in rank looks so much later, the third twice that */
-#define STAGGER_DOUBLINGS_MAX 6
-#define USELESS_MAX 3                 /* so many wake-ups for nothing are taken at once */
-#define USELESS_DOUBLINGS_MAX 6       /* then 1, 2, 4 ... 64 ms later */
-#define CHECK_NS (100 * NS_PER_MS)    /* however often it is said that jobs were cancelled, our leases are looked at no more often */
-#define HITS_MAX 2                    /* claims in a row that got something: busy */
+#define CHECK_NS (100 * NS_PER_MS) /* least time between two looks at our leases because of notifications */
 
 static bool knows_queue(const struct worker *w, const char *queue)
 {
@@ -43,54 +34,23 @@ static void begin(struct worker *w, uint64_t now)
 		worker_lose_connection(w, &err, now);
 		return;
 	}
-	l->hears = direct;
+	if (direct)
+		wake_on(&l->wake, &w->idle.interval);
 	plan_delayed(&w->plan);
 	if (!direct && !l->complained)
-		log_line(LOG_L_WARNING, "a pooler is between us and the server: no wake-up by NOTIFY, jobs are polled for");
+		log_line(LOG_L_WARNING,
+			 "a pooler is between us and the server: no wake-up by NOTIFY, jobs are polled for");
 	l->complained |= !direct;
 }
 
 void worker_listen_lost(struct worker *w)
 {
-	w->listen.begun = w->listen.hears = w->listen.armed = w->listen.heard = false;
-	w->listen.react_ns = w->listen.look_ns = w->listen.full_ns = w->listen.check_ns = 0;
-	w->listen.open.len = 0;
+	wake_off(&w->listen.wake);
+	w->listen.begun = false;
+	w->listen.check_ns = 0;
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-	return b && b < a ? b : a;
-}
-
-uint64_t worker_listen_deadline(const struct worker *w)
-{
-	const struct worker_listen *l = &w->listen;
-	uint64_t ns = UINT64_MAX;
-
-	if (!l->hears)
-		return ns;
-	if (w->plan.exhausted) {
-		ns = sooner(ns, l->react_ns);
-		ns = sooner(ns, l->armed ? l->look_ns : l->arm_ns);
-	}
-	return l->armed && l->full_ns ? sooner(ns, l->full_ns + FULL_NS) : ns;
-}
-
-/* One job needs one worker: the first in rank takes it, the others look a little later whether there is more. And
- * wake-ups for nothing, whoever sends them, must not keep us spinning. */
-static uint64_t reaction_ns(const struct worker_listen *l)
-{
-	int late = l->useless - USELESS_MAX;
-	uint64_t ns = 0;
-
-	if (l->rank > 0)
-		ns = STAGGER_NS << (l->rank - 1 < STAGGER_DOUBLINGS_MAX ? l->rank - 1 : STAGGER_DOUBLINGS_MAX);
-	if (late >= 0)
-		ns += NS_PER_MS << (late < USELESS_DOUBLINGS_MAX ? late : USELESS_DOUBLINGS_MAX);
-	return ns;
-}
-
-/* deferred.cancel() names the worker whose job it was. Who says so need not be trusted: the server is asked. */
+/* deferred.cancel() names the worker whose job it was. Any session may send that, so the server is asked. */
 static void note_cancel(struct worker *w, const char *worker, uint64_t now)
 {
 	struct worker_listen *l = &w->listen;
@@ -108,74 +68,59 @@ void worker_listen_checked(struct worker *w, uint64_t now)
 void worker_listen_ready(struct worker *w, uint64_t now)
 {
 	struct worker_listen *l = &w->listen;
-	bool woken = false;
 	char queue[64];
 
 	if (w->loop && l->wanted && !l->begun)
 		begin(w, now);
-	if (!l->hears)
+	if (l->wake.state == WAKE_OFF)
 		return;
 	while (pg_notification(w->pg, queue, sizeof(queue))) {
 		if (queue[0] == '!')
 			note_cancel(w, queue + 1, now);
-		else
-			woken |= knows_queue(w, queue);
+		else if (knows_queue(w, queue))
+			wake_notified(&l->wake, now);
 	}
-	/* Otherwise it will claim anyway, but what claims have found until now says nothing of what this tells of: the one
-	 * under way may have looked before, and so may the last one of the other kind. */
-	l->heard |= woken && !w->plan.exhausted;
-	if (woken && w->plan.exhausted && !l->react_ns)
-		l->react_ns = now + reaction_ns(l);
 }
 
-bool worker_listen_wake(struct worker *w, uint64_t now)
+int worker_listen_add(struct worker *w, enum wake_step step, bool claims, struct deferred_error *err)
 {
-	struct worker_listen *l = &w->listen;
+	struct wake *wake = &w->listen.wake;
 
-	if (!l->hears || !w->plan.exhausted)
-		return false;
-	if (!l->armed && now >= l->arm_ns) {
-		plan_delayed(&w->plan); /* such a cycle arms */
-		return true;
-	}
-	if (!l->react_ns || now < l->react_ns || (l->armed && l->rank > 0))
-		return false;
-	l->react_ns = 0;
-	l->reacting = true;
-	plan_again(&w->plan);
-	w->plan.look_at_delayed = l->useless > 0;
-	return true;
-}
-
-bool worker_listen_reacts(const struct worker *w)
-{
-	return w->listen.reacting;
-}
-
-void worker_listen_hear(struct worker *w)
-{
-	if (w->listen.heard)
-		plan_heard(&w->plan);
-}
-
-int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err)
-{
-	struct worker_listen *l = &w->listen;
-
-	if (!l->hears)
-		return 0;
-	l->heard = false;
-	if (l->armed && l->hits >= HITS_MAX) {
-		l->armed = false;
-		return store_cycle_disarm(&w->cycle, &w->scope, err);
-	}
-	if (!l->armed && promote && l->hits < HITS_MAX)
+	if (claims)
+		wake_sent(wake, WAKE_CLAIM);
+	if (step == WAKE_ARM)
 		return store_cycle_arm(&w->cycle, &w->scope, err);
-	return 0;
+	if (step != WAKE_DISARM)
+		return 0;
+	wake_sent(wake, step);
+	return store_cycle_disarm(&w->cycle, &w->scope, err);
 }
 
-static int send(struct worker *w, int rc, struct deferred_error *err)
+/* Not the first in rank: look without claiming, which would cost a commit, and find a better place in the order. The
+ * job may be delayed, and the first in rank may end before it is due. */
+static int add_peek(struct worker *w, struct deferred_error *err)
 {
+	int rc = store_cycle_arm(&w->cycle, &w->scope, err);
+
+	if (rc == 0)
+		rc = store_cycle_peek(&w->cycle, &w->scope, w->delayed.from_us, err);
+	return rc == 0 ? store_cycle_next_due(&w->cycle, w->worker_id, w->delayed.from_us, err) : rc;
+}
+
+int worker_listen_cycle(struct worker *w, enum wake_step step, struct deferred_error *err)
+{
+	int rc;
+
+	if (step != WAKE_PEEK && step != WAKE_LOOK && step != WAKE_DISARM)
+		return 0;
+	store_cycle_begin(&w->cycle, w->pg);
+	wake_sent(&w->listen.wake, step);
+	if (step == WAKE_PEEK)
+		rc = add_peek(w, err);
+	else if (step == WAKE_LOOK)
+		rc = store_cycle_open(&w->cycle, err);
+	else
+		rc = store_cycle_disarm(&w->cycle, &w->scope, err);
 	if (rc == 0)
 		rc = store_cycle_send(&w->cycle, err);
 	if (rc == 0)
@@ -183,123 +128,19 @@ static int send(struct worker *w, int rc, struct deferred_error *err)
 	return rc;
 }
 
-/* Not the first in rank: look without claiming, which would cost a commit, and find a better place in the order. */
-static int send_peek(struct worker *w, struct deferred_error *err)
-{
-	int rc;
-
-	store_cycle_begin(&w->cycle, w->pg);
-	w->listen.react_ns = 0;
-	rc = store_cycle_arm(&w->cycle, &w->scope, err);
-	return send(w, rc == 0 ? store_cycle_peek(&w->cycle, &w->scope, w->delayed.from_us, err) : rc, err);
-}
-
-static int send_look(struct worker *w, struct deferred_error *err)
-{
-	store_cycle_begin(&w->cycle, w->pg);
-	return send(w, store_cycle_open(&w->cycle, err), err);
-}
-
-static int send_disarm(struct worker *w, struct deferred_error *err)
-{
-	store_cycle_begin(&w->cycle, w->pg);
-	w->listen.armed = false;
-	w->listen.full_ns = 0;
-	return send(w, store_cycle_disarm(&w->cycle, &w->scope, err), err);
-}
-
-int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err)
-{
-	struct worker_listen *l = &w->listen;
-
-	if (!l->hears || !l->armed)
-		return 0;
-	if (useful)
-		l->full_ns = 0;
-	else if (!l->full_ns)
-		l->full_ns = now;
-	if (!useful && now >= l->full_ns + FULL_NS)
-		return send_disarm(w, err);
-	if (w->plan.exhausted && l->react_ns && now >= l->react_ns)
-		return send_peek(w, err);
-	if (w->plan.exhausted && l->look_ns && now >= l->look_ns)
-		return send_look(w, err);
-	return 0;
-}
-
-/* Has one of the transactions that we wait for ended? The list becomes what is left of it. */
-static bool some_ended(struct worker_listen *l, const struct store_ids *now_open)
-{
-	size_t left = 0;
-
-	for (size_t i = 0; i < l->open.len; i++)
-		if (store_ids_have(now_open, l->open.id[i]))
-			l->open.id[left++] = l->open.id[i];
-	if (left == l->open.len)
-		return false;
-	l->open.len = left;
-	return true;
-}
-
-static void take_armed(struct worker *w, uint64_t now)
-{
-	struct worker_listen *l = &w->listen;
-	struct store_ids *open = &w->cycle.open;
-
-	l->armed = w->cycle.armed;
-	l->rank = w->cycle.rank;
-	l->full_ns = 0;
-	if (!l->armed) {
-		l->arm_ns = now + REARM_NS;
-		return;
-	}
-	free(l->open.id);
-	l->open = *open;
-	memset(open, 0, sizeof(*open));
-	l->look = (struct deferred_backoff){ 2, w->idle.interval.interval_floor_ms > 2 ? w->idle.interval.interval_floor_ms : 2, 2, 0, 0 };
-	l->look_ns = l->open.len > 0 ? now + (uint64_t)deferred_backoff_empty(&l->look) * NS_PER_MS : 0;
-}
-
-static void take_look(struct worker *w, uint64_t now)
-{
-	struct worker_listen *l = &w->listen;
-
-	if (some_ended(l, &w->cycle.open)) {
-		deferred_backoff_hit(&l->look);
-		plan_delayed(&w->plan);
-	}
-	l->look_ns = l->open.len > 0 ? now + (uint64_t)deferred_backoff_empty(&l->look) * NS_PER_MS : 0;
-}
-
 void worker_listen_done(struct worker *w, uint64_t now)
 {
-	struct worker_listen *l = &w->listen;
+	struct wake *wake = &w->listen.wake;
+	struct store_cycle *c = &w->cycle;
 
-	if (!l->hears)
+	if (wake->state == WAKE_OFF)
 		return;
-	if (w->cycle.arms)
-		take_armed(w, now);
-	else if (w->cycle.opens)
-		take_look(w, now);
-	if (w->cycle.peeks && w->cycle.work) {
-		plan_again(&w->plan);
-		l->reacting = true;
-	}
-	if (!w->cycle.claims && !w->cycle.claims_limited)
-		return;
-	if (w->plan.exhausted && l->heard) {
-		l->heard = false;
-		l->react_ns = now + reaction_ns(l);
-	}
-	if (w->cycle.claimed_len + w->cycle.limited_len > 0) {
-		l->hits++;
-		l->useless = 0;
-		l->reacting = false;
-	} else if (w->plan.exhausted) {
-		l->hits = 0;
-		l->useless += l->reacting && l->useless < USELESS_MAX + USELESS_DOUBLINGS_MAX;
-		l->reacting = false;
-	} else {
-		l->hits = 0;
-	}
+	if (c->arms)
+		wake_answered_arm(wake, c->armed, c->rank, &c->open, now);
+	else if (c->opens)
+		wake_answered_look(wake, &w->plan, &c->open, now);
+	if (c->peeks)
+		wake_answered_peek(wake, &w->plan, c->work);
+	if (c->claims || c->claims_limited)
+		wake_answered_claim(wake, c->claimed_len + c->limited_len > 0);
 }

@@ -170,6 +170,7 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 		set_apart = true;
 	}
 	worker_take_back(w, set_apart ? LEDGER_APART : LEDGER_ENDED);
+	plan_again(&w->plan); /* whatever the cycle asked was not answered */
 	w->db = DB_READY;
 	error_clear(err);
 	return 0;

@@ -100,10 +100,8 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.rated = (int)startable(in);
 	ask.alone = (int)alone_room(in);
 	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
-	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !in->woken);
-	/* Who is woken finds a job most likely where the last ones were. */
-	ask.guess = in->woken && (in->lanes || in->lanes_before);
-	ask.look = !ask.guess && (!in->lanes || in->now >= p->lanes_ns);
+	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !p->woken);
+	ask.look = !in->lanes || in->now >= p->lanes_ns;
 	return ask;
 }
 
@@ -113,8 +111,7 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 		p->promoted_ns = now;
 	if (ask->free + ask->limited == 0)
 		return;
-	if (ask->guess)
-		p->lanes_ns = 0;
+	p->woken = false;
 	p->asked = (size_t)(ask->free + ask->limited);
 	p->asked_free = (size_t)ask->free;
 	if (p->ended > 0)
@@ -181,6 +178,11 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 		learn_free(p, got);
 	if (got->limited)
 		learn_limited(p, got);
+	/* A kind that was not claimed after that may have some of them. */
+	if (got->made_ready) {
+		p->dry = p->dry && got->free;
+		p->limited_dry = p->limited_dry && got->limited;
+	}
 	if (got->free || got->limited) {
 		/* What attempts that ended meanwhile make ready will come with their record. */
 		bool nothing = claimed == 0 && !busy && !got->unrecorded;
@@ -214,6 +216,13 @@ void plan_delayed(struct plan *p)
 {
 	plan_again(p);
 	p->look_at_delayed = true;
+}
+
+void plan_woken(struct plan *p, bool in_vain)
+{
+	plan_again(p);
+	p->woken = true;
+	p->look_at_delayed = in_vain;
 }
 
 void plan_ended(struct plan *p)

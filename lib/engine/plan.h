@@ -28,6 +28,7 @@ struct plan {
 	size_t ended;             /* attempts that ended after the last claim was sent */
 	bool adds;                /* the cycle makes jobs ready, and claims none */
 	bool look_at_delayed;     /* nothing seemed ready: ask for due ones too before believing it */
+	bool woken;               /* by a notification, and no claim was sent since: delayed jobs can wait */
 	uint64_t promoted_ns;     /* when they were looked at last */
 	uint64_t rate_ns;         /* a rate allows the next job then; 0: not known */
 	uint64_t claim_ns;        /* not to be asked for before, unless an attempt ends */
@@ -39,7 +40,6 @@ struct plan_in {
 	uint64_t now;
 	bool closed;       /* nothing is to begin any more */
 	bool hold;         /* leases are asked about first */
-	bool woken;        /* by a notification: delayed jobs can wait */
 	int64_t left;      /* jobs that may still be claimed */
 	int64_t batch;
 	double run_us;     /* a job takes a runner, lately; < 0: not known */
@@ -51,7 +51,6 @@ struct plan_in {
 	size_t alone, limited; /* of these */
 	int64_t params;    /* bytes of params in hand */
 	bool lanes;        /* some lanes are known */
-	bool lanes_before; /* and some that gave something before there was nothing */
 };
 
 struct plan_ask {
@@ -62,7 +61,6 @@ struct plan_ask {
 	int bytes;         /* of params */
 	bool promote;      /* delayed jobs and ended leases are looked at */
 	bool look;         /* all lanes are asked, not only the known ones */
-	bool guess;        /* known ones are asked, and all of them right after it */
 };
 
 /* What came of a cycle. */
@@ -70,6 +68,7 @@ struct plan_got {
 	uint64_t sent_ns;
 	bool free, limited;       /* jobs of that kind were asked for */
 	bool promoted;
+	bool made_ready;          /* by that some jobs were: delayed ones, or those of leases that had ended */
 	bool looked;              /* all lanes were asked, */
 	uint64_t look_us;         /* which took so long */
 	size_t free_n, limited_n; /* jobs claimed */
@@ -89,6 +88,7 @@ int64_t plan_learn(struct plan *plan, const struct plan_got *got); /* returns ms
 
 void plan_again(struct plan *plan);   /* something may be ready now */
 void plan_delayed(struct plan *plan); /* the same, and what is delayed may be due */
+void plan_woken(struct plan *plan, bool in_vain); /* by a notification; in_vain: the last one brought nothing */
 void plan_ended(struct plan *plan);   /* an attempt has ended: it may have deferred more, and a limit may have room */
 void plan_heard(struct plan *plan);   /* of new jobs: what claims have found until now says nothing of them */
 bool plan_idle(const struct plan *plan, uint64_t sent_ns); /* the claim sent then found no job that it might have had */

@@ -19,6 +19,7 @@
  *     link.c      the connection lost and found again
  *     balance.c   workers of a group kept level
  *     idle.c      what a service does between jobs: when to look again, housekeeping
+ *     wake.c      when a service asks to be notified, and what it does then (pure)
  *     listen.c    being woken by NOTIFY
  *     scale.c     how many runners there are
  *     delayed.c   where delayed jobs are looked for
@@ -37,6 +38,7 @@
 #include "engine/ledger.h"
 #include "engine/plan.h"
 #include "engine/verdict.h"
+#include "engine/wake.h"
 #include "engine/worker.h"
 
 #define WORKER_PLACE_MAX 1024
@@ -67,20 +69,8 @@ struct worker_idle {
 struct worker_listen {
 	bool wanted;               /* the setting */
 	bool begun;                /* tried on this connection */
-	bool hears;                /* this connection is notified */
 	bool complained;           /* of a pooler */
-	bool armed;                /* who defers a job notifies us */
-	int rank;                  /* among the workers that wait for the same queues */
-	uint64_t arm_ns;           /* not to be armed before */
-	uint64_t react_ns;         /* notified: look then; 0: not notified */
-	bool heard;                /* notified since the last claim was sent */
-	bool reacting;             /* the claim to come is because of a notification */
-	int useless;               /* notifications in a row that brought nothing */
-	int hits;                  /* claims in a row that brought something */
-	uint64_t full_ns;          /* armed, but of no use to anybody, since; 0: not so */
-	struct store_ids open;     /* transactions that may have deferred a job without notifying us */
-	struct deferred_backoff look; /* how often to look whether they have ended */
-	uint64_t look_ns;
+	struct wake wake;
 	uint64_t check_ns;         /* a job of ours may have been cancelled: look at our leases then; 0: not so */
 	uint64_t checked_ns;       /* when that was done last */
 };
@@ -159,7 +149,6 @@ struct worker {
 	size_t said_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
 	struct lanes lanes;        /* that gave something to the last claim */
-	struct lanes lanes_before; /* where it gave nothing: that gave something last */
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
 		uint64_t whole_ns; /* then all again */
@@ -225,12 +214,11 @@ void worker_stall(struct worker *w, uint64_t now);
 /* idle.c; without loop they do nothing */
 void worker_idle_set_up(struct worker *w);
 void worker_tell_missing_queues(struct worker *w);                /* those to be served that nobody ever used; between cycles, and before the first */
-void worker_idle_wake(struct worker *w, uint64_t now);            /* if it is time to look again */
-uint64_t worker_idle_look_ns(const struct worker *w);             /* when that is, where nothing is ready */
+uint64_t worker_idle_look_ns(const struct worker *w);             /* when it looks again, where nothing is ready */
 int worker_idle_keep(struct worker *w, uint64_t now, struct deferred_error *err); /* send a cycle of housekeeping */
 int worker_idle_kept(struct worker *w, struct deferred_error *err);               /* its answer is there */
 void worker_idle_keep_failed(struct worker *w, const struct deferred_error *err);
-void worker_idle_claimed(struct worker *w, uint64_t now);         /* a cycle with a claim has ended */
+void worker_idle_done(struct worker *w, uint64_t now);            /* a cycle has ended */
 
 /* delayed.c */
 void worker_delayed_forget(struct worker *w);                     /* what was learnt, with the connection */
@@ -240,13 +228,9 @@ void worker_delayed_learn(struct worker *w);                      /* a cycle has
 /* listen.c; without listen they do nothing */
 void worker_listen_lost(struct worker *w);                        /* with the connection */
 void worker_listen_ready(struct worker *w, uint64_t now);         /* at each turn: begin, and read what came */
-bool worker_listen_wake(struct worker *w, uint64_t now);          /* if a notification asks for it */
-bool worker_listen_reacts(const struct worker *w);
-uint64_t worker_listen_deadline(const struct worker *w);
-void worker_listen_hear(struct worker *w);                        /* a claim is considered: of what has been told */
-int worker_listen_add(struct worker *w, bool promote, struct deferred_error *err); /* to a cycle with a claim */
-/* A cycle of its own, if one is due. useful: a job that came now would be taken. */
-int worker_listen_cycle(struct worker *w, bool useful, uint64_t now, struct deferred_error *err);
+int worker_listen_add(struct worker *w, enum wake_step step, bool claims, struct deferred_error *err); /* to a cycle */
+/* A cycle of its own, if the step needs one. */
+int worker_listen_cycle(struct worker *w, enum wake_step step, struct deferred_error *err);
 void worker_listen_done(struct worker *w, uint64_t now);          /* any cycle has ended */
 void worker_listen_checked(struct worker *w, uint64_t now);       /* a renewal is being sent */
 

@@ -145,9 +145,9 @@ static void relisten(struct worker *w)
 {
 	struct deferred_error err = { 0 };
 
-	w->listen.armed = false; /* arming again gives the old locks back */
+	wake_rearm(&w->listen.wake);
 	plan_delayed(&w->plan);
-	if (!w->listen.hears || w->listen.wanted || !w->pg)
+	if (w->listen.wake.state == WAKE_OFF || w->listen.wanted || !w->pg)
 		return;
 	/* The locks go with the connection. */
 	error_set(&err, DEFERRED_ELOST, "reload", "\"listen\" was switched off");
@@ -423,11 +423,10 @@ static void tear_down(struct worker *w)
 {
 	store_cycle_clear(&w->cycle);
 	lanes_clear(&w->lanes);
-	lanes_clear(&w->lanes_before);
 	pg_close(w->pg);
 	pg_close(w->stall.pg);
 	ledger_clear(&w->ledger);
-	free(w->listen.open.id);
+	free(w->listen.wake.open.id);
 	for (size_t i = 0; i < w->unknown_len; i++)
 		free(w->unknown[i]);
 	free(w->unknown);

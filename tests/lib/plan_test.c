@@ -139,14 +139,10 @@ static void a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time(voi
 	assert_false(next(PLAN(), IN()).promote);
 	assert_false(next(PLAN(), IN()).look);
 	assert_true(next(PLAN(.promoted_ns = 9000 * MS), IN()).promote);
-	assert_false(next(PLAN(.promoted_ns = 9000 * MS), IN(.woken = true)).promote);
-	assert_true(next(PLAN(.look_at_delayed = true), IN(.woken = true)).promote);
+	assert_false(next(PLAN(.promoted_ns = 9000 * MS, .woken = true), IN()).promote);
+	assert_true(next(PLAN(.look_at_delayed = true, .woken = true), IN()).promote);
 	assert_true(next(PLAN(.lanes_ns = 10000 * MS), IN()).look);
 	assert_true(next(PLAN(), IN(.lanes = false)).look);
-	assert_true(next(PLAN(), IN(.lanes = false, .lanes_before = true)).look);
-	assert_false(next(PLAN(.lanes_ns = 0), IN(.lanes = false, .lanes_before = true, .woken = true)).look);
-	assert_true(next(PLAN(), IN(.lanes = false, .woken = true)).look);
-	assert_false(next(PLAN(), IN()).guess);
 	assert_false(next(PLAN(.exhausted = true, .look_at_delayed = true), IN()).promote); /* no claim, no look */
 	assert_int_equal(next(PLAN(), IN(.params = 1000)).bytes, (16 << 20) - 1000);
 	assert_int_equal(next(PLAN(), IN(.params = 17 << 20)).bytes, 0);
@@ -167,19 +163,22 @@ static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got g
 	return plan_learn(p, &got);
 }
 
-/* A job may have come to a lane that nobody knew. */
-static void who_is_woken_asks_the_last_lanes_first_and_all_of_them_then(void **state)
+/* What it was woken for may be delayed after all, or lie in a lane that nobody knew. */
+static void only_the_first_claim_after_a_notification_leaves_delayed_jobs_out(void **state)
 {
-	struct plan_in woken = IN(.lanes = false, .lanes_before = true, .woken = true);
-	struct plan p = PLAN();
-	struct plan_ask ask = plan_next(&p, &woken);
+	struct plan p = PLAN(.exhausted = true, .promoted_ns = 0);
+	struct plan_in in = IN(.lanes = false);
 
 	(void)state;
-	assert_true(ask.guess && !ask.look);
-	claim(&p, &woken, (struct plan_got){ .free_n = 0 });
+	plan_woken(&p, false);
+	assert_true(plan_next(&p, &in).look);
+	claim(&p, &in, (struct plan_got){ .free_n = 0 });
 	assert_false(p.exhausted);
-	assert_true(plan_next(&p, &IN(.lanes = false, .lanes_before = true)).look);
-	assert_true(plan_next(&p, &IN()).look);
+	assert_true(plan_next(&p, &in).promote);
+	claim(&p, &in, (struct plan_got){ .free_n = 0 });
+	assert_true(p.exhausted);
+	plan_woken(&p, true);
+	assert_true(plan_next(&p, &in).promote);
 }
 
 static void nothing_is_ready_once_everybody_was_asked(void **state)
@@ -244,6 +243,19 @@ static void a_cycle_that_makes_jobs_ready_makes_nothing_dry(void **state)
 	p = (struct plan){ .adds = true };
 	claim(&p, &IN(), (struct plan_got){ 0 }); /* a claim behind it has seen them */
 	assert_true(p.exhausted);
+}
+
+/* With one runner the kinds take turns. What the cycle made ready may be of the kind that was asked before. */
+static void what_became_due_is_asked_for_in_both_kinds(void **state)
+{
+	struct plan p = PLAN(.limits = true, .limited_turn = true, .dry = true, .look_at_delayed = true);
+	struct plan_in one = IN(.left = 1);
+
+	(void)state;
+	claim(&p, &one, (struct plan_got){ .limits = true, .made_ready = true });
+	assert_false(p.exhausted || p.dry);
+	assert_true(p.limited_dry);
+	assert_int_equal(plan_next(&p, &one).free, 1);
 }
 
 static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
@@ -332,10 +344,11 @@ int main(void)
 		cmocka_unit_test(nothing_is_ready_once_everybody_was_asked),
 		cmocka_unit_test(an_attempt_that_ends_meanwhile_may_have_deferred_more),
 		cmocka_unit_test(a_cycle_that_makes_jobs_ready_makes_nothing_dry),
+		cmocka_unit_test(what_became_due_is_asked_for_in_both_kinds),
 		cmocka_unit_test(who_meets_locked_jobs_asks_again_but_not_for_ever),
 		cmocka_unit_test(a_run_waits_for_a_rate_and_a_service_sleeps),
 		cmocka_unit_test(what_was_cut_is_not_asked_for_again_at_once),
-		cmocka_unit_test(who_is_woken_asks_the_last_lanes_first_and_all_of_them_then),
+		cmocka_unit_test(only_the_first_claim_after_a_notification_leaves_delayed_jobs_out),
 		cmocka_unit_test(lanes_are_looked_for_again_the_later_the_longer_it_took),
 	};
 
