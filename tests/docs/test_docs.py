@@ -20,7 +20,7 @@ def man_options():
 
 
 def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
-    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred_web.8", "deferred.3", "deferred.conf.5", "deferred_functions.7"}
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred_web.8", "deferred.3", "deferred_sql.3", "deferred.conf.5", "deferred_functions.7"}
 
 
 @pytest.mark.parametrize("page", MAN_PAGES)
