@@ -20,6 +20,7 @@
 #   check-scale  jobs over several servers under kills, one added, one drained, PL/Proxy in front (installs it), and what a shard costs. Minutes
 #   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
 #   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
+#   site         a static site of README, docs/ and the man pages, in build/site
 #   screenshots  the pictures of README anew, by Chromium, from demo-web
 #   check-advise what `deferred advise` promises, for 20 seeded workloads, followed by the real check_deferred in scaled time; a quarter of an hour, best on a
 #                machine that does nothing else. The seeds are printed; SEED=N has them begin at N in place of 0. Ends with a table, and how many of the 20
@@ -78,9 +79,9 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-
 	libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
-	python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh
+	python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh mandoc python3-markdown
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
-DEPS_LINT := $(DEPS_CHECK) cppcheck mandoc
+DEPS_LINT := $(DEPS_CHECK) cppcheck
 DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
@@ -479,11 +480,15 @@ build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package
 check-web: deps-check
 	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts build/browser/installed
-	@DEFERRED_BROWSER=1 $(PYTHON) -m pytest -q tests/web
+	@DEFERRED_BROWSER=1 $(PYTHON) -m pytest -q tests/web tests/docs/test_site.py
 build/browser/installed: $(addprefix tests/web/browser/,package.json package-lock.json)
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+.PHONY: site
+site: deps-check
+	@$(PYTHON) -B docs/site/site.py build/site && echo build/site/index.html
 
 demo: deps-demo
 	+@$(MAKE) --no-print-directory $(PARALLEL) -s demo-programs

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * site.mjs FOLDER PAGE...: shows each page of the site in a real browser, light at 1280 pixels and dark at 390, with
+ * and without JavaScript. Prints one line of JSON: a list of what was wrong. Run it from the folder of the packages.
+ */
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [folder, ...pages] = process.argv.slice(2);
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const wrong = [];
+
+for (const [name, options] of [
+	["light 1280", { colorScheme: "light", viewport: { width: 1280, height: 900 } }],
+	["dark 390", { colorScheme: "dark", viewport: { width: 390, height: 800 } }],
+	["no JavaScript", { javaScriptEnabled: false, viewport: { width: 390, height: 800 } }]]) {
+	const context = await browser.newContext(options);
+	const page = await context.newPage();
+
+	page.on("console", m => wrong.push(`${name}: console: ${m.text()}`));
+	page.on("pageerror", e => wrong.push(`${name}: error: ${e.message}`));
+	for (const path of pages) {
+		await page.goto(`file://${folder}/${path}`);
+		if (options.javaScriptEnabled === false) {
+			if (await page.getByRole("search").isVisible())
+				wrong.push(`${path}: a search box that does nothing`);
+			continue;
+		}
+		if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth))
+			wrong.push(`${name} ${path}: wider than the window`);
+		await page.evaluate(axe);
+		for (const v of (await page.evaluate(() => window.axe.run({ preload: false }))).violations)
+			wrong.push(`${name} ${path}: ${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+	}
+	await context.close();
+}
+
+/* A word that only one page has in its title leads there. */
+const page = await browser.newPage();
+await page.goto(`file://${folder}/index.html`);
+await page.getByLabel("Search", { exact: true }).fill("graphile move");
+await page.locator("#found a").first().click();
+if (!page.url().endsWith("docs/how-to/move-from-graphile-worker.html"))
+	wrong.push(`search leads to ${page.url()}`);
+await browser.close();
+console.log(JSON.stringify(wrong));
