@@ -81,7 +81,7 @@ DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist python3-psycopg2 \
 	python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh mandoc python3-markdown
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
-DEPS_LINT := $(DEPS_CHECK) cppcheck
+DEPS_LINT := $(DEPS_CHECK) clang cppcheck
 DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
@@ -398,10 +398,14 @@ check-lint: deps-lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
+	@for tool in gcc clang cppcheck mandoc patch; do command -v $$tool > /dev/null || \
+		{ printf 'make lint: %s: not found\nhint: make deps-lint\n' $$tool >&2; exit 1; }; done
 	$(PYTHON) tests/harness/floors.py
 	$(PYTHON) tests/docs/prose.py
-	@for file in $(LIB_SRC) $(wildcard lib/http/*.c bin/*/*.c bin/deferred_http/*/*.c lib/plugins/*.c lib/plugins/*/*.c); do \
-		gcc -Werror $(OUR_CFLAGS) -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' -O2 -c -o /dev/null $$file || exit; \
+	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
+		for file in $(wildcard lib/*/*.c lib/plugins/*/*.c bin/*/*.c bin/deferred_http/*/*.c tests/lib/*.c tests/harness/*.c tests/bench/*.c); do \
+			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred_http -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
+		done; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 -D_GNU_SOURCE \
 		--suppress=missingIncludeSystem --suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \

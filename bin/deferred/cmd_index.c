@@ -162,7 +162,10 @@ static void print_table(const struct pg_result *res)
 		table_cell(&t, "%" PRId64 " of %" PRId64, built, parts);
 		table_cell(&t, "%" PRId64, bytes);
 		table_cell(&t, "%" PRId64, jobs);
-		table_cell(&t, jobs > 0 ? "%" PRId64 : "", jobs > 0 ? bytes / jobs : 0);
+		if (jobs > 0)
+			table_cell(&t, "%" PRId64, bytes / jobs);
+		else
+			table_cell(&t, "%s", "");
 	}
 	table_end(&t);
 }

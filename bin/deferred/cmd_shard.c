@@ -94,8 +94,13 @@ static int ls(struct cli *cli, int argc, char **argv)
 		table_cell(&t, "%s", shards[i].name);
 		table_cell(&t, "%d", shards[i].number);
 		table_cell(&t, "%s", shards[i].accepting ? "yes" : "no");
-		table_cell(&t, err.code ? "" : "%" PRId64 "%s", found.ready, found.ready == STORE_SHARD_READY_MAX ? "+" : "");
-		table_cell(&t, err.code ? "" : "%" PRId64, found.workers);
+		if (err.code) {
+			table_cell(&t, "%s", "");
+			table_cell(&t, "%s", "");
+		} else {
+			table_cell(&t, "%" PRId64 "%s", found.ready, found.ready == STORE_SHARD_READY_MAX ? "+" : "");
+			table_cell(&t, "%" PRId64, found.workers);
+		}
 		table_cell(&t, "%s", err.message);
 	}
 	if (!cli->json)

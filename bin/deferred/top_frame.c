@@ -16,6 +16,7 @@ struct frame {
 	int name; /* so wide are those of queues and functions */
 };
 
+__attribute__((format(printf, 3, 0)))
 static void put(struct frame *f, bool bold, const char *fmt, va_list ap)
 {
 	char *text = NULL, *clean;

@@ -75,6 +75,7 @@ static bool is_root(const cfg_t *cfg)
 	return strcmp(cfg->name, "root") == 0;
 }
 
+__attribute__((format(printf, 2, 0)))
 static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	static const char list[] = "deferred.conf(5) lists the settings";

@@ -33,6 +33,7 @@ static void mend_utf8(char *text)
 	*to = '\0';
 }
 
+__attribute__((format(printf, 5, 0)))
 static void set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
 {
 	size_t len;

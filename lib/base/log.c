@@ -214,6 +214,7 @@ static void say_lost(void)
 		outlet_lost(&out, lost, why); /* not even that */
 }
 
+__attribute__((format(printf, 3, 0)))
 static void write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
 {
 	char text[LINE_MAX_BYTES / 2];

@@ -442,6 +442,7 @@ static void on_completed(void *data, struct MHD_Connection *c, void **context, e
 
 /* ---- public ----------------------------------------------------------------------------------- */
 
+__attribute__((format(printf, 2, 0)))
 static void on_log(void *data, const char *fmt, va_list ap)
 {
 	char text[512];

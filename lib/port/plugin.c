@@ -832,7 +832,7 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err)
 {
-	struct plugin_set *s;
+	struct plugin_set *s = NULL;
 	struct deferred_error why = { 0 };
 	char file[NAME_MAX_LEN + 4], path[PATH_MAX];
 	int rc;

@@ -56,6 +56,7 @@ const char *doctor_s(int64_t n)
 
 /* ---- what is found ------------------------------------------------------------------------------ */
 
+__attribute__((format(printf, 2, 0)))
 static void say(char **text, const char *fmt, va_list ap)
 {
 	free(*text);
@@ -79,6 +80,7 @@ static void hand_on(struct doctor *d)
 	forget(d);
 }
 
+__attribute__((format(printf, 3, 0)))
 static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_list ap)
 {
 	hand_on(d);
@@ -89,6 +91,7 @@ static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_
 	say(&d->what, fmt, ap);
 }
 
+__attribute__((format(printf, 2, 3)))
 static void unknown(struct doctor *d, const char *fmt, ...)
 {
 	va_list ap;

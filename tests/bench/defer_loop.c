@@ -31,7 +31,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void die(const char *why)
+_Noreturn static void die(const char *why)
 {
 	fprintf(stderr, "defer_loop: %s\n", why);
 	exit(1);

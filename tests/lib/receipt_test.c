@@ -111,7 +111,7 @@ static void every_other_receipt_is_refused(void **state)
 {
 	static const char *const bad[] = {
 		"", "A", "AAAAAAAAAA", "AAAAAAAAAAAA", "AAAAAAAAAAB", "AAAAAAAAAAC", "AAAAAAAAAAD", "AAAAAAAAA+A", "AAAAAAAAA/A", "AAAAAAAAAA=",
-		"AAAAAAAAA A", "AAAAAAAAA\xff""A", "MjBOb3YyMDI2MTg6MTU6MzJiM2M3", "AgAAAAMAAAA+/w==",
+		"AAAAAAAAA A", ("AAAAAAAAA\xff" "A"), "MjBOb3YyMDI2MTg6MTU6MzJiM2M3", "AgAAAAMAAAA+/w==",
 	};
 	int64_t receipt = -7;
 

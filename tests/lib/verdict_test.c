@@ -10,7 +10,7 @@
 /* What a row below does not say: the first attempt of a job that wishes nothing, of a worker that goes on. */
 #define IN(...) ((struct verdict_in){ .max_attempts = 3, .backoff = { 10000, 3600000, 2 }, __VA_ARGS__ })
 #define ATTEMPT(...) ((struct attempt){ .retry_after_ms = -1, .exit_code = -1, __VA_ARGS__ })
-#define JOB(...) ((struct job){ .attempt = 1, __VA_ARGS__ })
+#define JOB(...) (&(const struct job){ .attempt = 1, __VA_ARGS__ })
 
 #pragma GCC diagnostic ignored "-Woverride-init"
 
@@ -26,7 +26,7 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 	const struct {
 		const char *what;
 		struct attempt attempt;
-		struct job job;
+		const struct job *job;
 		struct verdict_in in;
 		enum job_outcome outcome;
 		bool counts, final;
@@ -58,7 +58,7 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		struct job job = table[i].job;
+		struct job job = *table[i].job;
 		struct attempt a = judged(table[i].attempt, &job, table[i].in, i);
 
 		if (a.outcome != table[i].outcome || a.counts != table[i].counts || a.final != table[i].final)
@@ -72,7 +72,7 @@ static void it_is_due_again_as_it_wishes_or_after_a_back_off(void **state)
 	const struct {
 		const char *what;
 		struct attempt attempt;
-		struct job job;
+		const struct job *job;
 		struct verdict_in in;
 		int64_t least_ms, most_ms;
 	} table[] = {
@@ -100,7 +100,7 @@ static void it_is_due_again_as_it_wishes_or_after_a_back_off(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		for (uint64_t seed = 0; seed < 50; seed++) {
-			struct job job = table[i].job;
+			struct job job = *table[i].job;
 			struct attempt a = judged(table[i].attempt, &job, table[i].in, seed);
 
 			if (a.delay_ms < table[i].least_ms || a.delay_ms > table[i].most_ms)
