@@ -110,13 +110,11 @@ DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
 # What the end of a table's row leaves out is zero.
 WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
-OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
+OUR_CFLAGS = -std=c11 -D_GNU_SOURCE $(FORTIFY) -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' -DDEFERRED_SYSCONFDIR='"$(sysconfdir)"'
 comma := ,
-ifdef SANITIZE
-OUR_CFLAGS := $(subst -D_FORTIFY_SOURCE=2,,$(OUR_CFLAGS))
-endif
+FORTIFY = $(if $(SANITIZE)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 OUR_LDFLAGS := -Wl,-z,relro,-z,now $(if $(SANITIZE),-fsanitize=$(SANITIZE) -Wl$(comma)-u$(comma)dl_iterate_phdr)
 COMPILE = $(CC) $(OUR_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(if $(SANITIZE),-O1) -MMD -MP
 LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
@@ -201,11 +199,13 @@ $(B)/obj/internal.a: $(LIB_OBJ)
 $(B)/obj/http.a: $(call objects,lib/http)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
+# Under -flto the object is machine code in the end: its symbols could not be made local otherwise. clang always does that.
+LTO_ENDS := $(if $(findstring clang,$(CC)),,-flinker-output=nolto-rel)
 # What others are linked with is the API and what that needs, and no libcrypto; in the static one as one object that shows the public
 # names alone, so that theirs cannot collide with ours.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,AR)$(CC) $(CFLAGS) -nostdlib -r -o $(B)/obj/libdeferred.o $^ && $(OBJCOPY) --localize-hidden $(if $(SANITIZE),--localize-symbol=dl_iterate_phdr) $(B)/obj/libdeferred.o && \
+	$(call say,AR)$(CC) $(CFLAGS) $(if $(findstring -flto,$(CFLAGS)),$(LTO_ENDS)) -nostdlib -r -o $(B)/obj/libdeferred.o $^ && $(OBJCOPY) --localize-hidden $(if $(SANITIZE),--localize-symbol=dl_iterate_phdr) $(B)/obj/libdeferred.o && \
 		rm -f $@ && $(AR) rcs $@ $(B)/obj/libdeferred.o
 $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@mkdir -p $(@D)

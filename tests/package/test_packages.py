@@ -72,3 +72,21 @@ def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs(
     exported = subprocess.run(["nm", "-D", "--defined-only", os.path.join(harness.BUILD, "lib/libdeferred.so")], capture_output=True, text=True, check=True).stdout
     assert symbols.startswith(value["SONAME"][0] + " libdeferred1 ")
     assert set(re.findall(r"(?m)^ (\w+)@DEFERRED_1 ", symbols)) == set(re.findall(r" [A-Z] (\w+)(?:@|$)", exported, re.M)), "dpkg-gensymbols wants each"
+
+
+@pytest.mark.parametrize("flags", ["CFLAGS=-g -O0", "CFLAGS=-O2 -D_FORTIFY_SOURCE=3", "CPPFLAGS=-D_FORTIFY_SOURCE=1"])
+def test_flags_of_the_user_stand_beside_ours_without_a_warning(tmp_path, flags):
+    name, _, value = flags.partition("=")
+    make(f"B={tmp_path}", f"{name}={value} -Werror", f"{tmp_path}/obj/lib/base/backoff.o")
+
+
+@pytest.mark.slow
+def test_an_application_links_a_library_that_was_optimised_as_a_whole(tmp_path):
+    library = tmp_path / "lib/libdeferred.a"
+    make("-j2", f"B={tmp_path}", "CFLAGS=-O2 -g -flto", library)
+    app = tmp_path / "app.c"
+    app.write_text('#include <deferred.h>\nint main(void) { return defer("f", "{}", NULL) > 0; }\n')
+    line = f"cc -Ilib/include {app} {library} $(pkg-config --libs libpq jansson) -lm -ldl -lpthread -o {tmp_path}/app"
+    linked = subprocess.run(["sh", "-c", line], cwd=pg.TOP, capture_output=True, text=True)
+    assert linked.returncode == 0, linked.stderr
+    assert " T deferred_defer\n" in subprocess.run(["nm", library], capture_output=True, text=True).stdout
