@@ -1,6 +1,7 @@
 """Breaks the program on purpose, one small way at a time, and sees that the tests notice.
 
     mutants.py [--jobs N] [NAME...]        `make mutants`; NAME may hold * and ?
+    mutants.py --dry-run [NAME...]         `make lint`; prints the patches that do not apply, or apply in two places
 
 A mutant is a file NAME.patch beside this one. Above the patch stand lines
 
@@ -64,6 +65,17 @@ class Mutant:
         done = subprocess.run(["patch", "-p1", "-F2", "--no-backup-if-mismatch", "-s", "-f", "-r", "-", *options, "-i", self.path], cwd=tree,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return None if done.returncode == 0 else done.stdout
+
+    def misfit(self, tree):
+        """None, or why it does not fit the tree: it must apply, and each hunk in one place only."""
+        for part in re.split(r"(?m)^--- ", self.patch):
+            with open(os.path.join(tree, re.search(r"(?m)^\+\+\+ b/(\S+)", part)[1])) as f:
+                text = f.read()
+            for hunk in re.split(r"(?m)^@@.*\n", part)[1:]:
+                old = "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] in " -")
+                if text.count(old) > 1:
+                    return f"applies in {text.count(old)} places:\n{old}"
+        return self.apply(tree, "--dry-run")
 
     def remakes_database(self):
         return any(f.startswith(("sql/migrations/", "sql/functions/", "sql/views/")) for f in self.files)
@@ -243,9 +255,13 @@ def try_all(trees, mutants):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     mutants, began, trees = load(args.names), time.monotonic(), []
+    if args.dry_run:
+        misfits = [f"{os.path.relpath(m.path, pg.TOP)}: {why}" for m in mutants if (why := m.misfit(pg.TOP))]
+        sys.exit("\n".join(misfits) or None)
     # What make and the user's shell say is not meant for what runs here.
     for name in [n for n in os.environ if n.startswith(("DEFERRED_", "MAKE", "MFLAGS", "PG")) and n not in ("PG_BINDIR", "DEFERRED_TEST_TMP")]:
         del os.environ[name]

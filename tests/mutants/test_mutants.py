@@ -16,8 +16,21 @@ def test_every_mutant_says_what_is_broken_and_who_should_notice():
     assert len({m.patch for m in MUTANTS}) == len(MUTANTS)
 
 
-def test_every_mutant_applies():
-    assert {m.name: why for m in MUTANTS if (why := m.apply(pg.TOP, "--dry-run"))} == {}
+def test_every_mutant_applies_in_one_place():
+    assert {m.name: why for m in MUTANTS if (why := m.misfit(pg.TOP))} == {}
+
+
+def test_a_mutant_that_does_not_fit_is_named(tmp_path):
+    """A line that it quotes has other words, or stands in the file twice."""
+    (tmp_path / "f.c").write_text("one\ntwo\nthree\n")
+    (tmp_path / "m.patch").write_text("what: w\nnotice: n\n\n--- a/f.c\n+++ b/f.c\n"
+                                      "@@ -1,3 +1,2 @@\n one\n-two\n three\n")
+    mutant = mutants.Mutant(str(tmp_path / "m.patch"))
+    assert mutant.misfit(tmp_path) is None
+    (tmp_path / "f.c").write_text("one\ntwo\nthree\none\ntwo\nthree\n")
+    assert mutant.misfit(tmp_path).startswith("applies in 2 places")
+    (tmp_path / "f.c").write_text("one\n2\nthree\n")
+    assert "FAILED" in mutant.misfit(tmp_path)
 
 
 def test_the_tests_that_should_notice_exist():
