@@ -52,7 +52,7 @@ def test_the_status_of_the_overview_is_that_of_such_jobs(db):
         db.sql(ends, job, outcome, age, age)
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('x', 'h', 1, '0')")
     db.sql("update deferred.__deferred_queue set paused = name = 'bulk', rate = case name when 'mail' then 1 end")
-    page = section(read("lib", "deferred.7"), "WHY IS IT LATE")
+    page = section(read("lib", "deferred.7"), "TROUBLESHOOTING")
     printed = re.sub(r"(?m)^durability: none: .*\n", "", db.run(["deferred", "status"]).stdout)  # fsync is off here, as on few servers
     assert re.sub(r" \ds", " s", printed) == re.sub(r" \ds", " s", literal(page)[0])
     # And all commands that it names can be given; here `job` has ended well, and the one before it is dead.
@@ -77,7 +77,7 @@ def told():
 
 def test_what_the_pages_say_that_the_log_and_doctor_say_is_in_the_code():
     text, phrases = told(), []
-    for page, name in (("lib/deferred.7", "IS IT WELL"), ("bin/check_deferred/check_deferred.1", "DIAGNOSTICS")):
+    for page, name in (("lib/deferred.7", "CHECKING AN INSTALLATION"), ("bin/check_deferred/check_deferred.1", "DIAGNOSTICS")):
         for block in literal(section(read(page), name)):
             message = re.sub(r"\s+", " ", re.sub(r"\n(?=\S)|\n +(?=\w+:)", ";", block))
             # What is put in at run time: numbers, names, one of two ends of a sentence.
@@ -89,7 +89,7 @@ def test_what_the_pages_say_that_the_log_and_doctor_say_is_in_the_code():
 def test_what_one_sees_when_it_is_late_is_what_is_shown():
     """Words that a symptom quotes; headings of tables among them."""
     text = told() + read("lib", "base", "job.h")
-    quoted = [words.replace("\\(dq", '"') for tag in re.findall(r"(?m)^\.It (.*)", section(read("lib", "deferred.7"), "WHY IS IT LATE"))
+    quoted = [words.replace("\\(dq", '"') for tag in re.findall(r"(?m)^\.It (.*)", section(read("lib", "deferred.7"), "TROUBLESHOOTING"))
               for words in re.findall(r"\bLi (.*?)(?= ,| No |$)", tag)]
     assert len(quoted) >= 8
     for words in quoted:
