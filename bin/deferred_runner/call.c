@@ -562,6 +562,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.id = fixed.id;
 	call.attempt = fixed.attempt;
 	call.created_at_us = fixed.created_at_us;
+	call.ready_at = fixed.ready_at_us;
 	call.timeout_ms = fixed.timeout_ms;
 	call.fn = frame_text(payload, len, &at);
 	call.label = frame_text(payload, len, &at);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard.h"
 
+#include "base/base64.h"
 #include "http/crypto.h"
 #include "http/text.h"
 
@@ -79,40 +80,19 @@ bool guard_token_ok(const unsigned char key[GUARD_KEY_BYTES], const char *user, 
 	return ok;
 }
 
-static int base64_value(char c)
-{
-	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(digits, c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 bool guard_basic(struct request *r, char user[GUARD_NAME_SIZE], const char **password)
 {
 	const char *header = request_value(r, "authorization");
-	unsigned bits = 0;
 	char *text, *colon;
-	size_t n = 0;
-	int have = 0;
+	size_t n;
 
 	if (!header || strncasecmp(header, "basic ", 6) != 0)
 		return false;
 	header += 6 + strspn(header + 6, " ");
-	text = arena_alloc(r->arena, strlen(header) + 1);
-	for (; *header && *header != '='; header++) {
-		int value = base64_value(*header);
-
-		if (value < 0)
-			return false;
-		bits = bits << 6 | (unsigned)value;
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			text[n++] = (char)(bits >> have & 0xff);
-		}
-	}
-	if (header[strspn(header, "=")] || !text_is_utf8(text, n))
+	text = arena_alloc(r->arena, strlen(header) + 4);
+	if (!base64_decode(header, text, &n) || !text_is_utf8(text, n))
 		return false;
+	text[n] = '\0';
 	colon = strchr(text, ':');
 	/* An empty password would have libpq look for one of ours. */
 	if (!colon || colon == text || !colon[1] || colon - text >= GUARD_NAME_SIZE)

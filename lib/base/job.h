@@ -108,6 +108,7 @@ struct job {
 	int64_t backoff_ceiling_ms;
 	double backoff_exponent;
 	int64_t created_at_us;       /* since 1970, database clock */
+	int64_t ready_at_us;         /* the same: since when it could run */
 	int64_t tick_us;             /* of the schedule that made it, the same; 0: none did */
 	int64_t previous_tick_us;    /* the one before that became a job; 0: none did */
 	int64_t wait_us;             /* from ready to claimed */

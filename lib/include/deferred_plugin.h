@@ -108,6 +108,9 @@ struct deferred_call {
 	                              * of results have "cut": true instead: a function with a database connection asks deferred.parents() */
 	size_t parents_len;          /* bytes, without the NUL */
 	int64_t previous_tick;       /* the tick before that became a job, as tick: a report goes from there to here; 0: none did. DEFERRED_HAS, too */
+	int64_t ready_at;            /* since when this attempt could run: microseconds since 1970, database clock. For a delayed
+	                              * job and for a retry, the time it was due; for a job that waited for others, the time
+	                              * they had ended. 0 outside a queue. DEFERRED_HAS, too */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */

@@ -731,7 +731,8 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .tick_us = job->tick_us,
+		.id = job->id, .created_at_us = job->created_at_us, .ready_at_us = job->ready_at_us,
+		.tick_us = job->tick_us,
 		.previous_tick_us = job->previous_tick_us, .timeout_ms = timeout_ms,
 		.token = token_of(job->receipt, job->id), .attempt = job->attempt, .params_len = job->params_len,
 		.parents_len = job->parents_len,

@@ -722,6 +722,7 @@ static struct job *job_of(struct store_cycle *cycle, struct common *common, cons
 	job->backoff_ceiling_ms = pg_int(res, i, 7);
 	job->backoff_exponent = pg_float(res, i, 8);
 	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
+	job->ready_at_us = pg_int(res, i, 10) + PG_EPOCH_US;
 	job->tick_us = pg_null(res, i, tick) ? 0 : pg_int(res, i, tick) + PG_EPOCH_US;
 	job->previous_tick_us = pg_null(res, i, tick + 1) ? 0 : pg_int(res, i, tick + 1) + PG_EPOCH_US;
 	job->wait_us = common->claimed_at > pg_int(res, i, 10) ? common->claimed_at - pg_int(res, i, 10) : 0;

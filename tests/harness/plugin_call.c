@@ -2,7 +2,7 @@
 /*
  * plugin_call - call a function of a plugin folder and print what came of it, for tests of plugins.
  *
- *     plugin_call [-i ID] [-c CREATED_US] [-a ATTEMPT] [-l LABEL] [-s NAME=VALUE]... DIR FN PARAMS...
+ *     plugin_call [-i ID] [-c CREATED_US] [-r READY_US] [-a ATTEMPT] [-l LABEL] [-s NAME=VALUE]... DIR FN PARAMS...
  *
  * Each PARAMS is a call in the same process. For each, one line of JSON: {"returned": N, "result": TEXT,
  * "error": TEXT, "retry_after_ms": N, "deferred": [[FN, PARAMS, OPTS], ...], "removed": [PATH, ...], "log": [...]}.
@@ -141,11 +141,13 @@ int main(int argc, char **argv)
 	const struct plugin_function *fn;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "i:c:a:l:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "i:c:r:a:l:s:")) != -1) {
 		if (opt == 'i')
 			call.id = atoll(optarg);
 		else if (opt == 'c')
 			call.created_at_us = atoll(optarg);
+		else if (opt == 'r')
+			call.ready_at = atoll(optarg);
 		else if (opt == 'a')
 			call.attempt = atoi(optarg);
 		else if (opt == 'l')

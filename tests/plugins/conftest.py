@@ -63,7 +63,8 @@ def call(tmp_path):
 
     def run(fn, *params, settings=None, folder=STOCK, env=None, timeout=60, **job):
         args = [os.path.join(harness.BUILD, "tests", "harness", "plugin_call")]
-        for option, name in {"-i": "id", "-c": "created_at_us", "-a": "attempt", "-l": "label"}.items():
+        options = {"-i": "id", "-c": "created_at_us", "-r": "ready_at", "-a": "attempt", "-l": "label"}
+        for option, name in options.items():
             args += [option, str(job[name])] if name in job else []
         for name, value in (settings or {}).items():
             args += ["-s", f"{name}={value}"]
