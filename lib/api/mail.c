@@ -3,8 +3,10 @@
  * deferred_send_mail(): a mail becomes params of the function send_mail; those become a job, or the plugin
  * is called with them here and now.
  */
-#include "port/beneath.h"
 #include "api/client.h"
+#include "base/base64.h"
+#include "base/mail_rules.h"
+#include "port/beneath.h"
 #include "port/config.h"
 #include "port/params.h"
 #include "port/plugin.h"
@@ -13,6 +15,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,24 +23,30 @@
 
 /* ---- params ----------------------------------------------------------------------------------- */
 
-/* No control character of C0 or C1; the plugin checks the rest. NULL passes. */
-static int check_line(const char *what, const char *text, struct deferred_error *err)
+static int refuse(struct deferred_error *err, const char *field, const char *value, const char *wrong)
 {
-	for (const unsigned char *p = (const unsigned char *)text; p && *p; p++)
-		if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0))
-			return error_set(err, DEFERRED_EINVAL, "mail", "%s has a control character", what);
-	return 0;
+	if (!wrong)
+		return 0;
+	if (!value || mail_line_wrong(value, strlen(value)))
+		return error_set(err, DEFERRED_EINVAL, "mail", "%s %s", field, wrong);
+	return error_set(err, DEFERRED_EINVAL, "mail", "%s: \"%.200s\" %s", field, value, wrong);
 }
 
-static int put_mailbox(struct params_text *t, const char *key, const char *what, const struct deferred_mailbox *m,
+static int check_line(struct deferred_error *err, const char *field, const char *text)
+{
+	return text ? refuse(err, field, NULL, mail_line_wrong(text, strlen(text))) : 0;
+}
+
+static int put_mailbox(struct params_text *t, const char *key, const char *field, const struct deferred_mailbox *m,
 		       struct deferred_error *err)
 {
-	if (!m->mail || !strchr(m->mail, '@'))
-		return error_set(err, DEFERRED_EINVAL, "mail", "%s: \"%.200s\" is no mail address", what, m->mail ? m->mail : "");
-	if (check_line(what, m->mail, err) < 0 || check_line(what, m->label, err) < 0)
+	const char *mail = m->mail ? m->mail : "";
+
+	if (refuse(err, field, mail, mail_address_wrong(mail, strlen(mail))) < 0 ||
+	    check_line(err, field, m->label) < 0)
 		return DEFERRED_EINVAL;
 	params_open(t, key, '{');
-	params_string(t, "mail", m->mail);
+	params_string(t, "mail", mail);
 	if (m->label && *m->label)
 		params_string(t, "label", m->label);
 	params_close(t, '}');
@@ -58,52 +67,39 @@ static int put_mailboxes(struct params_text *t, const char *key, const struct de
 	return rc;
 }
 
-/* RFC 4648. Given: free(). NULL: out of memory. */
-static char *base64_text(const unsigned char *in, size_t len)
-{
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char *text = len < SIZE_MAX / 4 ? malloc((len + 2) / 3 * 4 + 1) : NULL, *p = text;
-
-	for (size_t i = 0; text && i < len; i += 3) {
-		size_t left = len - i;
-		unsigned int bits = (unsigned int)in[i] << 16 | (left > 1 ? in[i + 1] : 0u) << 8 | (left > 2 ? in[i + 2] : 0u);
-
-		*p++ = letters[bits >> 18];
-		*p++ = letters[bits >> 12 & 63];
-		*p++ = left > 1 ? letters[bits >> 6 & 63] : '=';
-		*p++ = left > 2 ? letters[bits & 63] : '=';
-	}
-	if (text)
-		*p = '\0';
-	return text;
-}
-
 static int put_content(struct params_text *t, const struct deferred_attachment *a, struct deferred_error *err)
 {
-	char *text;
+	char *text = a->content_len < SIZE_MAX / 4 ? malloc(BASE64_SIZE(a->content_len)) : NULL;
 
-	if (!a->name || !*a->name)
-		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: content without a name");
-	if (!(text = base64_text(a->content, a->content_len)))
+	if (!text)
 		return error_set(err, DEFERRED_ENOMEM, "mail", "out of memory");
+	base64_encode(a->content, a->content_len, text);
 	params_string(t, "content_base64", text);
 	free(text);
 	return 0;
 }
 
-static int put_attachment(struct params_text *t, const struct deferred_attachment *a, struct deferred_error *err)
+static const char *repeated_cid(const struct deferred_mail *m, size_t i)
 {
-	const char *path = a->path ? a->path : "";
+	for (size_t k = 0; k < i && m->attachments[i].cid; k++)
+		if (m->attachments[k].cid && strcmp(m->attachments[k].cid, m->attachments[i].cid) == 0)
+			return "has a cid that is there twice";
+	return NULL;
+}
+
+static int put_attachment(struct params_text *t, const struct deferred_mail *m, size_t i, struct deferred_error *err)
+{
+	const struct deferred_attachment *a = &m->attachments[i];
+	const char *path = a->content ? NULL : a->path, *wrong;
+	struct mail_file file = { path, a->name, a->type, a->cid, .bytes = a->content, .html = m->html };
 	int rc;
 
-	if (!a->content && path[0] != '/')
-		return error_set(err, DEFERRED_EINVAL, "mail", "attachments: \"%.200s\" is no absolute path", path);
-	if (check_line("cid of an attachment", a->cid, err) < 0 || check_line("path of an attachment", a->path, err) < 0 || check_line("name of an attachment", a->name, err) < 0 ||
-	    check_line("type of an attachment", a->type, err) < 0)
-		return DEFERRED_EINVAL;
+	wrong = mail_file_wrong(&file);
+	if ((rc = refuse(err, "attachment", a->name ? a->name : path, wrong ? wrong : repeated_cid(m, i))) < 0)
+		return rc;
 	params_open(t, NULL, '{');
-	if (!a->content)
-		params_string(t, "path", a->path);
+	if (path)
+		params_string(t, "path", path);
 	else if ((rc = put_content(t, a, err)) < 0)
 		return rc;
 	if (a->name)
@@ -112,40 +108,60 @@ static int put_attachment(struct params_text *t, const struct deferred_attachmen
 		params_string(t, "type", a->type);
 	if (a->cid)
 		params_string(t, "cid", a->cid);
-	if (a->delete_after_send && !a->content)
+	if (a->delete_after_send && path)
 		params_flag(t, "delete_after_send", true);
 	params_close(t, '}');
 	return 0;
 }
 
-/* Which names there may be, the plugin knows. */
 static int put_headers(struct params_text *t, const struct deferred_header *h, size_t len, struct deferred_error *err)
 {
+	bool plain;
+
+	if (len > MAIL_HEADERS_MAX)
+		return error_set(err, DEFERRED_EINVAL, "mail", "headers: more than %d", MAIL_HEADERS_MAX);
 	params_open(t, "headers", '{');
 	for (size_t i = 0; i < len; i++) {
-		if (!h[i].name || !h[i].text || !*h[i].name || !*h[i].text)
-			return error_set(err, DEFERRED_EINVAL, "mail", "headers: one is without name or text");
-		if (check_line("name of a header", h[i].name, err) < 0 || check_line("text of a header", h[i].text, err) < 0)
+		const char *name = h[i].name ? h[i].name : "", *wrong = mail_header_wrong(name, h[i].text, &plain);
+
+		for (size_t k = 0; k < i && !wrong; k++)
+			wrong = strcasecmp(h[k].name, name) == 0 ? "is there twice" : NULL;
+		if (refuse(err, "headers", name, wrong) < 0)
 			return DEFERRED_EINVAL;
-		params_string(t, h[i].name, h[i].text);
+		params_string(t, name, h[i].text);
 	}
 	params_close(t, '}');
 	return 0;
+}
+
+static int check_mail(const struct deferred_mail *m, struct deferred_error *err)
+{
+	char method[MAIL_METHOD_MAX + 1];
+
+	if (m->to_len + m->cc_len + m->bcc_len == 0)
+		return error_set(err, DEFERRED_EINVAL, "mail", "no recipient: to, cc and bcc are empty");
+	if (m->to_len + m->cc_len + m->bcc_len > MAIL_RECIPIENTS_MAX)
+		return error_set(err, DEFERRED_EINVAL, "mail", "more than %d recipients", MAIL_RECIPIENTS_MAX);
+	if (!m->text && !m->html)
+		return error_set(err, DEFERRED_EINVAL, "mail", "neither text nor html is given");
+	if (m->reply_to.mail && !mail_is_ascii(m->reply_to.mail, strlen(m->reply_to.mail)))
+		return refuse(err, "reply_to", m->reply_to.mail, MAIL_REPLY_TO_WRONG);
+	if (m->calendar && refuse(err, "calendar", NULL, mail_calendar_wrong(m->calendar, method)) < 0)
+		return DEFERRED_EINVAL;
+	return check_line(err, "subject", m->subject);
 }
 
 static int put_mail(struct params_text *t, const struct deferred_mail *m, struct deferred_error *err)
 {
 	int rc = 0;
 
-	if (m->to_len + m->cc_len + m->bcc_len == 0)
-		return error_set(err, DEFERRED_EINVAL, "mail", "no recipient: to, cc and bcc are empty");
-	if (!m->text && !m->html)
-		return error_set(err, DEFERRED_EINVAL, "mail", "neither text nor html is given");
+	if ((rc = check_mail(m, err)) < 0)
+		return rc;
 	params_open(t, NULL, '{');
 	if ((m->from.mail && (rc = put_mailbox(t, "from", "from", &m->from, err)) < 0) ||
 	    (m->reply_to.mail && (rc = put_mailbox(t, "reply_to", "reply_to", &m->reply_to, err)) < 0) ||
 	    (rc = put_mailboxes(t, "to", m->to, m->to_len, err)) < 0 || (rc = put_mailboxes(t, "cc", m->cc, m->cc_len, err)) < 0 ||
-	    (rc = put_mailboxes(t, "bcc", m->bcc, m->bcc_len, err)) < 0 || (rc = check_line("subject", m->subject, err)) < 0)
+	    (rc = put_mailboxes(t, "bcc", m->bcc, m->bcc_len, err)) < 0)
 		return rc;
 	if (m->subject)
 		params_string(t, "subject", m->subject);
@@ -153,12 +169,14 @@ static int put_mail(struct params_text *t, const struct deferred_mail *m, struct
 		params_string(t, "text", m->text);
 	if (m->html)
 		params_string(t, "html", m->html);
+	if (m->calendar)
+		params_string(t, "calendar", m->calendar);
 	if (m->headers_len && (rc = put_headers(t, m->headers, m->headers_len, err)) < 0)
 		return rc;
 	if (m->attachments_len) {
 		params_open(t, "attachments", '[');
 		for (size_t i = 0; i < m->attachments_len && rc == 0; i++)
-			rc = put_attachment(t, &m->attachments[i], err);
+			rc = put_attachment(t, m, i, err);
 		params_close(t, ']');
 	}
 	params_close(t, '}');

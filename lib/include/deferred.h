@@ -444,6 +444,7 @@ struct deferred_mail {
 	const char *label;                 /* of the job; NULL: the subject */
 	const struct deferred_header *headers;
 	size_t headers_len;
+	const char *calendar;              /* an invitation: an iCalendar object with a line METHOD; NULL: none */
 };
 
 /*
@@ -455,10 +456,10 @@ struct deferred_mail {
  * id    receives the job id, or 0 when the mail was sent at once; may be NULL.
  *
  * With `defer = 1` in section [mail] of the config file the mail becomes a job of function
- * send_mail; otherwise the plugin send_mail is loaded and sends it now. Addresses, names and the
- * subject must not contain control characters: DEFERRED_EINVAL. Returns 0, any code of
- * deferred_defer(), DEFERRED_EPLUGIN, or DEFERRED_EFAILED with the server's answer in err->message.
- * Source: lib/api/mail.c.
+ * send_mail; otherwise the plugin send_mail is loaded and sends it now. A mail that deferred_functions(7)
+ * says is refused is neither stored nor sent: DEFERRED_EINVAL. Only the worker knows [mail] attachment_dir
+ * and the sender of its config file. Returns 0, any code of deferred_defer(), DEFERRED_EPLUGIN, or
+ * DEFERRED_EFAILED with the server's answer in err->message. Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail,
 				    const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
@@ -471,8 +472,8 @@ DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_ma
  * mail, opts, id, err  as for deferred_send_mail().
  *
  * It always becomes a job, whatever `defer` in section [mail] says, for what was sent cannot be rolled back; no config file is
- * read. Returns 0, DEFERRED_EINVAL for a mail without recipient or text, or with a control character where none may be, or any
- * code of deferred_defer_conn(). Source: lib/api/mail.c.
+ * read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
+ * Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail,
 					 const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);

@@ -1,4 +1,4 @@
--- The rules of the plugin, lib/plugins/send_mail/params.c, told while somebody is there who can mend it; a test holds the two equal.
+-- The rules of lib/base/mail_rules.c. tests/plugins/test_mail_rules.py compares the verdicts.
 create or replace function deferred.__mail_address_wrong(address text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -6,7 +6,7 @@ as $$
         when address is null then 'is NULL'
         when address ~ '[\u0001-\u001f\u007f-\u009f]' then 'has a control character'
         when octet_length(a.mail) > 254 or octet_length(a.local) > 64 then 'is too long'
-        when coalesce(a.local, '') = '' or a.domain = '' then 'is no mail address'
+        when coalesce(a.local, '') = '' or a.domain = '' then 'is not a mail address'
         when a.local !~ '^([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\u0001-\u007f])+([.]([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\u0001-\u007f])+)*$'
             then 'has a character, or a dot, that is not allowed before the @'
         when a.domain !~ '^(\[[A-Za-z0-9.:-]+\]|([A-Za-z0-9_-]|[^\u0001-\u007f])+([.]([A-Za-z0-9_-]|[^\u0001-\u007f])+)*)$'

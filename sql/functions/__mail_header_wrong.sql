@@ -1,12 +1,13 @@
--- The rules of the plugin, lib/plugins/send_mail/params.c; a test holds the two equal. Names that we write ourselves, those which servers
--- or filters go by, and unknown ones are not on the list.
+-- The rules of lib/base/mail_rules.c. tests/plugins/test_mail_rules.py compares the verdicts.
+-- Names that we write ourselves, those which servers or filters go by, and unknown ones
+-- are not listed.
 create or replace function deferred.__mail_header_wrong(name text, value text) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
     select case
-        when name !~ '^[A-Za-z0-9-]{1,50}$' then 'is no name of a header'
+        when name !~ '^[A-Za-z0-9-]{1,50}$' then 'is not the name of a header'
         when not a.plain and not a.text then 'is not among those that a mail may set itself'
-        when value is null then 'is no text'
+        when value is null then 'is not text'
         when value ~ '[\u0001-\u001f\u007f-\u009f]' then 'has a control character'
         when value = '' or octet_length(value) > 2000 then 'is empty or longer than 2000 bytes'
         when a.plain and (value !~ '^[\u0021-\u007e]+( +[\u0021-\u007e]+)*$' or value ~ '[^ ]{250}[^ ]{251}')

@@ -1,14 +1,23 @@
--- A mail that cannot go out is told here, while the transaction can still do something about it, and not by a dead job later.
-create or replace function deferred.send_mail("to" text[], subject text, text text default null, html text default null,
-    "from" text default null, cc text[] default null, bcc text[] default null, reply_to text default null, headers json default null,
-    attachments json default null, message_id text default null, opts json default null) returns bigint
+-- A mail that cannot go out is refused here, while the transaction can still do something about it,
+-- and not by a dead job later. Only the worker knows what its config file says:
+-- mail.attachment_dir, mail.from and mail.recipients_max.
+create or replace function deferred.send_mail("to" text[], subject text, text text default null,
+    html text default null, "from" text default null, cc text[] default null,
+    bcc text[] default null, reply_to text default null, headers json default null, attachments json default null,
+    message_id text default null, calendar text default null, opts json default null) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_id constant text := regexp_replace($11, '^<(.+)>$', '\1');
+    v_method constant text := (regexp_match($12, '\nMETHOD:([^\n]*)', 'i'))[1];
     bad record;
 begin
     if cardinality($1 || $6 || $7) is not distinct from 0 or num_nonnulls($1, $6, $7) = 0 then
         raise exception using errcode = '22023', message = 'no recipient: "to", cc and bcc are empty';
+    end if;
+    if cardinality($1 || $6 || $7) > 10000 then
+        raise exception using errcode = '22023', message = 'more than 10000 recipients',
+            hint = 'send several mails: mail.recipients_max allows no more in one';
     end if;
     if num_nonnulls($3, $4) = 0 then
         raise exception using errcode = '22023', message = 'neither text nor html is given',
@@ -20,44 +29,102 @@ begin
           union all select 'reply_to', $8 where $8 is not null) f
     where deferred.__mail_address_wrong(f.address) is not null limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('%s: %s %s', bad.field, coalesce(quote_literal(left(bad.address, 200)), 'an address'), bad.wrong),
+        raise exception using errcode = '22023',
+            message = format('%s: %s %s', bad.field,
+                             coalesce(quote_literal(left(bad.address, 200)),
+                                      'an address'), bad.wrong),
             hint = 'an address is ''a@b'' or ''Name <a@b>''; several are an array, one an element';
+    end if;
+    if substring($8 from '[^<]*$') ~ '[^\u0001-\u007f]' then
+        raise exception using errcode = '22023', message = format(
+            'reply_to: %L has letters outside of ASCII, and not everybody could answer',
+            left($8, 200));
     end if;
     if $2 ~ '[\u0001-\u001f\u007f-\u009f]' then
         raise exception using errcode = '22023', message = 'subject: has a control character';
     end if;
     if $9 is not null and json_typeof($9) <> 'object' then
-        raise exception using errcode = '22023', message = format('headers are a JSON %s, not an object', json_typeof($9)),
+        raise exception using errcode = '22023',
+            message = format('headers must be a JSON object, but a JSON %s was given',
+                             json_typeof($9)),
             hint = 'for example {"Auto-Submitted": "auto-generated"}';
     end if;
     if $9 is not null then
-        select h.key, deferred.__mail_header_wrong(h.key, case when json_typeof(h.value) = 'string' then h.value #>> '{}' end) as wrong into bad
-        from json_each($9) h
-        where deferred.__mail_header_wrong(h.key, case when json_typeof(h.value) = 'string' then h.value #>> '{}' end) is not null limit 1;
+        select h.key, h.wrong into bad
+        from (select e.key, case
+                  when e.nth > 50 then 'is one more than the 50 that a mail may have'
+                  when exists (select from json_object_keys($9) k
+                               where lower(k) = lower(e.key) offset 1)
+                  then 'is there twice'
+                  else deferred.__mail_header_wrong(e.key,
+                      case when json_typeof(e.value) = 'string' then e.value #>> '{}' end) end as wrong
+              from json_each($9) with ordinality e(key, value, nth)) h
+        where h.wrong is not null limit 1;
         if found then
-            raise exception using errcode = '22023', message = format('headers: "%s" %s', left(bad.key, 200), bad.wrong),
-                hint = 'In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe and the like; others begin with X-';
+            raise exception using errcode = '22023',
+                message = format('headers: "%s" %s', left(bad.key, 200), bad.wrong),
+                hint = 'In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe and the '
+                       'like; others begin with X-';
         end if;
     end if;
     if $10 is not null and json_typeof($10) <> 'array' then
-        raise exception using errcode = '22023', message = format('attachments are a JSON %s, not an array', json_typeof($10)),
+        raise exception using errcode = '22023',
+            message = format('attachments must be a JSON array, but a JSON %s was given',
+                             json_typeof($10)),
             hint = 'for example [{"name": "a.csv", "content": "1;2"}]';
     end if;
-    return deferred.defer('send_mail', json_strip_nulls(json_build_object('to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5,
-        'cc', $6, 'bcc', $7, 'reply_to', $8, 'headers', $9, 'attachments', $10, 'message_id', $11)), $12);
+    if $10 is not null then
+        select f.nth, f.wrong into bad
+        from (select e.nth, coalesce(deferred.__mail_file_wrong(e.file, $4 is not null),
+                  case when e.file ->> 'cid' in (
+                      select o.value ->> 'cid' from json_array_elements($10) with ordinality o(value, nth)
+                      where o.nth < e.nth and json_typeof(o.value) = 'object')
+                  then 'has a cid that is there twice' end) as wrong
+              from json_array_elements($10) with ordinality e(file, nth)) f
+        where f.wrong is not null limit 1;
+        if found then
+            raise exception using errcode = '22023',
+                message = format('attachment %s %s', bad.nth, bad.wrong),
+                hint = 'deferred_functions(7) lists the members of an attachment';
+        end if;
+    end if;
+    if length(v_id) > 250 or v_id !~ '^[^@]+@[^@]+$'
+       or v_id ~ '[^\u0021-\u007e]|[]<>()[,;:\\"]' then
+        raise exception using errcode = '22023',
+            message = format('message_id: %L is not LEFT@RIGHT of at most 250 letters of ASCII',
+                             left($11, 250));
+    end if;
+    if $12 is not null and ($12 !~* '^BEGIN:VCALENDAR\r?\n'
+                            or coalesce(v_method, '') !~ '^[A-Za-z0-9-]{1,20}\r?$') then
+        raise exception using errcode = '22023',
+            message = 'calendar: is not an iCalendar object with a line such as METHOD:REQUEST',
+            hint = 'the first line is BEGIN:VCALENDAR';
+    end if;
+    return deferred.defer('send_mail', json_strip_nulls(json_build_object(
+        'to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5, 'cc', $6, 'bcc', $7, 'reply_to', $8,
+        'headers', $9, 'attachments', $10, 'message_id', $11, 'calendar', $12)), $13);
 end
 $$;
-comment on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json, json, text, json)
-    is 'have a mail sent later by the function send_mail; returns the job id';
-grant execute on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json, json, text, json) to deferred_producer;
+comment on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json,
+                                       json,
+    text, text, json) is 'have a mail sent later by the function send_mail; returns the job id';
+grant execute on function deferred.send_mail(text[], text, text, text, text, text[], text[], text,
+                                             json, json,
+    text, text, json) to deferred_producer;
 
-create or replace function deferred.send_mail("to" text, subject text, text text default null, html text default null,
-    "from" text default null, cc text[] default null, bcc text[] default null, reply_to text default null, headers json default null,
-    attachments json default null, message_id text default null, opts json default null) returns bigint
+create or replace function deferred.send_mail("to" text, subject text, text text default null,
+    html text default null, "from" text default null, cc text[] default null,
+    bcc text[] default null, reply_to text default null, headers json default null, attachments json default null,
+    message_id text default null, calendar text default null, opts json default null) returns bigint
 language sql set search_path = pg_catalog, pg_temp
 as $$
-    select deferred.send_mail(case when $1 is not null then array[$1] end, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    select deferred.send_mail(case when $1 is not null then array[$1] end, $2, $3, $4, $5, $6, $7,
+                              $8, $9,
+        $10, $11, $12, $13)
 $$;
-comment on function deferred.send_mail(text, text, text, text, text, text[], text[], text, json, json, text, json)
-    is 'the same for one recipient';
-grant execute on function deferred.send_mail(text, text, text, text, text, text[], text[], text, json, json, text, json) to deferred_producer;
+comment on function deferred.send_mail(text, text, text, text, text, text[], text[], text, json,
+                                       json,
+    text, text, json) is 'the same for one recipient';
+grant execute on function deferred.send_mail(text, text, text, text, text, text[], text[], text,
+                                             json, json,
+    text, text, json) to deferred_producer;

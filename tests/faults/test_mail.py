@@ -278,3 +278,20 @@ def test_a_mail_deferred_by_the_library_is_delivered(post):
     assert to == ["zoe@example.org"] and message["Subject"] == "Deferred from C — grüße"
     assert [p.get_content_type() for p in message.iter_parts()] == ["text/plain", "text/html"]
     ledger(post.db)
+
+
+def test_a_mail_is_not_dated_before_it_was_due(post):
+    """Nor one that waited for another job."""
+    db = post.db
+    delayed = post.defer("ann@example.org", {"delay": "2s"})
+    parent = db.defer("sample.noop", delay="2s")
+    post.defer("bob@example.org", {"after": [parent]})
+    post.drain()
+    due = dict(db.sql("select 'ann@example.org', run_at from deferred.__deferred where id = %s union all "
+                      "select 'bob@example.org', max(finished_at) from deferred.__deferred_log where job_id = %s",
+                      delayed, parent))
+    dates = {to: mail["Date"].datetime for [to], mail in post.received()}
+    assert set(dates) == set(due)
+    for to, date in dates.items():
+        assert date >= due[to].replace(microsecond=0), to
+    ledger(db)

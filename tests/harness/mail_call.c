@@ -4,8 +4,9 @@
  *
  *     mail_call [-d CONNINFO] [-k KEY] [-f FILE] MAIL...
  *
- * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text", "html", "label",
- * "headers": {NAME: TEXT}, "attachments": [{"path", "name", "type", "delete_after_send", "content", "cid"}]}. -d: on a context of its own, else without one.
+ * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text",
+ * "html", "calendar", "label", "headers": {NAME: TEXT}, "attachments": [{"path", "name", "type", "delete_after_send",
+ * "content", "cid"}]}. -d: on a context of its own, else without one.
  * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes commands, the others.
  * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
  */
@@ -63,6 +64,7 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 	mail.subject = text(json, "subject");
 	mail.text = text(json, "text");
 	mail.html = text(json, "html");
+	mail.calendar = text(json, "calendar");
 	mail.label = text(json, "label");
 	json_object_foreach(json_object_get(json, "headers"), name, value)
 		if (mail.headers_len < MOST)

@@ -34,7 +34,8 @@ def test_the_params_of_send_mail_are_those_it_knows():
     assert sorted(items(members)) == sorted(attachment)
     assert list(re.search(r"an object with\n\.Cm (\w+)\nand\n\.Cm (\w+) ,", page).groups()) == address
     machines, people = re.search(r"(?s)ASCII alone:\n(.*?)Those for people any text:\n(.*?)and names that", page).groups()
-    plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)\[\] = \{(.*?)\};", source, re.S)]
+    rules = read("lib", "base", "mail_rules.c")
+    plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL \}", rules, re.S)]
     assert re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text
     # And the function in SQL, by which opts say the label.
     listed = re.search(r"(?s)deferred\.send_mail\((.*?)opts json\)", read("lib", "deferred.3"))[1].replace("\\(dq", '"')

@@ -50,7 +50,8 @@ def test_a_mail_brings_headers_and_shows_pictures(mail_call):
     evil = "x\r\nBcc: eve@x.org"
     answers = mail_call(mail, {**mail, "headers": {"X-A": evil}}, {**mail, "headers": {evil: "x"}}, {**mail, "headers": {"X-A": ""}},
                         {**mail, "attachments": [{"name": "a", "content": "x", "cid": evil}]}, {**mail, "headers": {"Bcc": "eve@x.org"}})
-    assert [a["code"] for a in answers] == [OK, EINVAL, EINVAL, EINVAL, EINVAL, EFAILED] and "not among" in answers[-1]["message"]
+    assert [a["code"] for a in answers] == [OK, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL]
+    assert "not among" in answers[-1]["message"]
     got = mail_call.server.mail()
     assert got["auto-submitted"] == "auto-generated" and [p["content-id"] for p in got.walk() if p["content-id"]] == ["<l>"]
     assert len(mail_call.server.envelopes()) == 1
@@ -152,13 +153,14 @@ def test_the_label_is_that_of_the_mail_or_its_subject(mail_call, db):
 
 @pytest.mark.parametrize("mail,words", [
     ({**MAIL, "to": []}, "no recipient"), ({**MAIL, "text": None}, "neither text nor html"),
-    ({**MAIL, "to": [["ann", None]]}, 'to: "ann" is no mail address'),
+    ({**MAIL, "to": [["ann", None]]}, 'to: "ann" is not a mail address'),
     ({**MAIL, "to": [["ann@x.org\r\nRCPT TO:<v@x.org>", None]]}, "to has a control character"),
     ({**MAIL, "from": ["a@b", "x\ny"]}, "from has a control character"),
     ({**MAIL, "subject": "a\rb"}, "subject has a control character"),
     ({**MAIL, "subject": "a\u0085b"}, "subject has a control character"),
-    ({**MAIL, "attachments": [{"path": "a.txt"}]}, "no absolute path"),
-    ({**MAIL, "attachments": [{"path": "/a", "name": "a\nb"}]}, "name of an attachment has a control character"),
+    ({**MAIL, "attachments": [{"path": "a.txt"}]}, "has a path that is not absolute"),
+    ({**MAIL, "attachments": [{"path": "/a", "name": "a\nb"}]},
+     "attachment has a control character in its path, name, type or cid"),
 ], ids=range(9))
 @pytest.mark.parametrize("config", ["defer = 1", "defer = 0"])
 def test_a_malformed_mail_is_neither_stored_nor_sent(mail_call, db, mail, words, config):

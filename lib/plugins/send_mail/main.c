@@ -3,7 +3,8 @@
  * send_mail - deliver one mail to the SMTP server of section [mail].
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
- *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64": TEXT}, ...,
+ *         "calendar": TEXT,
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64": TEXT},
  *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
  *         "headers": {NAME: TEXT, ...}, "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
@@ -12,8 +13,8 @@
  * Order of work: read the params, compose the message, talk to the server, judge what it said.
  *
  * Rules.
- * - libcurl passes text on as it is: nothing that could end a line gets past check_text() and
- *   check_address(), and so no params can add a header or a command.
+ * - libcurl passes text on as it is: nothing that could end a line gets past mail_line_wrong() and
+ *   mail_address_wrong(), and so no params can add a header or a command.
  * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
  *   some were accepted the rest becomes a job of its own in the transaction that records this success.
  * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that: DEFERRED_UNREADY,
@@ -228,15 +229,25 @@ static int judge(struct sending *s, CURLcode code)
 
 /* ---- the function ----------------------------------------------------------------------------- */
 
+static void uncompose(struct sending *s)
+{
+	curl_mime_free(s->mime);
+	curl_slist_free_all(s->headers);
+	free(s->message);
+	s->mime = NULL;
+	s->headers = NULL;
+	s->message = NULL;
+}
+
 static void sending_free(struct sending *s)
 {
 	for (size_t i = 0; i < s->attachments_len; i++) {
 		if (s->attachments[i].fd >= 0)
 			close(s->attachments[i].fd);
 		free(s->attachments[i].decoded);
+		free(s->attachments[i].own_type);
 	}
-	curl_mime_free(s->mime);
-	curl_slist_free_all(s->headers);
+	uncompose(s);
 	free(s->attachments);
 	free(s->own);
 	free(s->from.v);
@@ -254,10 +265,7 @@ static int send_in_ascii(struct sending *s, CURLcode *code)
 {
 	int rc = leave_out_utf8(s);
 
-	curl_mime_free(s->mime);
-	curl_slist_free_all(s->headers);
-	s->mime = NULL;
-	s->headers = NULL;
+	uncompose(s);
 	if (rc == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK)
 		rc = talk(s, code);
 	return rc;

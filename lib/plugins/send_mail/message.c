@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The message. libcurl writes its parts, their boundaries and encodings; written here is what it
- * passes on as it is: header lines, with RFC 2047 for their text and RFC 2231 for file names.
+ * The message. libcurl writes several parts, their boundaries and the Base64 of files. What it passes on as it is
+ * is written here: header lines, with RFC 2047 for their text and RFC 2231 for file names, and bodies.
  *
- *   text or html alone      multipart/mixed of that one part
- *   text and html           multipart/alternative, text first
- *   with attachments        multipart/mixed: the text, or the alternative of both, then the files
- *   with what the HTML shows, multipart/related in the place of the HTML: that, then these files
+ *   text or html alone                  text/plain or text/html, written here as a whole
+ *   two of text, html and calendar      multipart/alternative, in this order
+ *   with attachments                    multipart/mixed: the text, or the alternative, then the files
+ *   with files that the HTML shows      multipart/related in the place of the HTML: that, then these files
  */
 #include "send_mail.h"
+
+#include "base/base64.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 #define LINE_MAX_HEADER 76 /* lines we make are no longer, RFC 2047 */
+#define LINE_MAX_BODY 76
 #define LINE_MAX_SMTP 990
 
 /* ---- header lines ----------------------------------------------------------------------------- */
@@ -49,14 +52,6 @@ static bool end_header(struct header *h, struct curl_slist **list)
 		*list = more;
 	free(h->text);
 	return more != NULL;
-}
-
-static bool is_ascii(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)text[i] >= 0x80)
-			return false;
-	return true;
 }
 
 /* Of ASCII, whatever the locale. */
@@ -119,7 +114,8 @@ static bool add_text_header(struct curl_slist **list, const char *name, const ch
 		if (word > longest)
 			longest = word;
 	}
-	if (is_ascii(text, len) && !strstr(text, "=?") && longest <= 500 && text[0] != ' ' && (!len || text[len - 1] != ' '))
+	if (mail_is_ascii(text, len) && !strstr(text, "=?") && longest <= 500 && text[0] != ' ' &&
+	    (!len || text[len - 1] != ' '))
 		return add_plain_header(list, name, text);
 	if (!open_header(&h, name))
 		return false;
@@ -127,36 +123,66 @@ static bool add_text_header(struct curl_slist **list, const char *name, const ch
 	return end_header(&h, list);
 }
 
-static void put_address(struct header *h, const struct address *a, bool utf8)
+/* The name without the backslashes that its quoted string needed. Given: free(). NULL: out of memory. */
+static char *name_of(const struct address *a)
 {
-	static const char longest_name[] = "X-Deferred-To: ";
+	char *name = strndup(a->label, a->label_len), *p = name;
+
+	for (size_t i = 0; name && i < a->label_len; i++) {
+		if (a->escaped && a->label[i] == '\\' && i + 1 < a->label_len)
+			i++;
+		*p++ = a->label[i];
+	}
+	if (name)
+		*p = '\0';
+	return name;
+}
+
+static bool put_name(struct header *h, const struct address *a)
+{
+	static const char longest_header[] = "X-Deferred-To: ";
+	char *name = name_of(a);
+	size_t len = name ? strlen(name) : 0;
 	bool fold = true;
+
+	if (mail_is_ascii(name, len) && len <= 60 && !memmem(name, len, "=?", 2)) {
+		fputc('"', h->f);
+		for (size_t i = 0; i < len; i++)
+			fprintf(h->f, "%s%c", name[i] == '"' || name[i] == '\\' ? "\\" : "", name[i]);
+		fputc('"', h->f);
+		fold = len + strlen(a->mail) > LINE_MAX_HEADER - 20; /* a header's name, quotes, brackets */
+	} else {
+		put_encoded_words(h, name, len, strlen(longest_header));
+	}
+	fputs(fold ? "\r\n " : " ", h->f);
+	free(name);
+	return name != NULL;
+}
+
+static bool put_address(struct header *h, const struct address *a, bool utf8)
+{
+	static const char longest_header[] = "X-Deferred-To: ";
 
 	/* Where the address itself cannot stand: a group of nobody, with it as the name (RFC 6857, 3.1.2). */
 	if (a->utf8 && !utf8) {
-		put_encoded_words(h, a->mail, strlen(a->mail), strlen(longest_name));
+		put_encoded_words(h, a->mail, strlen(a->mail), strlen(longest_header));
 		fputs(" :;", h->f);
-		return;
+		return true;
 	}
 	if (a->label_len == 0) {
 		fputs(a->mail, h->f);
-		return;
+		return true;
 	}
-	if (is_ascii(a->label, a->label_len) && a->label_len <= 60 && !memmem(a->label, a->label_len, "=?", 2)) {
-		fputc('"', h->f);
-		for (size_t i = 0; i < a->label_len; i++)
-			fprintf(h->f, "%s%c", a->label[i] == '"' || a->label[i] == '\\' ? "\\" : "", a->label[i]);
-		fputc('"', h->f);
-		fold = a->label_len + strlen(a->mail) > LINE_MAX_HEADER - 20; /* a header's name, quotes, brackets */
-	} else {
-		put_encoded_words(h, a->label, a->label_len, strlen(longest_name));
-	}
-	fprintf(h->f, "%s <%s>", fold ? "\r\n" : "", a->mail);
+	if (!put_name(h, a))
+		return false;
+	fprintf(h->f, "<%s>", a->mail);
+	return true;
 }
 
 static bool add_address_header(struct sending *s, const char *name, const struct addresses *const *groups, size_t n)
 {
 	const char *between = "";
+	bool written = true;
 	struct header h;
 
 	if (!open_header(&h, name))
@@ -164,17 +190,19 @@ static bool add_address_header(struct sending *s, const char *name, const struct
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < groups[i]->len; j++) {
 			fputs(between, h.f);
-			put_address(&h, &groups[i]->v[j], s->utf8);
+			written &= put_address(&h, &groups[i]->v[j], s->utf8);
 			between = ",\r\n ";
 		}
-	return end_header(&h, &s->headers);
+	return end_header(&h, &s->headers) && written;
 }
 
 static bool add_date(struct sending *s)
 {
 	static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
 	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-	time_t at = s->call->created_at_us > 0 ? (time_t)(s->call->created_at_us / 1000000) : time(NULL);
+	int64_t created_us = s->call->created_at_us, ready_us = DEFERRED_HAS(s->call, ready_at) ? s->call->ready_at : 0;
+	int64_t at_us = ready_us > created_us ? ready_us : created_us;
+	time_t at = at_us > 0 ? (time_t)(at_us / 1000000) : time(NULL);
 	struct header h;
 	struct tm tm;
 
@@ -199,7 +227,7 @@ static bool add_message_id(struct sending *s)
 /* RFC 2231 where quotes are not enough. */
 static bool add_file_name(struct curl_slist **list, const char *disposition, const char *name)
 {
-	bool simple = is_ascii(name, strlen(name)) && !strpbrk(name, "\"\\%=?") && strlen(name) <= 60;
+	bool simple = mail_is_ascii(name, strlen(name)) && !strpbrk(name, "\"\\%=?") && strlen(name) <= 60;
 	struct header h;
 
 	if (!open_header(&h, "Content-Disposition"))
@@ -238,20 +266,19 @@ static bool add_headers(struct sending *s)
 
 /* ---- parts ------------------------------------------------------------------------------------ */
 
-/* With CRLF for each line end, as libcurl's quoted-printable wants it. Given: free(). */
-static char *with_crlf(const char *text)
+char *with_crlf(const char *text, size_t len)
 {
-	char *copy = malloc(2 * strlen(text) + 1), *p = copy;
+	char *copy = malloc(2 * len + 1), *p = copy;
 
 	if (!copy)
 		return NULL;
-	for (; *text; text++) {
-		if (*text != '\r' && *text != '\n') {
-			*p++ = *text;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] != '\r' && text[i] != '\n') {
+			*p++ = text[i];
 			continue;
 		}
-		if (text[0] == '\r' && text[1] == '\n')
-			text++;
+		if (text[i] == '\r' && i + 1 < len && text[i + 1] == '\n')
+			i++;
 		*p++ = '\r';
 		*p++ = '\n';
 	}
@@ -259,11 +286,10 @@ static char *with_crlf(const char *text)
 	return copy;
 }
 
-/*
- * What can be read as it is stays so. Not quoted-printable beside attachments: its size is not known
- * beforehand, and then libcurl cannot announce that of the message, which is large.
- */
-static const char *encoder_of(const struct sending *s, const char *text)
+enum encoding { SEVEN_BIT, QUOTED_PRINTABLE, BASE64 };
+
+/* What can be read as it is stays so. */
+static enum encoding encoding_for(const char *text)
 {
 	size_t line = 0, len = 0, high = 0;
 	bool seven_bit = true;
@@ -277,19 +303,94 @@ static const char *encoder_of(const struct sending *s, const char *text)
 			seven_bit = false;
 	}
 	if (seven_bit)
-		return "7bit";
-	return high * 4 < len && !s->attachments_len ? "quoted-printable" : "base64";
+		return SEVEN_BIT;
+	return high * 4 < len ? QUOTED_PRINTABLE : BASE64;
 }
 
-static bool add_body(const struct sending *s, curl_mime *mime, const char *type, const char *body)
+/* RFC 2045, 6.7. A blank at the end of a line would be lost. */
+static void put_quoted_printable(FILE *f, const char *text)
+{
+	for (size_t col = 0; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		bool last = !text[1] || text[1] == '\r', blank = c == ' ' || c == '\t';
+		bool plain = (c > ' ' && c <= '~' && c != '=') || (blank && !last);
+
+		if (c == '\r' || c == '\n') {
+			fputc(c, f);
+			col = 0;
+			continue;
+		}
+		if (col + (plain ? 1 : 3) + !last > LINE_MAX_BODY) {
+			fputs("=\r\n", f);
+			col = 0;
+		}
+		col += (size_t)fprintf(f, plain ? "%c" : "=%02X", c);
+	}
+}
+
+static void put_base64(FILE *f, const char *text)
+{
+	char line[LINE_MAX_BODY + 1];
+
+	for (size_t at = 0, len = strlen(text), n; at < len; at += n) {
+		n = len - at < sizeof(line) / 4 * 3 ? len - at : sizeof(line) / 4 * 3;
+		base64_encode(text + at, n, line);
+		fprintf(f, "%s\r\n", line);
+	}
+}
+
+/* Given: free(). NULL: out of memory. */
+static char *encode_body(const char *body, enum encoding *encoding)
+{
+	char *text = with_crlf(body, strlen(body)), *encoded = NULL;
+	size_t len;
+	FILE *f;
+
+	*encoding = text ? encoding_for(text) : SEVEN_BIT;
+	if (*encoding == SEVEN_BIT)
+		return text;
+	if ((f = open_memstream(&encoded, &len))) {
+		(*encoding == BASE64 ? put_base64 : put_quoted_printable)(f, text);
+		if (fclose(f) != 0) {
+			free(encoded);
+			encoded = NULL;
+		}
+	}
+	free(text);
+	return encoded;
+}
+
+static bool add_line(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *more = curl_slist_append(*list, line);
+
+	if (more)
+		*list = more;
+	return more != NULL;
+}
+
+static bool add_encoding(struct curl_slist **list, enum encoding encoding)
+{
+	return add_line(list, encoding == SEVEN_BIT ? "Content-Transfer-Encoding: 7bit" :
+			      encoding == BASE64    ? "Content-Transfer-Encoding: base64" :
+						      "Content-Transfer-Encoding: quoted-printable");
+}
+
+/* Encoded here, so that its size is known: libcurl announces that of the whole mail. */
+static bool add_body(curl_mime *mime, const char *type, const char *body)
 {
 	curl_mimepart *part = curl_mime_addpart(mime);
-	char *text = with_crlf(body);
+	struct curl_slist *headers = NULL;
+	enum encoding encoding;
+	char *text = encode_body(body, &encoding);
 	bool ok = part && text && curl_mime_data(part, text, CURL_ZERO_TERMINATED) == CURLE_OK &&
-		  curl_mime_type(part, type) == CURLE_OK && curl_mime_encoder(part, encoder_of(s, text)) == CURLE_OK;
+		  curl_mime_type(part, type) == CURLE_OK && add_encoding(&headers, encoding);
 
 	free(text);
-	return ok;
+	if (ok && curl_mime_headers(part, headers, 1) == CURLE_OK)
+		return true;
+	curl_slist_free_all(headers);
+	return false;
 }
 
 /* The descriptor that was checked is read, not its path again. The file must still be as long as then. */
@@ -347,7 +448,8 @@ static bool add_attachment(curl_mime *into, struct attachment *a)
 	if ((a->content ? curl_mime_data(part, a->content, a->size)
 			: curl_mime_data_cb(part, (curl_off_t)a->size, on_read, on_seek, NULL, a)) != CURLE_OK)
 		return false;
-	return curl_mime_type(part, a->type) == CURLE_OK && curl_mime_encoder(part, "base64") == CURLE_OK;
+	return curl_mime_type(part, a->type) == CURLE_OK &&
+	       curl_mime_encoder(part, a->seven_bit ? "7bit" : "base64") == CURLE_OK;
 }
 
 /* Those that the HTML shows, or the others. */
@@ -373,44 +475,65 @@ static curl_mime *add_multipart(curl_mime *into, const char *type, CURL *handle)
 	return NULL;
 }
 
+static const char text_type[] = "text/plain; charset=UTF-8", html_type[] = "text/html; charset=UTF-8";
+
 static bool add_html(struct sending *s, curl_mime *into, CURL *handle)
 {
 	curl_mime *related = s->shown_len ? add_multipart(into, "multipart/related; type=\"text/html\"", handle) : into;
 
-	return related && add_body(s, related, "text/html; charset=UTF-8", s->html) && (!s->shown_len || add_attachments(s, related, true));
+	return related && add_body(related, html_type, s->html) && (!s->shown_len || add_attachments(s, related, true));
 }
 
 static bool add_bodies(struct sending *s, curl_mime *into, CURL *handle)
 {
-	if ((s->text || !s->html) && !add_body(s, into, "text/plain; charset=UTF-8", s->text ? s->text : ""))
-		return false;
-	return !s->html || add_html(s, into, handle);
+	char calendar_type[sizeof("text/calendar; charset=UTF-8; method=") + MAIL_METHOD_MAX];
+
+	snprintf(calendar_type, sizeof(calendar_type), "text/calendar; charset=UTF-8; method=%s", s->method);
+	return (!s->text || add_body(into, text_type, s->text)) && (!s->html || add_html(s, into, handle)) &&
+	       (!s->calendar || add_body(into, calendar_type, s->calendar));
 }
 
 static bool add_parts(struct sending *s, CURL *handle)
 {
-	bool both = s->text && s->html, files = s->attachments_len > s->shown_len;
-	curl_mime *bodies = s->mime;
-	struct curl_slist *more;
+	bool several = !!s->text + !!s->html + !!s->calendar > 1, files = s->attachments_len > s->shown_len;
+	curl_mime *bodies = s->mime = curl_mime_init(handle);
 
-	if (both && files && !(bodies = add_multipart(s->mime, "multipart/alternative", handle)))
+	if (!bodies || (several && files && !(bodies = add_multipart(s->mime, "multipart/alternative", handle))))
 		return false;
 	/* libcurl adds the boundary. */
-	if (both && !files) {
-		if (!(more = curl_slist_append(s->headers, "Content-Type: multipart/alternative")))
-			return false;
-		s->headers = more;
-	}
+	if (several && !files && !add_line(&s->headers, "Content-Type: multipart/alternative"))
+		return false;
 	return add_bodies(s, bodies, handle) && add_attachments(s, s->mime, false);
+}
+
+/* One text is no multipart, which libcurl cannot say. */
+static bool write_message(struct sending *s)
+{
+	enum encoding encoding;
+	char *body = encode_body(s->text ? s->text : s->html, &encoding), type[64];
+	bool ok = false;
+	FILE *f;
+
+	snprintf(type, sizeof(type), "Content-Type: %s", s->text ? text_type : html_type);
+	if (body && add_line(&s->headers, "MIME-Version: 1.0") && add_line(&s->headers, type) &&
+	    add_encoding(&s->headers, encoding) && (f = open_memstream(&s->message, &s->message_len))) {
+		for (const struct curl_slist *line = s->headers; line; line = line->next)
+			fprintf(f, "%s\r\n", line->data);
+		fprintf(f, "\r\n%s", body);
+		ok = !ferror(f);
+		ok = fclose(f) == 0 && ok;
+	}
+	free(body);
+	return ok;
 }
 
 int compose(struct sending *s)
 {
 	CURL *handle = smtp_handle();
-	bool ok;
+	bool single = !!s->text + !!s->html + !!s->calendar == 1 && !s->attachments_len, ok;
 
 	if (!handle)
 		return fail(s, DEFERRED_FAILED, "libcurl does not start");
-	ok = (s->mime = curl_mime_init(handle)) && add_headers(s) && add_parts(s, handle);
+	ok = add_headers(s) && (single ? write_message(s) : add_parts(s, handle));
 	return ok ? DEFERRED_OK : fail(s, DEFERRED_FAILED, "out of memory");
 }

@@ -6,9 +6,10 @@
  */
 #include "send_mail.h"
 
+#include "base/base64.h"
+#include "base/mail_rules.h"
 #include "port/beneath.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,81 +21,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWN_HEADERS_MAX 50
-#define LOCAL_MAX 64 /* bytes before the @: RFC 5321, 4.5.3.1.1 */
-
-/* ---- checks: what must not get to the server -------------------------------------------------- */
-
-/* No control character, of C0, DEL and C1. The text is valid UTF-8. */
-static bool check_text(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (c < 0x20 || c == 0x7f)
-			return false;
-		if (c == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0)
-			return false;
-	}
-	return true;
-}
-
-static bool is_ascii(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)text[i] >= 0x80)
-			return false;
-	return true;
-}
-
-/* May it stand in an address? Letters outside of ASCII may, RFC 6531. */
-static bool is_address_letter(char c, const char *others)
-{
-	return (unsigned char)c >= 0x80 || isalnum((unsigned char)c) || strchr(others, c);
-}
-
-/* Returns what is wrong with an address, or NULL. */
-static const char *check_address(const char *mail, size_t len)
-{
-	static const char atext[] = "!#$%&'*+-/=?^_`{|}~.";
-	const char *at = memrchr(mail, '@', len);
-	size_t local = at ? (size_t)(at - mail) : 0, domain = at ? len - local - 1 : 0;
-
-	if (!check_text(mail, len))
-		return "has a control character";
-	if (len > ADDRESS_MAX || local > LOCAL_MAX)
-		return "is too long";
-	if (!local || !domain)
-		return "is no mail address";
-	if (mail[0] == '.' || at[-1] == '.' || memmem(mail, local, "..", 2))
-		return "has a dot out of place";
-	for (size_t i = 0; i < local; i++)
-		if (!is_address_letter(mail[i], atext))
-			return "has a character that is not allowed before the @";
-	if (at[1] == '[' && mail[len - 1] == ']') {
-		for (size_t i = 2; i < domain; i++)
-			if (!isalnum((unsigned char)at[i]) && !strchr(".:-", at[i]))
-				return "has no valid address literal after the @";
-		return NULL;
-	}
-	if (at[1] == '.' || mail[len - 1] == '.' || memmem(at, domain + 1, "..", 2))
-		return "has a dot out of place";
-	for (size_t i = 1; i <= domain; i++)
-		if (!is_address_letter(at[i], ".-_"))
-			return "has a character that is not allowed after the @";
-	return NULL;
-}
+/* ---- addresses --------------------------------------------------------------------------------- */
 
 static int add_address(struct sending *s, struct addresses *list, const char *field, const char *mail, size_t mail_len,
 		       const char *label, size_t label_len)
 {
-	const char *wrong = check_address(mail, mail_len);
+	const char *wrong = mail_address_wrong(mail, mail_len);
+	bool in_mail = mail_line_wrong(mail, mail_len);
 	struct address *v;
 
-	if (wrong && check_text(mail, mail_len))
+	if (in_mail || mail_line_wrong(label, label_len))
+		return fail(s, DEFERRED_DEAD, "%s: the %s has a control character", field,
+			    in_mail ? "address" : "name");
+	if (wrong)
 		return fail(s, DEFERRED_DEAD, "%s: \"%.*s\" %s", field, (int)(mail_len < 200 ? mail_len : 200), mail, wrong);
-	if (wrong || !check_text(label, label_len))
-		return fail(s, DEFERRED_DEAD, "%s: %s has a control character", field, wrong ? "the address" : "the name");
 	if (!(v = realloc(list->v, (list->len + 1) * sizeof(*v))))
 		return fail(s, DEFERRED_FAILED, "out of memory");
 	list->v = v;
@@ -103,8 +43,18 @@ static int add_address(struct sending *s, struct addresses *list, const char *fi
 	memcpy(v->mail, mail, mail_len);
 	v->label = label;
 	v->label_len = label_len;
-	v->utf8 = !is_ascii(mail, mail_len);
+	v->utf8 = !mail_is_ascii(mail, mail_len);
 	return DEFERRED_OK;
+}
+
+/* A name in quotes, the last of which no backslash takes for a letter of it. */
+static bool is_quoted(const char *name, size_t len)
+{
+	size_t escapes = 0;
+
+	while (len > 2 && escapes < len - 2 && name[len - 2 - escapes] == '\\')
+		escapes++;
+	return len >= 2 && name[0] == '"' && name[len - 1] == '"' && escapes % 2 == 0;
 }
 
 /* "a@b" or "Name <a@b>"; quotes around the name are taken off. */
@@ -112,15 +62,20 @@ static int add_address_text(struct sending *s, struct addresses *list, const cha
 {
 	size_t len = strlen(text), label_len;
 	const char *open;
+	bool quoted;
+	int rc;
 
 	if (len == 0 || text[len - 1] != '>' || !(open = strrchr(text, '<')))
 		return add_address(s, list, field, text, len, "", 0);
 	label_len = (size_t)(open - text);
 	while (label_len && text[label_len - 1] == ' ')
 		label_len--;
-	if (label_len >= 2 && text[0] == '"' && text[label_len - 1] == '"')
-		return add_address(s, list, field, open + 1, len - (size_t)(open - text) - 2, text + 1, label_len - 2);
-	return add_address(s, list, field, open + 1, len - (size_t)(open - text) - 2, text, label_len);
+	quoted = is_quoted(text, label_len);
+	rc = add_address(s, list, field, open + 1, len - (size_t)(open - text) - 2, text + quoted,
+			 label_len - 2 * quoted);
+	if (rc == DEFERRED_OK)
+		list->v[list->len - 1].escaped = quoted;
+	return rc;
 }
 
 /* The first key of an object that is none of `known`, which ends with NULL; NULL if there is none. */
@@ -195,76 +150,12 @@ static int take_text(struct sending *s, const json_t *from, const char *field, c
 	if (!json_is_string(value))
 		return fail(s, DEFERRED_DEAD, "%s: no string", field);
 	*text = json_string_value(value);
-	if (one_line && !check_text(*text, strlen(*text)))
+	if (one_line && mail_line_wrong(*text, strlen(*text)))
 		return fail(s, DEFERRED_DEAD, "%s: has a control character", field);
 	return DEFERRED_OK;
 }
 
 /* ---- headers of the mail's own ------------------------------------------------------------------ */
-
-static bool is_one_of(const char *name, const char *const *names, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (strcasecmp(name, names[i]) == 0)
-			return true;
-	return false;
-}
-
-/* In words that can be folded, and nothing but ASCII, which may not be encoded there. */
-static bool plain_ok(const char *text)
-{
-	size_t word = 0;
-
-	if (text[0] == ' ' || text[strlen(text) - 1] == ' ' || !is_ascii(text, strlen(text)))
-		return false;
-	for (; *text; text++) {
-		word = *text == ' ' ? 0 : word + 1;
-		if (word > 500)
-			return false;
-	}
-	return true;
-}
-
-/* Any name of X- but those that servers and filters go by, or that we write. */
-static bool extension_ok(const char *name)
-{
-	static const char *const taken[] = { "deferred-", "spam", "original-", "envelope-" };
-
-	if (strncasecmp(name, "X-", 2) != 0 || !name[2] || strcasecmp(name, "X-SMTPAPI") == 0)
-		return false;
-	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		if (strncasecmp(name + 2, taken[i], strlen(taken[i])) == 0)
-			return false;
-	return true;
-}
-
-/*
- * Returns what is wrong with a header, or NULL. The list is one of what may be there: a name that is forgotten on it is missed by
- * somebody, one forgotten on a list of what may not be would let a mail name recipients, or pass for checked.
- */
-static const char *check_own_header(struct own_header *h)
-{
-	static const char *const plain[] = { "In-Reply-To", "References", "Auto-Submitted", "Precedence", "Importance", "Priority", "Feedback-ID",
-					     "Archived-At", "Thread-Index", "List-Id", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Archive",
-					     "List-Help", "List-Owner", "List-Post", "List-Subscribe" };
-	static const char *const text[] = { "Keywords", "Comments", "Organization", "Thread-Topic" };
-	size_t len = strspn(h->name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-");
-
-	if (h->name[len] || len < 1 || len > 50)
-		return "is no name of a header";
-	h->plain = is_one_of(h->name, plain, sizeof(plain) / sizeof(plain[0]));
-	if (!h->plain && !is_one_of(h->name, text, sizeof(text) / sizeof(text[0])) && !extension_ok(h->name))
-		return "is not among those that a mail may set itself";
-	if (!h->text)
-		return "is no text";
-	if (!check_text(h->text, strlen(h->text)))
-		return "has a control character";
-	if (!*h->text || strlen(h->text) > 2000)
-		return "is empty or longer than 2000 bytes";
-	if (h->plain && !plain_ok(h->text))
-		return "takes ASCII alone, in words of at most 500 bytes and without blanks around them";
-	return NULL;
-}
 
 static int take_own_headers(struct sending *s)
 {
@@ -274,8 +165,8 @@ static int take_own_headers(struct sending *s)
 
 	if (!headers || json_is_null(headers))
 		return DEFERRED_OK;
-	if (!json_is_object(headers) || json_object_size(headers) > OWN_HEADERS_MAX)
-		return fail(s, DEFERRED_DEAD, "headers: no object of at most %d headers", OWN_HEADERS_MAX);
+	if (!json_is_object(headers) || json_object_size(headers) > MAIL_HEADERS_MAX)
+		return fail(s, DEFERRED_DEAD, "headers: not an object of at most %d headers", MAIL_HEADERS_MAX);
 	s->own = calloc(json_object_size(headers) + 1, sizeof(*s->own));
 	if (!s->own)
 		return fail(s, DEFERRED_FAILED, "out of memory");
@@ -283,8 +174,9 @@ static int take_own_headers(struct sending *s)
 		struct own_header *h = &s->own[s->own_len];
 
 		*h = (struct own_header){ .name = key, .text = json_string_value(value) };
-		if ((wrong = check_own_header(h)))
-			return fail(s, DEFERRED_DEAD, "headers: \"%.100s\" %s", check_text(key, strlen(key)) ? key : "?", wrong);
+		if ((wrong = mail_header_wrong(key, h->text, &h->plain)))
+			return fail(s, DEFERRED_DEAD, "headers: \"%.100s\" %s",
+				    mail_line_wrong(key, strlen(key)) ? "?" : key, wrong);
 		for (size_t i = 0; i < s->own_len; i++)
 			if (strcasecmp(s->own[i].name, key) == 0)
 				return fail(s, DEFERRED_DEAD, "headers: \"%s\" is there twice", key);
@@ -295,21 +187,6 @@ static int take_own_headers(struct sending *s)
 
 /* ---- attachments -------------------------------------------------------------------------------- */
 
-/* TYPE/SUBTYPE with optional parameters; a multipart would promise a structure that is not there. */
-static bool type_ok(const char *type)
-{
-	size_t n = strcspn(type, "/");
-
-	if (strlen(type) > 127 || n == 0 || !type[n] || !isalnum((unsigned char)type[n + 1]))
-		return false;
-	if (strncasecmp(type, "multipart/", 10) == 0)
-		return false;
-	for (const char *p = type; *p; p++)
-		if (*p < ' ' || *p > '~' || ((size_t)(p - type) < n && !isalnum((unsigned char)*p) && !strchr("-.+", *p)))
-			return false;
-	return true;
-}
-
 static const char *type_of_name(const char *name)
 {
 	static const char *const types[][2] = {
@@ -317,7 +194,8 @@ static const char *type_of_name(const char *name)
 		{ "html", "text/html; charset=UTF-8" }, { "htm", "text/html; charset=UTF-8" }, { "xml", "application/xml" },
 		{ "json", "application/json" }, { "zip", "application/zip" }, { "gz", "application/gzip" }, { "png", "image/png" },
 		{ "jpg", "image/jpeg" }, { "jpeg", "image/jpeg" }, { "gif", "image/gif" }, { "svg", "image/svg+xml" },
-		{ "ics", "text/calendar; charset=UTF-8" }, { "doc", "application/msword" }, { "xls", "application/vnd.ms-excel" },
+		{ "ics", "text/calendar; charset=UTF-8" }, { "eml", "message/rfc822" },
+		{ "doc", "application/msword" }, { "xls", "application/vnd.ms-excel" },
 		{ "docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document" },
 		{ "xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" },
 	};
@@ -350,74 +228,88 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	return DEFERRED_OK;
 }
 
-static int base64_value(char c)
-{
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c ? strchr(letters, c) : NULL;
-
-	return at ? (int)(at - letters) : -1;
-}
-
-/* RFC 4648, with line ends between and padding at the end or not. Given: free(). NULL with *valid: out of memory. */
-static char *decode_base64(const char *text, size_t *len, bool *valid)
-{
-	char *out = malloc(strlen(text) / 4 * 3 + 4);
-	unsigned int bits = 0;
-	size_t letters = 0;
-
-	*len = 0;
-	*valid = true;
-	for (; out && *text && *text != '='; text++) {
-		int value = base64_value(*text);
-
-		if (*text == '\r' || *text == '\n')
-			continue;
-		*valid &= value >= 0;
-		bits = bits << 6 | ((unsigned int)value & 63);
-		if (++letters % 4 != 1)
-			out[(*len)++] = (char)(bits >> (6 - 2 * ((letters - 1) % 4)));
-	}
-	text += strspn(text, "=\r\n");
-	*valid &= *text == '\0' && letters % 4 != 1;
-	return out;
-}
-
 /* What the mail carries itself, so that nothing is read here. */
 static int take_content(struct sending *s, struct attachment *a, const char *text, const char *base64)
 {
-	bool valid;
-
-	if (!!text + !!base64 + !!a->path != 1)
-		return fail(s, DEFERRED_DEAD, "attachments: one of \"content\", \"content_base64\" and \"path\" is wanted");
-	if (a->path && a->path[0] != '/')
-		return fail(s, DEFERRED_DEAD, "attachments: \"path\" is no absolute path");
-	if (text) {
-		a->content = text;
-		a->size = strlen(text);
-	} else if (base64) {
-		a->content = a->decoded = decode_base64(base64, &a->size, &valid);
-		if (!a->decoded)
-			return fail(s, DEFERRED_FAILED, "out of memory");
-		if (!valid)
-			return fail(s, DEFERRED_DEAD, "attachments: \"content_base64\" is no Base64");
-	}
+	a->content = text;
+	a->size = text ? strlen(text) : 0;
+	if (!base64)
+		return DEFERRED_OK;
+	a->content = a->decoded = malloc(strlen(base64) / 4 * 3 + 3);
+	if (!a->decoded)
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	if (!base64_decode(base64, a->decoded, &a->size))
+		return fail(s, DEFERRED_DEAD, "attachment \"%.100s\" has content_base64 that is not Base64", a->name);
 	return DEFERRED_OK;
 }
 
-/* What the HTML says after "cid:", each but once. */
-static int check_cid(struct sending *s, const char *cid)
+static char *read_attachment(struct attachment *a)
 {
-	size_t len = strspn(cid, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@+-");
+	char *text = malloc(a->size + 1);
+	size_t at = 0;
+	ssize_t n;
 
-	if (cid[len] || len < 1 || len > 200)
-		return fail(s, DEFERRED_DEAD, "attachments: a \"cid\" has 1 to 200 letters, digits, \".\", \"_\", \"-\", \"+\" and \"@\"");
-	if (!s->html)
-		return fail(s, DEFERRED_DEAD, "attachments: cid \"%s\" without html that could show it", cid);
+	while (text && at < a->size && (n = pread(a->fd, text + at, a->size - at, (off_t)at)) > 0)
+		at += (size_t)n;
+	if (text && at < a->size) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* Lines that a server takes as they are, with line ends that can be written as CRLF. */
+static bool is_seven_bit(const char *text, size_t len)
+{
+	for (size_t i = 0, line = 0; i < len; i++) {
+		line = text[i] == '\n' ? 0 : line + 1;
+		if (!text[i] || (unsigned char)text[i] >= 0x80 || line > 998 ||
+		    (text[i] == '\r' && i + 1 < len && text[i + 1] != '\n'))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A message within a mail is not encoded (RFC 2046, 5.2.1). One that not every server takes as it is goes out as
+ * message/global, which may be encoded (RFC 6532, 3.7). It is never sent as 8bit: libcurl does not announce that.
+ */
+static int take_message(struct sending *s, struct attachment *a)
+{
+	char *text;
+
+	if (!a->content && !(a->content = a->decoded = read_attachment(a)))
+		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\"", a->path);
+	if (!is_seven_bit(a->content, a->size)) {
+		a->type = "message/global";
+		return DEFERRED_OK;
+	}
+	if (!(text = with_crlf(a->content, a->size)))
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	free(a->decoded);
+	a->content = a->decoded = text;
+	a->size = strlen(text);
+	a->seven_bit = true;
+	return DEFERRED_OK;
+}
+
+/* Text in the params is UTF-8, and its readers are told. */
+static int add_charset(struct sending *s, struct attachment *a)
+{
+	if (asprintf(&a->own_type, "%s; charset=UTF-8", a->type) < 0) {
+		a->own_type = NULL;
+		return fail(s, DEFERRED_FAILED, "out of memory");
+	}
+	a->type = a->own_type;
+	return DEFERRED_OK;
+}
+
+static const char *repeated_cid(const struct sending *s, const char *cid)
+{
 	for (size_t i = 0; i + 1 < s->attachments_len; i++)
 		if (s->attachments[i].cid && strcmp(s->attachments[i].cid, cid) == 0)
-			return fail(s, DEFERRED_DEAD, "attachments: cid \"%s\" is there twice", cid);
-	s->shown_len++;
-	return DEFERRED_OK;
+			return "has a cid that is there twice";
+	return NULL;
 }
 
 static int take_attachment(struct sending *s, const json_t *value)
@@ -425,31 +317,43 @@ static int take_attachment(struct sending *s, const json_t *value)
 	static const char *const known[] = { "path", "name", "type", "content", "content_base64", "cid", "delete_after_send", NULL };
 	struct attachment *a = &s->attachments[s->attachments_len++];
 	const json_t *remove = json_object_get(value, "delete_after_send");
-	const char *key = unknown_key(value, known), *text = NULL, *base64 = NULL;
+	const char *key = unknown_key(value, known), *text = NULL, *base64 = NULL, *wrong;
 	int rc;
 
 	a->sending = s;
 	a->fd = -1;
+	if (!json_is_object(value))
+		return fail(s, DEFERRED_DEAD, "attachments: one is not an object");
 	if (key)
 		return fail(s, DEFERRED_DEAD, "attachments: unknown member \"%.100s\"", key);
 	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK ||
-	    (rc = take_text(s, value, "cid", &a->cid, true)) != DEFERRED_OK || (a->cid && (rc = check_cid(s, a->cid)) != DEFERRED_OK) ||
+	    (rc = take_text(s, value, "cid", &a->cid, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "content", &text, false)) != DEFERRED_OK ||
-	    (rc = take_text(s, value, "content_base64", &base64, false)) != DEFERRED_OK ||
-	    (rc = take_content(s, a, text, base64)) != DEFERRED_OK)
+	    (rc = take_text(s, value, "content_base64", &base64, false)) != DEFERRED_OK)
 		return rc;
-	a->remove = a->path && (json_is_true(remove) || json_integer_value(remove) != 0);
+	if (remove && !json_is_boolean(remove) && !json_is_null(remove))
+		return fail(s, DEFERRED_DEAD, "delete_after_send: neither true nor false");
+	wrong = mail_file_wrong(&(struct mail_file){ a->path, a->name, a->type, a->cid, text, base64, s->html });
+	if (!wrong && a->cid)
+		wrong = repeated_cid(s, a->cid);
+	if (wrong)
+		return fail(s, DEFERRED_DEAD, "attachment \"%.255s\" %s",
+			    a->name ? a->name : a->path ? a->path : "", wrong);
+	s->shown_len += a->cid != NULL;
+	a->remove = a->path && json_is_true(remove);
 	if (!a->name || !*a->name)
-		a->name = a->path ? strrchr(a->path, '/') + 1 : "";
-	if ((!*a->name && !a->path) || strchr(a->name, '/') || strlen(a->name) > 255)
-		return fail(s, DEFERRED_DEAD, "attachments: name \"%.255s\" is missing, too long or has a slash", a->name);
+		a->name = strrchr(a->path, '/') + 1;
 	if (!a->type || !*a->type)
 		a->type = type_of_name(a->name);
-	if (!type_ok(a->type))
-		return fail(s, DEFERRED_DEAD, "attachments: \"%.100s\" is no type that a file can have", a->type);
-	return a->path ? open_attachment(s, a) : DEFERRED_OK;
+	if ((rc = a->path ? open_attachment(s, a) : take_content(s, a, text, base64)) != DEFERRED_OK)
+		return rc;
+	if (strncasecmp(a->type, "message/rfc822", 14) == 0)
+		return take_message(s, a);
+	if (text && strncasecmp(a->type, "text/", 5) == 0 && !mail_type_has_charset(a->type))
+		return add_charset(s, a);
+	return DEFERRED_OK;
 }
 
 static int take_attachments(struct sending *s)
@@ -461,7 +365,7 @@ static int take_attachments(struct sending *s)
 	if (!list || json_is_null(list))
 		return DEFERRED_OK;
 	if (!json_is_array(list))
-		return fail(s, DEFERRED_DEAD, "attachments: no list");
+		return fail(s, DEFERRED_DEAD, "attachments: not a list");
 	s->attachments = calloc(json_array_size(list) + 1, sizeof(*s->attachments));
 	if (!s->attachments)
 		return fail(s, DEFERRED_FAILED, "out of memory");
@@ -510,24 +414,38 @@ static int take_envelope(struct sending *s, size_t max)
 	return DEFERRED_OK;
 }
 
-/* Once all of it is known: does it want a server with SMTPUTF8? */
-static int weigh_envelope(struct sending *s)
+/* Once all of it is known: does it need a server with SMTPUTF8? */
+static void weigh_envelope(struct sending *s)
 {
 	s->asked = s->rcpt.len;
 	s->utf8 = s->from.v[0].utf8;
 	for (size_t i = 0; i < s->rcpt.len; i++)
 		s->utf8 |= s->rcpt.v[i].utf8;
-	/* In the header, which a mail to others may have to do without. */
+}
+
+/* It stands in the header, which a mail to others may have to do without. */
+static int check_reply_to(struct sending *s)
+{
 	if (s->reply_to.len && s->reply_to.v[0].utf8)
-		return fail(s, DEFERRED_DEAD, "reply_to: \"%s\" has letters outside of ASCII, and not everybody could answer", s->reply_to.v[0].mail);
+		return fail(s, DEFERRED_DEAD, "reply_to: \"%s\" " MAIL_REPLY_TO_WRONG, s->reply_to.v[0].mail);
 	return DEFERRED_OK;
+}
+
+static int check_bodies(struct sending *s)
+{
+	const char *wrong = s->calendar ? mail_calendar_wrong(s->calendar, s->method) : NULL;
+
+	if (!s->text && !s->html)
+		return fail(s, DEFERRED_DEAD, "neither text nor html is given");
+	return wrong ? fail(s, DEFERRED_DEAD, "calendar: %s", wrong) : DEFERRED_OK;
 }
 
 static void refuse_utf8(struct address *a)
 {
 	a->code = 553;
 	snprintf(a->answer, sizeof(a->answer), "letters outside of ASCII take a server that offers SMTPUTF8, which this one does not%s",
-		 is_ascii(a->mail, (size_t)(strrchr(a->mail, '@') - a->mail)) ? "; or write the domain in its xn-- form" : "");
+		 mail_is_ascii(a->mail, (size_t)(strrchr(a->mail, '@') - a->mail)) ?
+			 "; or write the domain in its xn-- form" : "");
 }
 
 int leave_out_utf8(struct sending *s)
@@ -557,7 +475,8 @@ int leave_out_utf8(struct sending *s)
 /* Stable over the attempts of a job, so that a repeat can be recognised. */
 static int take_message_id(struct sending *s)
 {
-	const char *given = NULL, *at = strrchr(s->from.v[0].mail, '@') + 1, *domain = is_ascii(at, strlen(at)) ? at : "mail.invalid";
+	const char *given = NULL, *wrong, *at = strrchr(s->from.v[0].mail, '@') + 1;
+	const char *domain = mail_is_ascii(at, strlen(at)) ? at : "mail.invalid";
 	unsigned long long random;
 	size_t len;
 	int rc = take_text(s, s->params, "message_id", &given, true);
@@ -580,11 +499,8 @@ static int take_message_id(struct sending *s)
 		given++;
 		len -= 2;
 	}
-	if (len < 3 || len > 250 || !memchr(given, '@', len))
-		return fail(s, DEFERRED_DEAD, "message_id: no LEFT@RIGHT of at most 250 bytes");
-	for (size_t i = 0; i < len; i++)
-		if (given[i] <= ' ' || given[i] > '~' || strchr("<>()[],;:\\\"", given[i]))
-			return fail(s, DEFERRED_DEAD, "message_id: has a character that is not allowed");
+	if ((wrong = mail_message_id_wrong(given, len)))
+		return fail(s, DEFERRED_DEAD, "message_id: \"%.*s\" %s", (int)(len < 250 ? len : 250), given, wrong);
 	snprintf(s->message_id, sizeof(s->message_id), "%.*s", (int)len, given);
 	return DEFERRED_OK;
 }
@@ -601,8 +517,9 @@ static int take_sender(struct sending *s)
 
 int take_params(struct sending *s)
 {
-	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html", "attachments",
-					     "headers", "message_id", "label", "deliver_to", NULL };
+	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html",
+					    "calendar",
+					     "attachments", "headers", "message_id", "label", "deliver_to", NULL };
 	const char *key;
 	size_t max = (size_t)setting_number(s, "mail.recipients_max", 100);
 	const struct {
@@ -614,9 +531,10 @@ int take_params(struct sending *s)
 	json_error_t why;
 	int rc;
 
-	s->params = json_loadb(s->call->params, s->call->params_len, 0, &why);
+	s->params = json_loadb(s->call->params, s->call->params_len, JSON_REJECT_DUPLICATES, &why);
 	if (!s->params || !json_is_object(s->params))
-		return fail(s, DEFERRED_DEAD, "params are no object: %s", s->params ? "another JSON value" : why.text);
+		return fail(s, DEFERRED_DEAD, "params are not an object: %s",
+			    s->params ? "another JSON value" : why.text);
 	if ((key = unknown_key(s->params, known)))
 		return fail(s, DEFERRED_DEAD, "unknown field \"%.100s\"", key);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -625,8 +543,11 @@ int take_params(struct sending *s)
 	if ((rc = take_text(s, s->params, "subject", &s->subject, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "text", &s->text, false)) != DEFERRED_OK ||
 	    (rc = take_text(s, s->params, "html", &s->html, false)) != DEFERRED_OK ||
-	    (rc = take_own_headers(s)) != DEFERRED_OK || (rc = take_envelope(s, max)) != DEFERRED_OK || (rc = take_attachments(s)) != DEFERRED_OK || (rc = take_sender(s)) != DEFERRED_OK ||
-	    (rc = weigh_envelope(s)) != DEFERRED_OK)
+	    (rc = take_text(s, s->params, "calendar", &s->calendar, false)) != DEFERRED_OK ||
+	    (rc = take_own_headers(s)) != DEFERRED_OK || (rc = take_envelope(s, max)) != DEFERRED_OK ||
+	    (rc = check_bodies(s)) != DEFERRED_OK || (rc = take_attachments(s)) != DEFERRED_OK ||
+	    (rc = check_reply_to(s)) != DEFERRED_OK || (rc = take_sender(s)) != DEFERRED_OK)
 		return rc;
+	weigh_envelope(s);
 	return take_message_id(s);
 }

@@ -12,6 +12,8 @@
 #ifndef SEND_MAIL_H
 #define SEND_MAIL_H
 
+#include "base/mail_rules.h"
+
 #include <curl/curl.h>
 #include <deferred_plugin.h>
 #include <jansson.h>
@@ -19,14 +21,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define ADDRESS_MAX 254 /* bytes: RFC 5321, 4.5.3.1.3 */
-
 struct sending;
 
 struct address {
-	char mail[ADDRESS_MAX + 1];
+	char mail[MAIL_ADDRESS_MAX + 1];
 	const char *label; /* borrowed, not terminated */
 	size_t label_len;
+	bool escaped;      /* the label is the inside of a quoted string: a backslash takes the next letter as it is */
 	bool utf8;         /* has letters outside of ASCII: for servers that offer SMTPUTF8 */
 	int code;          /* server's answer to RCPT TO; 0: none */
 	char answer[160];
@@ -41,7 +42,9 @@ struct attachment {
 	struct sending *sending;
 	const char *path, *name, *type;
 	const char *content; /* in place of a file; path is NULL then */
-	char *decoded;       /* of content_base64, else NULL; ours */
+	char *decoded;       /* the content where we made it, else NULL */
+	char *own_type;      /* the type where we made it, else NULL */
+	bool seven_bit;      /* a message, which is not encoded */
 	const char *cid;     /* it is shown by the HTML, which refers to it by that; NULL: it is not */
 	bool remove;
 	int fd;              /* -1: none */
@@ -72,15 +75,18 @@ struct sending {
 	json_t *params;       /* all text below is borrowed from these */
 	struct addresses from, reply_to, to, cc, bcc, rcpt;
 	bool redirected;
-	const char *subject, *text, *html;
+	const char *subject, *text, *html, *calendar;
+	char method[MAIL_METHOD_MAX + 1]; /* of the calendar */
 	struct attachment *attachments;
 	size_t attachments_len, shown_len; /* shown_len: of them, with a cid */
 	struct own_header *own;
 	size_t own_len;
 	char message_id[512]; /* without the angle brackets */
 
-	curl_mime *mime;
+	curl_mime *mime;      /* of several parts; else NULL, and `message` is all of it */
 	struct curl_slist *headers;
+	char *message;
+	size_t message_len;
 
 	size_t asked;         /* recipients at the front of rcpt for whom the server is asked */
 	bool utf8;            /* the envelope has letters outside of ASCII, and so may the headers */
@@ -107,6 +113,9 @@ long setting_number(const struct sending *s, const char *name, long def);
 
 int take_params(struct sending *s);
 int compose(struct sending *s);
+
+/* With CRLF for each line end. Given: free(). NULL: out of memory. */
+char *with_crlf(const char *text, size_t len);
 
 /* Without the addresses outside of ASCII: those stand at the end of rcpt from now on, as refused. To be composed anew. */
 int leave_out_utf8(struct sending *s);

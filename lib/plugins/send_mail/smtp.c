@@ -176,7 +176,7 @@ CURL *smtp_handle(void)
 	return curl;
 }
 
-static int set_up(struct sending *s, struct curl_slist *rcpt)
+static int set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
 {
 	const char *host = setting(s, "mail.host"), *tls = setting(s, "mail.tls");
 	const char *helo = setting(s, "mail.helo"), *user = setting(s, "mail.user"), *ca = setting(s, "mail.ca_file");
@@ -222,8 +222,15 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	curl_easy_setopt(curl, CURLOPT_MAIL_FROM, s->from.v[0].mail);
 	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT, rcpt);
 	curl_easy_setopt(curl, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
-	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
-	curl_easy_setopt(curl, CURLOPT_MIMEPOST, s->mime);
+	if (s->mime) {
+		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
+		curl_easy_setopt(curl, CURLOPT_MIMEPOST, s->mime);
+	}
+	if (s->message) {
+		curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(curl, CURLOPT_READDATA, message);
+		curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)s->message_len);
+	}
 	curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, on_begin);
 	curl_easy_setopt(curl, CURLOPT_PREREQDATA, s);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, s->curl_error);
@@ -235,8 +242,10 @@ static int set_up(struct sending *s, struct curl_slist *rcpt)
 	return DEFERRED_OK;
 }
 
-static CURLcode perform_once(struct sending *s)
+static CURLcode perform_once(struct sending *s, FILE *message)
 {
+	if (message)
+		rewind(message);
 	s->stage = CONNECT;
 	s->rcpt_at = 0;
 	s->reply_ended = true;
@@ -257,8 +266,9 @@ bool failed_by_reply(const struct sending *s, CURLcode code)
 
 int talk(struct sending *s, CURLcode *code)
 {
+	FILE *message = s->message ? fmemopen(s->message, s->message_len, "r") : NULL;
 	struct curl_slist *rcpt = NULL, *more;
-	int rc = DEFERRED_OK;
+	int rc = s->message && !message ? fail(s, DEFERRED_FAILED, "out of memory") : DEFERRED_OK;
 	long made = 1;
 
 	for (size_t i = 0; i < s->asked && rc == DEFERRED_OK; i++) {
@@ -267,17 +277,19 @@ int talk(struct sending *s, CURLcode *code)
 		else
 			rc = fail(s, DEFERRED_FAILED, "out of memory");
 	}
-	if (rc == DEFERRED_OK && (rc = set_up(s, rcpt)) == DEFERRED_OK) {
-		*code = perform_once(s);
+	if (rc == DEFERRED_OK && (rc = set_up(s, rcpt, message)) == DEFERRED_OK) {
+		*code = perform_once(s, message);
 		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
 		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
 		if (*code != CURLE_OK && made == 0 && !s->no_utf8 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
 			curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
-			*code = perform_once(s);
+			*code = perform_once(s, message);
 		}
 	}
 	/* It borrowed what ends with this call; the connection stays. */
 	curl_easy_reset(curl);
 	curl_slist_free_all(rcpt);
+	if (message)
+		fclose(message);
 	return rc;
 }
