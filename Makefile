@@ -7,6 +7,7 @@
 #   check        unit tests, under AddressSanitizer + UBSan too, threads under ThreadSanitizer, and the integration tests that are not slow; below a
 #                quarter of an hour on two processors. WHOLE=1, twice that: the slow ones too, and those that are not once more under the sanitizers
 #   check-quick  the same without the builds for the sanitizers
+#   check-postgres  tests/sql and the tests of rules and of doctor against PostgreSQL 18 (npm installs it below build/)
 #   check-san    all of them under AddressSanitizer + UBSan
 #   check-lint   static analysis and man page lint
 #   check-faults the longer fault tests, with a printed seed
@@ -48,7 +49,7 @@
 #
 # Variables: CC, CFLAGS, LDFLAGS add to ours; V=1 shows whole commands; SANITIZE=address,undefined builds
 # into a folder of its own; SEED=N repeats a check-faults, check-advise, ledger or growth; TESTS="tests/bin/test_x.py -k word" narrows the
-# checks to some of pytest's.
+# checks. tests/lib/NAME_test.c or .sh in it names a unit test. What it does not name does not run, and the closing lines say so.
 
 .DEFAULT_GOAL := all
 MAKEFLAGS += --no-builtin-rules
@@ -393,6 +394,7 @@ check-schedules: deps-schedules
 mutants: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) tests
 	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
+include tests/tests.mk
 check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])

@@ -758,7 +758,8 @@ def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
         header = f.read()
     words = re.findall(r"X\(\w+, \"(\w+)\"\)", header[header.index("#define JOB_OUTCOMES"):header.index("enum job_outcome")])
     constraint = db.one("""select pg_get_constraintdef(oid) from pg_constraint
-                           where conrelid = 'deferred.__deferred_log'::regclass and pg_get_constraintdef(oid) ~ 'outcome'""")
+                           where conrelid = 'deferred.__deferred_log'::regclass and contype = 'c'
+                           and pg_get_constraintdef(oid) ~ 'outcome'""")
     assert words == re.findall(r"'(\w+)'", constraint)
 
 

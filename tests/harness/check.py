@@ -1,12 +1,21 @@
 """Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
 
-    check.py [--faults] [--seed N] [--quick] [--threads BUILD] [--unit BUILD] [--shortened BUILD] BUILD... [-- PYTEST-ARGUMENT...]
+    check.py [--faults] [--seed N] [--quick] [--threads BUILD] [--unit BUILD] [--shortened BUILD] [--server FOLDER] BUILD...
+             [-- ARGUMENT...]
 
 Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
 The build of --threads has unit tests only, those under ThreadSanitizer, which need no server; that of --unit unit tests only. Of that of
 --shortened, run after the others, pytest runs each test once, with its first parameters, and none that is marked `slow`. With --quick no
-build's pytest runs those. With --faults only the tests marked `long`, with a seed that is printed. Arguments after -- narrow pytest,
-slow ones among them or not, and leave the unit tests out. Whatever happens, servers and folders made for the run are removed.
+build's pytest runs those. With --faults only the tests marked `long`, with a seed that is printed.
+
+Arguments after -- narrow the run. tests/lib/NAME_test.c or .sh names a unit test. All other arguments go to pytest,
+which then runs slow tests too. What no argument names does not run, and a line says so.
+
+--server names a folder with bin, lib and share of another PostgreSQL server. The host's clients are linked into a
+copy of it. Whatever happens, servers and folders made for the run are removed.
+
+A test that failed in parallel with others and then passed alone is named in the closing lines. More than ALONE_MAX such tests
+fail the run.
 """
 
 import argparse
@@ -27,20 +36,22 @@ import pg  # noqa: E402
 PYTHON = "/usr/bin/python3"
 AT_A_TIME = max(4, min(2 * len(os.sched_getaffinity(0)) + 1, 12))  # tests; some of them wait for something
 
-# Tests of these folders run processes beside each other and judge how things went in time, on a machine that may be busy with something
-# else. What fails in them has two more tries, alone, and must pass both; it is said. Whatever fails elsewhere has failed, and so have
-# many at once.
+# Tests of these folders run processes beside each other and judge how things went in time, on a machine that may be
+# busy with something else. A test that fails in them has two more tries, alone, and must pass both. Such a test is a
+# finding, and more than ALONE_MAX of them fail the run. A test that fails elsewhere has no further try.
 TIMED = ("tests.bench.", "tests.bin.", "tests.faults.", "tests.http.", "tests.web.")
-TIMED_MAX = 12
+TIMED_MAX = 12  # more failures than these are not tried again
+ALONE_MAX = 3
 
 
-def unit_tests(build, cluster):
-    """Returns (passed, failed) of the TAP tests."""
+def unit_tests(build, cluster, named=("tests/lib/*_test.c", "tests/lib/*_test.sh")):
+    """Returns (passed, failed) of the TAP tests whose sources are named."""
     dbname = "unit_" + os.path.basename(build)
     pg.migrate(cluster.create_db(dbname), os.path.join(pg.TOP, build))
     env = {**harness.base_env(), "DEFERRED_TEST_DB": cluster.conninfo(dbname), "DEFERRED_BUILD": build, "DEFERRED_CONFIG": "/dev/null",
            **(harness.sanitizer_env(True) if os.path.basename(build) == "san" else {})}
-    return prove(build, sorted(glob.glob(os.path.join(build, "tests/lib/*_test"))) + sorted(glob.glob("tests/lib/*_test.sh")), env)
+    sources = sorted(source for name in named for source in glob.glob(name))
+    return prove(build, [os.path.join(build, s[:-2]) if s.endswith(".c") else s for s in sources], env)
 
 
 def thread_tests(build):
@@ -72,7 +83,7 @@ def passes_alone(build, test):
 
 
 def integration_tests(build, markers, arguments, shortened=False):
-    """Returns (passed, failed, skipped) of pytest."""
+    """Returns (passed, failed, skipped, those that passed only alone) of pytest."""
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
     if os.path.exists(report):
         os.unlink(report)
@@ -84,17 +95,37 @@ def integration_tests(build, markers, arguments, shortened=False):
         suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
     except (OSError, xml.etree.ElementTree.ParseError):
         print(f"{build}: pytest left no report")
-        return 0, 1, 0
+        return 0, 1, 0, []
     count = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
     bad = [case for case in suite.iter("testcase") if case.find("failure") is not None or case.find("error") is not None]
     timed = [case.get("classname").replace(".", "/") + ".py::" + case.get("name") for case in bad
              if case.get("classname").startswith(TIMED)]
-    for test in timed if len(timed) <= TIMED_MAX else []:
-        if passes_alone(build, test):
-            print(f"{build}: failed beside others, passed twice alone: {test}")
-            failed -= 1
-    return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"]
+    alone = [f"{build}: {test}" for test in timed if len(timed) <= TIMED_MAX and passes_alone(build, test)]
+    failed -= len(alone)
+    return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"], alone
+
+
+def server_programs(folder, place):
+    """A PG_BINDIR: the server of the folder, copied to where its user can reach it, beside the host's clients."""
+    pg.copy(folder, place)
+    programs = os.path.join(place, "bin")
+    for client in glob.glob(os.path.join(pg.bindir(), "*")):
+        name = os.path.join(programs, os.path.basename(client))
+        if not os.path.exists(name):
+            os.symlink(client, name)
+    return programs
+
+
+def verdict(passed, failed, alone):
+    """The closing lines, and whether the run has failed."""
+    lines = []
+    if alone:
+        lines = [f"{len(alone)} of them passed only alone, and failed in parallel (at most {ALONE_MAX} may):"]
+        lines += [f"    {test}" for test in alone]
+    if len(alone) > ALONE_MAX:
+        passed, failed = passed - len(alone), failed + len(alone)
+    return lines + [f"{passed} passed, {failed} failed"], failed > 0 or passed == 0
 
 
 def main():
@@ -105,10 +136,13 @@ def main():
     parser.add_argument("--threads", metavar="BUILD")
     parser.add_argument("--unit", metavar="BUILD")
     parser.add_argument("--shortened", metavar="BUILD")
+    parser.add_argument("--server", metavar="FOLDER")
     parser.add_argument("builds", nargs="+")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
     args, narrowed = parser.parse_args(arguments[:cut]), arguments[cut + 1:]
+    units = [a for a in narrowed if re.fullmatch(r"tests/lib/\w+_test\.(c|sh)", a)]
+    rest = [a for a in narrowed if a not in units]
     quick = args.quick and not narrowed
     markers = "long" if args.faults else "not long and not slow" if quick else "not long"
     if args.faults:
@@ -123,8 +157,10 @@ def main():
     os.chdir(pg.TOP)
     root = pg.make_root("deferred-check.")
     os.environ["DEFERRED_TEST_ROOT"] = root
-    began, passed, failed, skipped = time.monotonic(), 0, 0, 0
+    began, passed, failed, skipped, alone = time.monotonic(), 0, 0, 0, []
     try:
+        if args.server:
+            os.environ["PG_BINDIR"] = server_programs(args.server, os.path.join(root, "server"))
         if args.threads and not narrowed:
             passed, failed = thread_tests(args.threads)
         cluster = pg.Cluster(os.path.join(root, "pg")).start()
@@ -132,18 +168,22 @@ def main():
             p, f = unit_tests(args.unit, cluster)
             passed, failed = passed + p, failed + f
         for build in args.builds + ([args.shortened] if args.shortened else []):
-            if not args.faults and not narrowed:
-                p, f = unit_tests(build, cluster)
+            if units or (not args.faults and not narrowed):
+                p, f = unit_tests(build, cluster, units) if units else unit_tests(build, cluster)
                 passed, failed = passed + p, failed + f
-            p, f, s = integration_tests(build, markers, narrowed, build == args.shortened and not narrowed)
-            passed, failed, skipped = passed + p, failed + f, skipped + s
+            if rest or not narrowed:
+                p, f, s, a = integration_tests(build, markers, rest, build == args.shortened and not narrowed)
+                passed, failed, skipped, alone = passed + p, failed + f, skipped + s, alone + a
     finally:
         del os.environ["DEFERRED_TEST_ROOT"]
         pg.sweep(root)
     print(f"{time.monotonic() - began:.0f} s" + (f", {skipped} skipped" if skipped else "") +
           ("; the slow ones, and all of them under the sanitizers, are run by `make check WHOLE=1`" if quick else ""))
-    print(f"{passed} passed, {failed} failed", flush=True)
-    sys.exit(1 if failed or not passed else 0)
+    if narrowed and not (units and rest):
+        print(f"no {'test of pytest' if units else 'unit test'} was named, so none ran")
+    lines, bad = verdict(passed, failed, alone)
+    print("\n".join(lines), flush=True)
+    sys.exit(bad)
 
 
 if __name__ == "__main__":

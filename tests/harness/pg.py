@@ -65,6 +65,13 @@ def bindir():
     return found[-1]
 
 
+def can_dump():
+    """Whether the clients are as new as the server: pg_dump refuses to dump a newer one."""
+    said = [call([os.path.join(bindir(), name), "--version"]) for name in ("pg_dump", "postgres")]
+    dump, server = [int(re.search(r"\d+", text)[0]) for text in said]
+    return dump >= server
+
+
 def as_server(args):
     """The command line that runs args as the user who may run a server."""
     if os.geteuid() != 0:

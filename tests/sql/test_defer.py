@@ -567,6 +567,7 @@ def body_of(name):
 def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):
     sleeper, caller = db.connect(options="-c statement_timeout=10s"), db.connect(options="-c statement_timeout=10s")
     words = sorted(set(re.findall(r"\w+", " ".join(map(body_of, UNPINNED)))))
+    keywords = {row[0] for row in db.sql("select word from pg_get_keywords() where catcode = 'C'")}
     forged = "rollback to forged; set local search_path = evil, pg_catalog, pg_temp; set local role deferred_worker"
 
     def call(cursor):
@@ -587,6 +588,9 @@ def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):
         for name in UNPINNED:
             source = body_of(name)
             for found in re.finditer(r"operator\(pg_catalog\.(.+?)\)|pg_catalog\.()", source):
+                # json is a keyword from PostgreSQL 17 on: as a type it is looked up nowhere.
+                if re.match(r"\w*", source[found.end():])[0] in keywords:
+                    continue
                 # A lock that a forged function kept from being given back is held for the session.
                 cursor.execute("rollback to forged; set local search_path = pg_catalog, pg_temp; select pg_advisory_unlock_all()")
                 cursor.execute(source[:found.start()] + (found[1] or "") + source[found.end():])
