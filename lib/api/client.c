@@ -11,6 +11,7 @@
 #include "port/config.h"
 #include "base/job.h"
 #include "base/route.h"
+#include "base/span.h"
 #include "store/migrate.h"
 #include "port/params.h"
 #include "port/pg.h"
@@ -29,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A text has at most that many characters (constraints of __deferred), a span that many years. */
+/* A text has at most that many characters. */
 #define LABEL_MAX_CHARS 1000
 #define KEY_MAX_CHARS 1000
 #define CONCURRENCY_MAX 10000
@@ -37,7 +38,6 @@
 #define TAGS_MAX 32
 #define AFTER_MAX 1000
 #define AS_MAX_CHARS 100
-#define SPAN_MAX_MS (INT64_C(1000) * 365 * 86400 * 1000)
 #define LIMIT_MAX_MS 86400000
 #define LEASE_MAX_MS (INT64_C(7) * 86400 * 1000)
 
@@ -120,7 +120,7 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 {
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
-	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms (0 to %lld, a thousand years)", name,
+	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms (0 to %lld, a hundred years)", name,
 			 (long long)ms, (long long)SPAN_MAX_MS);
 }
 

@@ -2,9 +2,7 @@
 #include "base/retry.h"
 
 #include "base/backoff.h"
-
-/* A hundred years: whatever an option says, the time to try again can be added to the server's clock. */
-#define DELAY_MAX_MS INT64_C(3155760000000)
+#include "base/span.h"
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -13,8 +11,8 @@ static int64_t least(int64_t a, int64_t b)
 
 int64_t retry_delay_ms(const struct retry_policy *policy, int failures)
 {
-	int64_t ceiling_ms = least(policy->ceiling_ms, DELAY_MAX_MS);
-	double delay = (double)least(policy->floor_ms, DELAY_MAX_MS);
+	int64_t ceiling_ms = least(policy->ceiling_ms, SPAN_MAX_MS);
+	double delay = (double)least(policy->floor_ms, SPAN_MAX_MS);
 
 	if (policy->exponent > 1)
 		for (int i = 1; i < failures && delay < (double)ceiling_ms; i++)

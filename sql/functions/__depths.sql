@@ -70,7 +70,7 @@ counts as (
 figures as (
     select c.queue, c.paused, c.limited, least(c.ready, $1) as ready, least(c.claimed, $1) as claimed, least(c.delayed, $1) as delayed,
            c.ready > $1 or c.claimed > $1 or c.more or c.due_more as ready_more, c.delayed_more or c.more as delayed_more,
-           extract(epoch from clock_timestamp() - c.since)::int8 as oldest_ready_s
+           deferred.__age_s(c.since) as oldest_ready_s
     from counts c
     where c.removed_at is null or c.ready + c.claimed + c.delayed > 0)
 select f.queue, f.paused, f.limited, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s from figures f

@@ -50,23 +50,24 @@ begin
             raise exception using errcode = '22003',
                 message = format('priority %s is out of range', $5), hint = 'use -32768 to 32767; larger is taken earlier';
         end if;
-        if $6 < 0 or $8 < 0 then
-            raise exception using errcode = '22003',
-                message = format('negative time span: delay %s ms, expires %s ms', $6, $8);
-        end if;
-        if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
+        if not deferred.__times_ok($7, $9, $6, $8) or not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
             raise exception using errcode = '22003',
                 message = (
                     select format('option "%s" of %L is out of range: %s', o.name, v_fn, o.value)
                     from (values ('label', length($4) > 1000, length($4) || ' characters'),
                                  ('key', length($10) not between 1 and 1000 or octet_length($10) > 2500,
                                   length($10) || ' characters, ' || octet_length($10) || ' bytes'),
-                                 ('max_attempts', $12 < 1, $12::text), ('timeout', $13 < 1, $13 || ' ms'),
-                                 ('backoff_floor', $14 < 1, $14 || ' ms'), ('backoff_ceiling', $15 < 1, $15 || ' ms'),
+                                 ('run_at', not deferred.__times_ok($7, null, null, null), $7::text),
+                                 ('expires_at', not deferred.__times_ok(null, $9, null, null), $9::text),
+                                 ('delay', $6 not between 0 and 3155760000000, $6 || ' ms'),
+                                 ('expires', $8 not between 0 and 3155760000000, $8 || ' ms'),
+                                 ('max_attempts', $12 < 1, $12::text), ('timeout', $13 not between 1 and 3155760000000, $13 || ' ms'),
+                                 ('backoff_floor', $14 not between 1 and 3155760000000, $14 || ' ms'),
+                                 ('backoff_ceiling', $15 not between 1 and 3155760000000, $15 || ' ms'),
                                  ('backoff_exponent', true, $16::text)) as o(name, bad, value)
                     where o.bad limit 1),
-                hint = 'label: at most 1000 characters; key: 1 to 1000, at most 2500 bytes; max_attempts, timeout and '
-                       'back-off delays: more than 0; backoff_exponent: 1 to 100';
+                hint = 'label: at most 1000 characters; key: 1 to 1000, at most 2500 bytes; run_at and expires_at: the years 1 to 9999; '
+                       'max_attempts: more than 0; time spans: at most 36525d, and more than 0 except delay and expires; backoff_exponent: 1 to 100';
         end if;
         if $11 not in ('skip', 'error', 'replace') then
             raise exception using errcode = '22023',

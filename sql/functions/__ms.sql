@@ -20,7 +20,11 @@ begin
             + coalesce(m[3], m[6], '0')::numeric * 3600000 + coalesce(m[4], m[7], '0')::numeric * 60000
             + coalesce(m[5], m[8], '0')::numeric * 1000 + coalesce(m[9], '0')::numeric end;
     end if;
-    if v is null or v > 9e15 then
+    if v > 3155760000000 then
+        raise exception using errcode = '22023', message = format('time span %L for option "%s" is too long', left(span, 200), name),
+            hint = 'at most 36525d, a hundred years';
+    end if;
+    if v is null then
         raise exception using errcode = '22023',
             message = format('invalid time span %L for option "%s"', left(span, 200), name),
             hint = 'write a number and a unit: 200ms, 5s, 10min, 2h, 30d; or an interval: 5 minutes, 01:30:00, 1 day 02:00:00';

@@ -4,8 +4,9 @@ create or replace function deferred.__opts_ok(label text, key text, max_attempts
 returns boolean
 language sql immutable
 as $$
-    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or octet_length(key) > 2500 or max_attempts < 1 or timeout_ms < 1
-        or backoff_floor_ms < 1 or backoff_ceiling_ms < 1 or backoff_exponent not between 1 and 100, false)
+    select not coalesce(length(label) > 1000 or length(key) not between 1 and 1000 or octet_length(key) > 2500 or max_attempts < 1
+        or timeout_ms not between 1 and 3155760000000 or backoff_floor_ms not between 1 and 3155760000000 or backoff_ceiling_ms not between 1 and 3155760000000
+        or backoff_exponent not between 1 and 100, false)
 $$;
 comment on function deferred.__opts_ok is 'true if these options of a job are in range';
 grant execute on function deferred.__opts_ok to deferred_worker;

@@ -10,8 +10,8 @@ declare
     v_n    integer := 0;
     v_last timestamptz;
 begin
-    if from_time is null or to_time is null or not isfinite(from_time) or from_time > to_time then
-        raise exception using errcode = '22023', message = 'the time to backfill ends before it begins', hint = 'from is the earlier one';
+    if (deferred.__time_ok(from_time) and to_time >= from_time) is not true then
+        raise exception using errcode = '22023', message = 'the time to backfill ends before it begins, or begins before the year 1', hint = 'from is the earlier one';
     end if;
     v_last := (select max(t.tick) from deferred.__deferred_tick t where t.schedule = s.id and t.tick < from_time and t.what = 'queued');
     v_tick := deferred.__cron_next(s.cron, s.zone, from_time - interval '1 microsecond');

@@ -11,8 +11,9 @@ declare
     v_tick timestamptz := coalesce($4, clock_timestamp());
     v_ahead interval;
 begin
-    if $2 not between 0 and 1000 or not isfinite(v_tick) then
-        raise exception using errcode = '22003', message = format('%s ticks are out of range', $2), hint = 'use 0 to 1000';
+    if $2 not between 0 and 1000 or not deferred.__time_ok(v_tick) then
+        raise exception using errcode = '22003', message = format('%s ticks after %s are out of range', $2, v_tick),
+            hint = 'use 0 to 1000 ticks, and the years 1 to 9999';
     end if;
     if $1 ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         select x.* into s from deferred.__schedules() x where x.name = $1;

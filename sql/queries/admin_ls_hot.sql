@@ -10,7 +10,7 @@
 -- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
 --   (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of __deferred_offer, once
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from h.visible_at - clock_timestamp())::int8,
+       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(h.visible_at),
        j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, h.n = 10000
 from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at, x.visible_at) as visible_at
       from deferred.__deferred_hot x

@@ -6,7 +6,7 @@
 -- locks: none. Index: primary key of __deferred_hot, by the view deferred.__held; then job by job
 --   as the view deferred.job (offset 0 has it looked up so)
 select h.id, h.queue, h.fn, j.label, h.attempt, extract(epoch from clock_timestamp() - h.started_at)::int8,
-       extract(epoch from h.visible_at - clock_timestamp())::int8, format('%s (%s pid %s)', h.worker, h.host, h.pid),
+       -deferred.__age_s(h.visible_at), format('%s (%s pid %s)', h.worker, h.host, h.pid),
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8,
        json_build_object('id', h.id, 'state', j.state, 'queue', h.queue, 'fn', h.fn, 'label', j.label, 'key', j.key,
            'priority', h.priority, 'attempt', h.attempt, 'created_at', j.created_at, 'started_at', h.started_at,

@@ -7,7 +7,7 @@
 with gone as materialized (
     select w.id, w.host, w.pid, substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@') as pidfile,
            coalesce((select sum(cardinality(l.ids)) from deferred.__deferred_lease l where l.worker = w.id), 0)::int8 as jobs,
-           (select ceil(extract(epoch from max(l.expires_at) - clock_timestamp())) from deferred.__deferred_lease l where l.worker = w.id)::int8 as seconds
+           (select -deferred.__age_s(max(l.expires_at)) from deferred.__deferred_lease l where l.worker = w.id) as seconds
     from deferred.__deferred_worker w
     where w.ended_at is null and w.watch is not null and not pg_is_in_recovery() and pg_try_advisory_xact_lock_shared(1145390673, w.watch))
 select (select coalesce(max(m.version), 0) from deferred.__deferred_migration m)::int4,

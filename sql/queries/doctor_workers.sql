@@ -3,7 +3,7 @@
 -- returns one row: jobs that are ready, among the oldest 1,000 (int8), seconds the first of them has waited (int8; NULL: there are none), seconds since a worker
 --   was seen (int8; NULL: none ever was), one holds a job just now (bool)
 -- locks: none. Index: primary keys of __deferred_hot and __deferred_queue, __deferred_lease_expires, primary key of __deferred_worker from its end
-select count(r.since), extract(epoch from clock_timestamp() - min(r.since))::int8,
+select count(r.since), deferred.__age_s(min(r.since)),
        (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8 from (select x.seen_at from deferred.__deferred_worker x order by x.id desc limit 1000) w),
        exists (select from deferred.__deferred_lease l where l.expires_at > clock_timestamp())
 from (select coalesce(h.due_at, h.visible_at) as since

@@ -11,7 +11,7 @@ known as materialized (
     select l.*, case when l.paused then 'paused' when l.last_what = 'failed' then 'failed'
                      when (select j.state from deferred.job j where j.id = l.last_job) = 'dead' then 'dead' end as what
     from last l)
-select k.name, k.what, case when k.what = 'failed' then k.last_error end, extract(epoch from clock_timestamp() - k.last_at)::int8,
+select k.name, k.what, case when k.what = 'failed' then k.last_error end, deferred.__age_s(k.last_at),
        case when k.what = 'dead' then k.last_job end
 from known k
 where k.what is not null

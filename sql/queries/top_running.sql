@@ -9,7 +9,7 @@ with held as materialized (
 longest as materialized (
     select h.* from held h order by h.claimed_at, h.id limit $2::int8),
 figures as (
-    select l.id, l.fn, l.queue, extract(epoch from clock_timestamp() - l.claimed_at)::int8 as claimed_s, extract(epoch from l.expires_at - clock_timestamp())::int8 as lease_s, w.host, w.pid,
+    select l.id, l.fn, l.queue, extract(epoch from clock_timestamp() - l.claimed_at)::int8 as claimed_s, -deferred.__age_s(l.expires_at) as lease_s, w.host, w.pid,
            nullif(concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text), '') as progress
     from longest l
     left join deferred.__deferred_worker w on w.id = l.worker

@@ -8,7 +8,7 @@
 select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt, to_char(j.created_at, 'YYYY-MM-DD HH24:MI:SS'),
        extract(epoch from clock_timestamp() - j.created_at)::int8, j.created_by, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS'),
        to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS'), to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS'),
-       extract(epoch from j.visible_at - clock_timestamp())::int8,
+       -deferred.__age_s(j.visible_at),
        (select format('%s on %s, pid %s', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker),
        to_char(j.finished_at, 'YYYY-MM-DD HH24:MI:SS'), j.last_outcome, d.max_attempts, d.timeout_ms, j.concurrency_key, j.rule,
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, extract(epoch from clock_timestamp() - j.started_at)::int8,

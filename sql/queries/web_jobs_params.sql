@@ -11,7 +11,7 @@
 -- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, or those of __search_create(), then for each job that may fit as the view deferred.job
 --   (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from coalesce(j.finished_at, j.visible_at) - clock_timestamp())::int8,
+       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(coalesce(j.finished_at, j.visible_at)),
        j.last_outcome, row_to_json(j)::text, null::text, d.may and coalesce($14::text is null or j.last_outcome = $14, false), d.n = $12::int4 and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end)
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2) and $3::text is null

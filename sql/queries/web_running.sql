@@ -3,7 +3,7 @@
 -- returns job (int8), queue, fn (text), attempt (int4), worker (text), held for, until its lease ends (int8, seconds), done, total (int8), text; 200 rows at most
 -- locks: none. Index: __deferred_lease_expires, primary keys of __deferred_hot, __deferred_progress and __deferred_worker
 select h.id, h.queue, h.fn, h.attempt, concat_ws(' on ', h.worker, w.host), extract(epoch from clock_timestamp() - h.claimed_at)::int8,
-       extract(epoch from h.expires_at - clock_timestamp())::int8, p.done, p.total, p.text
+       -deferred.__age_s(h.expires_at), p.done, p.total, p.text
 from (select distinct on (x.claimed_at, x.id) x.* from (select y.* from deferred.__held y limit 5000) x order by x.claimed_at, x.id limit 200) h
 left join deferred.__deferred_worker w on w.id = h.worker
 left join deferred.__deferred_progress p on p.job_id = h.id and p.attempt = h.attempt

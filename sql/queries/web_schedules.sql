@@ -4,8 +4,8 @@
 --   last (int8, NULL: none), what came of it (text), its job (int8), why no job (text, of one's own roles only), missed, overlap (text), jitter (int8,
 --   milliseconds), when it was set first (text); 500 rows at most
 -- locks: none
-select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text, s.paused, extract(epoch from s.next_at - clock_timestamp())::int8,
-       extract(epoch from clock_timestamp() - s.last_at)::int8, s.last_what, s.last_job, s.last_error, s.missed, s.overlap, s.jitter_ms,
+select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text, s.paused, -deferred.__age_s(s.next_at),
+       deferred.__age_s(s.last_at), s.last_what, s.last_job, s.last_error, s.missed, s.overlap, s.jitter_ms,
        to_char(s.created_at, 'YYYY-MM-DD HH24:MI:SS')
 from deferred.__schedules() s
 where $1::text is null or s.name = $1

@@ -29,7 +29,7 @@ static void time_spans_are_read_as_in_sql(void **state)
 		assert_non_null(bar);
 		*bar = '\0';
 		none = strcmp(bar + 2, "none\n") == 0;
-		read = span_parse(line, &ms) && ms <= 9e15;
+		read = span_parse(line, &ms) && ms <= SPAN_MAX_MS;
 		if (read == none || (read && (long long)(ms + 0.5) != atoll(bar + 2)))
 			fail_msg("\"%s\" is%s not, but %.3f", line, bar + 1, ms);
 	}
