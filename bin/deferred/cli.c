@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "base/span.h"
 #include "port/config_reader.h"
 #include "program/completion.h"
+#include "program/program.h"
 #include "store/migrate.h"
 #include "port/secret_file.h"
 #include "store/admin.h"
@@ -104,6 +106,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		{ 0 }
 	};
 	struct option all[34] = { 0 };
+	const char *meant;
 	int n = 0, c;
 
 	while (own && own->name && n < 24)
@@ -114,7 +117,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		return CLI_OPT_HELP;
 	}
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1) {
+	while ((c = program_getopt(argc, argv, ":h", all, &meant)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli_take_db(cli, optarg);
@@ -142,7 +145,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 			return CLI_OPT_HELP;
 		case ':':
 		case '?':
-			cli_bad_option(cli, c, argv);
+			cli_bad_option(cli, c, argv, meant);
 			return CLI_OPT_BAD;
 		default:
 			return c;
@@ -221,11 +224,15 @@ int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char *
 	return cli_none_of(cli, argv[1], cli->cmd->words);
 }
 
-int cli_bad_option(const struct cli *cli, int c, char **argv)
+int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 {
 	const char *word = argv[optind - 1];
 	bool is_long = word[0] == '-' && word[1] == '-';
 
+	if (meant) {
+		fprintf(stderr, "deferred: option '--%s' is abbreviated\nhint: write --%s\n", meant, meant);
+		return EX_USAGE;
+	}
 	if (c == ':')
 		return cli_usage(cli, "option \"%.64s\" needs a value", word);
 	if (is_long && optopt && strchr(word, '='))
@@ -359,10 +366,30 @@ bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *
 	return true;
 }
 
+bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
+{
+	if (!span_is_bare(text))
+		return true;
+	cli_usage(cli, "%s \"%.64s\" has no unit: write %.64ss, %.64smin, %.64sh or %.64sd", what, text, text, text, text, text);
+	return false;
+}
+
+bool cli_moment(const struct cli *cli, const char *what, const char *text, int64_t *ago_ms, const char **moment)
+{
+	struct deferred_error err = { 0 };
+
+	*moment = config_parse_ms(text, ago_ms, &err) < 0 ? text : NULL;
+	if (*moment)
+		*ago_ms = -1;
+	return cli_has_unit(cli, what, text);
+}
+
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms)
 {
 	struct deferred_error err = { 0 };
 
+	if (!cli_has_unit(cli, what, text))
+		return false;
 	if (config_parse_ms(text, ms, &err) < 0) {
 		cli_usage(cli, "%s: %s", what, err.message);
 		return false;

@@ -92,8 +92,8 @@ struct cli_word {
 /* Runs the one that the first argument names, with the arguments from it on; complains if it names none. Result: exit code. */
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv);
 
-/* The same of what getopt_long() has just refused, with opterr 0 and options that begin with ":". */
-int cli_bad_option(const struct cli *cli, int c, char **argv);
+/* Complain of what program_getopt() has just refused, with opterr 0 and letters that begin with ":". Returns EX_USAGE. */
+int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant);
 
 /* Print how the command is used. */
 void cli_help(const struct cmd *cmd);
@@ -142,6 +142,9 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
+bool cli_has_unit(const struct cli *cli, const char *what, const char *text); /* a bare number has none, and could mean anything */
+/* A span, so long ago: *moment is NULL; else *ago_ms is -1, and *moment a timestamp for the database to read. */
+bool cli_moment(const struct cli *cli, const char *what, const char *text, int64_t *ago_ms, const char **moment);
 
 /* Report what the database said to a time that is no span; returns the exit code: that of a wrong option, where the time is what is wrong. */
 int cli_fail_time(const struct cli *cli, const char *what, const char *text, const struct deferred_error *err);

@@ -201,7 +201,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "since", required_argument, NULL, 's' }, { "follow", no_argument, NULL, 'f' }, { "all", no_argument, NULL, 'a' }, { 0 }
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
-	struct deferred_error err = { 0 }, ignored = { 0 };
+	struct deferred_error err = { 0 };
 	struct store_spans_now now;
 	const char *since = NULL;
 	int64_t since_ms = SINCE_MS;
@@ -210,7 +210,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		switch (c) {
 		case 's':
-			since = config_parse_ms(optarg, &since_ms, &ignored) < 0 ? optarg : NULL;
+			if (!cli_moment(cli, "--since", optarg, &since_ms, &since))
+				return EX_USAGE;
 			break;
 		case 'f':
 			s.follow = true;

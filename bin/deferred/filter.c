@@ -26,21 +26,10 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 	return false;
 }
 
-/* What is no span is a timestamp: the database reads it. */
-static void take_moment(struct filter *filter, int i, const char *value)
-{
-	struct deferred_error err = { 0 };
-
-	filter->moment[i] = NULL;
-	filter->ago_ms[i] = -1;
-	if (config_parse_ms(value, &filter->ago_ms[i], &err) < 0) {
-		filter->ago_ms[i] = -1;
-		filter->moment[i] = value;
-	}
-}
-
 bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value, const char *const *states)
 {
+	int i;
+
 	filter->given++;
 	switch (code) {
 	case FILTER_STATE:
@@ -71,8 +60,8 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 		filter->jobs.tags = filter->tags;
 		return cli_tag(cli, value, filter->tags, &filter->jobs.tags_len);
 	default:
-		take_moment(filter, code == FILTER_UNTIL, value);
-		return true;
+		i = code == FILTER_UNTIL;
+		return cli_moment(cli, i ? "--until" : "--since", value, &filter->ago_ms[i], &filter->moment[i]);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "cmd.h"
 
 #include "program/completion.h"
+#include "program/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,7 @@ static void hold_descriptors(void)
 int main(int argc, char **argv)
 {
 	struct cli cli = { 0 };
+	const char *meant;
 	int c, exit_code;
 
 	hold_descriptors();
@@ -91,7 +93,7 @@ int main(int argc, char **argv)
 		return close_output(&cli, EX_OK);
 	}
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+	while ((c = program_getopt(argc, argv, "+:h", options, &meant)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli_take_db(&cli, optarg);
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
 			puts("deferred " DEFERRED_VERSION);
 			return close_output(&cli, EX_OK);
 		default:
-			return cli_bad_option(&cli, c, argv);
+			return cli_bad_option(&cli, c, argv, meant);
 		}
 	}
 	if (optind == argc) {

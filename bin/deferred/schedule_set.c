@@ -28,6 +28,16 @@ static void make_options(struct option options[NAMES + 1], char words[NAMES][24]
 	}
 }
 
+static bool has_unit(const struct cli *cli, const char *name, const char *word, const char *text)
+{
+	static const char *const spans[] = { "late", "jitter", "expires", "timeout", "backoff_floor", "backoff_ceiling" };
+
+	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
+		if (strcmp(name, spans[i]) == 0)
+			return cli_has_unit(cli, word, text);
+	return true;
+}
+
 static int store(struct cli *cli, char **argv, const char *params, const char *opts)
 {
 	struct deferred_error err = { 0 };
@@ -74,6 +84,8 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 			return EX_OK;
 		}
 		if (c == CLI_OPT_BAD)
+			rc = EX_USAGE;
+		else if (!has_unit(cli, names[c - 1], words[c - 1], optarg))
 			rc = EX_USAGE;
 		else
 			params_string(&t, names[c - 1], optarg);

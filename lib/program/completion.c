@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Not in the table of options: there abbreviations of others would clash with it. */
+/* Not in the table of options, which --help shows. */
 bool completion_asked(int argc, char **argv)
 {
 	return argc == 2 && strcmp(argv[1], "--describe") == 0;

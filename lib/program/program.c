@@ -72,10 +72,26 @@ static int give(struct program_line *line, int i, const char *value)
 	return 0;
 }
 
+int program_getopt(int argc, char **argv, const char *letters, const struct option *options, const char **meant)
+{
+	int i = -1, c = getopt_long(argc, argv, letters, options, &i);
+	const char *word;
+
+	*meant = NULL;
+	if (i < 0)
+		return c;
+	word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
+	if (strcspn(word, "=") == strlen(options[i].name) + 2)
+		return c;
+	*meant = options[i].name;
+	return '?';
+}
+
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv)
 {
 	struct option longs[PROGRAM_OPTIONS_MAX + 4] = { 0 };
 	size_t n = program->options_len;
+	const char *meant;
 	int opt;
 
 	*line = (struct program_line){ .program = program };
@@ -88,7 +104,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 	longs[n++] = (struct option){ "config", required_argument, NULL, OPT_CONFIG };
 	longs[n++] = (struct option){ "help", no_argument, NULL, OPT_HELP };
 	longs[n++] = (struct option){ "version", no_argument, NULL, OPT_VERSION };
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+	while ((opt = program_getopt(argc, argv, "h", longs, &meant)) != -1) {
 		switch (opt) {
 		case OPT_CONFIG:
 			line->config_path = optarg;
@@ -101,7 +117,10 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
 			return 0;
 		case '?':
-			fprintf(stderr, "Try '%s --help'.\n", program->name);
+			if (meant)
+				fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program->name, meant, meant);
+			else
+				fprintf(stderr, "Try '%s --help'.\n", program->name);
 			return EX_USAGE;
 		default:
 			if (give(line, opt, optarg ? optarg : "1") < 0)

@@ -9,9 +9,16 @@
 #include "port/config.h"
 #include "base/error.h"
 
+#include <getopt.h>
 #include <stddef.h>
 
 #define PROGRAM_OPTIONS_MAX 32
+
+/*
+ * getopt_long(), but it takes no abbreviation of an option: a new option would break the scripts that use one.
+ * Then it returns '?', and *meant is the name of the option that was meant; else *meant is NULL.
+ */
+int program_getopt(int argc, char **argv, const char *letters, const struct option *options, const char **meant);
 
 struct program_option {
 	const char *option;  /* without "--" */

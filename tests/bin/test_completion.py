@@ -119,3 +119,19 @@ def test_the_tables_have_what_help_tells():
             assert options[option] == {"FILE": "<file>", "DIR": "<folder>"}.get(value, value), (command, option)
         words = {w for line in re.findall(rf"deferred {command} ([a-z][a-z|]*)", usage) for w in line.split("|")}
         assert set(told.get(f"deferred {command}", {"word": ()})["word"]) == words, command
+
+
+@pytest.mark.parametrize("name", ["check_deferred", "deferred", "deferred_http", "deferred_web"])
+def test_an_abbreviated_option_is_refused(name):
+    """A new option would make it ambiguous, and break the scripts that use it."""
+    tried = 0
+    for place, told in tables(name).items():
+        for option, takes in told["option"].items():
+            short = option[:-1]
+            if any(o.startswith(short) and o != option for o in told["option"]):
+                continue
+            for given in [[short + "=1"], [short, "1"]] if takes else [[short]]:
+                done = subprocess.run([harness.program(name), *place.split()[1:], *given], capture_output=True, text=True)
+                assert (done.returncode, done.stderr) == (64, f"{name}: option '{option}' is abbreviated\nhint: write {option}\n")
+                tried += 1
+    assert tried >= 10

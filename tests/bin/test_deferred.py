@@ -940,3 +940,17 @@ def test_the_man_page_names_each_command_and_exit_code(run):
             assert f"Fl -{option}" in page, option
     for code in (0, 1, 64, 65, 69, 74, 75, 77, 78):
         assert f"\n.It {code}\n" in page
+
+
+@pytest.mark.parametrize("args, option", [
+    (["purge"], "--older-than"), (["ls"], "--since"), (["ls"], "--until"), (["cancel"], "--since"),
+    (["retry"], "--until"), (["spans"], "--since"), (["add", "noop"], "--delay"), (["add", "noop"], "--expires"), (["add", "noop"], "--timeout"),
+    (["ls"], "--answer-timeout"), (["ls"], "--lock-timeout"), (["top"], "--interval"), (["simulate"], "--since"), (["advise"], "--within"), (["simulate"], "--start"),
+    (["queue", "set", "q"], "--ttl"), (["rule", "add", "r", "noop", "select 1 as n", "--key", "n"], "--statement-timeout"), (["rule", "add", "r", "noop", "select 1"], "--delay"),
+    *((["schedule", "set", "s", "@daily", "noop"], option) for option in ("--late", "--jitter", "--expires", "--timeout", "--backoff-floor", "--backoff-ceiling")),
+])
+def test_a_span_needs_its_unit(run, args, option):
+    """30 could be seconds or days: `purge --older-than 30` deleted all but half a minute."""
+    for number in "30", "0", "1.5":
+        done = run(["deferred", *args, option, number], env={"DEFERRED_DB": "host=/nonexistent"})
+        assert done.returncode == USAGE and f'"{number}"' in done.stderr and "unit" in done.stderr and option.strip("-") in done.stderr, done

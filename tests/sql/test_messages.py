@@ -766,7 +766,7 @@ def test_messages_are_purged_like_other_jobs(db, c):
     m, = c.get()
     c.delete(m)
     db.sql("update deferred.__deferred set created_at = created_at - interval '9 d'; update deferred.__deferred_log set finished_at = finished_at - interval '9 d'")
-    assert db.run(["deferred", "purge", "--older", "7d"]).returncode == 0
+    assert db.run(["deferred", "purge", "--older-than", "7d"]).returncode == 0
     assert db.sql("select (select count(*) from deferred.__deferred), (select count(*) from deferred.__deferred_log)") == [(0, 0)]
 
 
