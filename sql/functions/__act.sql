@@ -1,4 +1,5 @@
--- The action and the row that tells of it are one transaction. What is refused leaves a row too, without the action.
+-- The action and the row that tells of it are one transaction. What is refused leaves a row too,
+-- without the action. That includes what waited too long for a transaction that somebody left open.
 create or replace function deferred.__act(verb text, job_id bigint, queue text, who text, address text, fn text default null, schedule text default null,
     settings json default null) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -6,6 +7,7 @@ as $$
 #variable_conflict use_column
 declare
     v_refused text;
+    v_was text;
 begin
     if num_nonnulls($2, $3, $6, $7) <> 1 or ($8 is not null) <> coalesce($1 = 'set', false)
        or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel') when $3 is not null then $1 in ('pause', 'resume', 'set')
@@ -21,6 +23,7 @@ begin
         raise exception using errcode = '42501', message = 'operators set max_running, rate, burst, max_length, max_attempts, weight and on_dead of a queue';
     end if;
     begin
+        v_was := deferred.__patience('5 seconds');
         if $7 is not null then
             v_refused := deferred.__act_schedule($1, $7);
         elsif $6 is not null then
@@ -34,7 +37,14 @@ begin
         elsif not deferred.retry($2) then
             v_refused := format('no job %s', $2);
         end if;
-    exception when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation
+        perform set_config('lock_timeout', v_was, true);
+    exception
+    -- Before the others, of which one names the whole class.
+    when lock_not_available then
+        v_refused := case when $2 is null then sqlerrm else format('job %s is locked by %s', $2,
+            deferred.__holder('deferred.__deferred_hot',
+                              (select h.xmax from deferred.__deferred_hot h where h.id = $2))) end;
+    when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation
             or numeric_value_out_of_range or invalid_text_representation or configuration_limit_exceeded or insufficient_privilege then
         v_refused := sqlerrm;
     end;

@@ -8,9 +8,11 @@ declare
     v_now  timestamptz := clock_timestamp();
     v_next timestamptz;
 begin
-    -- In this order everywhere, see __schedule_moved().
-    if $1 <> 'run' then perform from deferred.__deferred_state for update; end if;
-    select * into s from deferred.__deferred_schedule x where x.name = $2 for update;
+    begin
+        select * into s from deferred.__deferred_schedule x where x.name = $2 for update;
+    exception when lock_not_available then
+        perform deferred.__locked('schedule', $2);
+    end;
     if s.id is null then return format('there is no schedule %L', left($2, 200)); end if;
     if $1 = 'run' then
         insert into deferred.__deferred_tick (schedule, tick, what, job_id, previous)

@@ -10,11 +10,13 @@ declare
     v_limited boolean;
     v_bounded boolean;
 begin
-    insert into deferred.__deferred_queue as q (name) values (p_queue)
-    on conflict (name) do update set removed_at = null where q.removed_at is not null;
+    perform deferred.__queue_there(p_queue);
     v_limited := deferred.__is_limited(p_queue, p_fn, null);
-    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = p_queue and not q.limited_jobs;
-    select q.max_length is not null into v_bounded from deferred.__deferred_queue q where q.name = p_queue;
+    if v_limited then
+        perform deferred.__limited_add(p_queue);
+    end if;
+    v_bounded := exists (select from deferred.__deferred_queue q
+                         where q.name = p_queue and q.max_length is not null);
     insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, limited, bounded, max_attempts, params_bytes)
     values (v_id, p_queue, p_fn, p_priority, v_now, v_limited, v_bounded, p_max_attempts, deferred.__params_bytes(p_params));
     insert into deferred.__deferred (id, queue, fn, priority, params, label, max_attempts, timeout_ms, created_at, created_by)

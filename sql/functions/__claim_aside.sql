@@ -11,7 +11,7 @@ begin
     if p_apart is not null then
         update deferred.__deferred_hot h set limited = true
         where h.id = any (array(select unnest(p_apart) intersect select unnest(v_free)));
-        update deferred.__deferred_queue q set limited_jobs = true where q.name = p_queue and not q.limited_jobs;
+        perform deferred.__limited_add(p_queue);
     end if;
     if p_expired is not null then
         with gone as (

@@ -48,15 +48,17 @@ counts as (
     left join due e on e.queue = q.name
     left join delayed d on d.queue = q.name
     cross join lateral (
+        select exists (select from deferred.__deferred_limited y where y.queue = q.name) as limited) l
+    cross join lateral (
         select count(*) as ready, min(x.visible_at) as since
         from (select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
-              where q.limited_jobs and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
+              where l.limited and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
                 and h.fn is not null and d.id is null
               union all
               select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
-              where q.limited_jobs and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
+              where l.limited and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
                 and h.fn is not null and d.id is null
               union all
               select h.visible_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at is null

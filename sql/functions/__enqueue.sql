@@ -20,7 +20,6 @@ declare
     v_max_length integer;
     v_drop       boolean;
     v_removed    boolean;
-    v_marked     boolean;
     v_usual      boolean;
     v_id         bigint;
     v_old        record;
@@ -98,10 +97,10 @@ begin
     -- One look at the queue.
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop',
            $17 is not null or q.max_running is not null or q.rate is not null,
-           q.removed_at is not null, q.limited_jobs,
+           q.removed_at is not null,
            octet_length($2::text) <= least(q.params_max_bytes, 512) and num_nonnulls(q.ttl_ms, q.max_length, q.removed_at) = 0
            and pg_sequence_last_value('deferred.__deferred_unrestricted') = 1
-    into v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_marked, v_usual
+    into v_max_bytes, v_ttl_ms, v_max_length, v_drop, v_limited, v_removed, v_usual
     from deferred.__deferred_queue q where q.name = v_queue;
     if (v_usual and not v_limited) is not true then
         v_limited := deferred.__is_limited(v_queue, v_fn, $17);
@@ -137,8 +136,9 @@ begin
             perform deferred.__queue_add(v_queue, v_actor);
         end if;
         -- The first of its kind in the queue: workers learn that there is more to ask for. A later one finds it done.
-        if v_limited and v_marked is not true then
-            update deferred.__deferred_queue q set limited_jobs = true where q.name = v_queue and not q.limited_jobs;
+        if v_limited and not exists (
+            select from deferred.__deferred_limited l where l.queue = v_queue) then
+            perform deferred.__limited_add(v_queue);
         end if;
         if v_max_length is not null and deferred.__queue_length(v_queue, v_max_length) >= v_max_length
            and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then

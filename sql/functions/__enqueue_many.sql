@@ -77,10 +77,11 @@ begin
     cross join lateral (select coalesce(nullif(j.run_at, '-infinity'),
                         case when j.delay_ms > 0 and j.run_at is null then v_now + j.delay_ms * interval '1 millisecond' end) as due) t;
     if v_special then
-        update deferred.__deferred_queue q set limited_jobs = true
-        where q.name = any (v_queues) and not q.limited_jobs and exists (
+        perform deferred.__limited_add(q) from unnest(v_queues) q
+        where exists (
             select from unnest($1, $3, $17) as j(fn, queue, concurrency_key)
-            where coalesce(j.queue, 'default') = q.name and deferred.__is_limited(q.name, j.fn, j.concurrency_key));
+            where coalesce(j.queue, 'default') = q
+              and deferred.__is_limited(q, j.fn, j.concurrency_key));
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts,
         timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags,

@@ -8,8 +8,8 @@ begin
     if not deferred.__limited_jobs(queues) then return; end if;
     if queues is not null then
         return query select distinct n from unnest(queues) n
-        left join lateral (select x.paused, x.limited_jobs from deferred.__deferred_queue x where x.name = n limit 1) q on true
-        where q.paused is not true and q.limited_jobs is not false;
+        where exists (select from deferred.__deferred_limited l where l.queue = n)
+          and not exists (select from deferred.__deferred_queue q where q.name = n and q.paused);
         return;
     end if;
     loop

@@ -5,6 +5,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queues text[];
+    v_limited text[];
     v_lane   record;
 begin
     -- A claim that is under way has read these jobs without the mark, and its lease is not to be seen yet: it is waited for, and the
@@ -43,9 +44,6 @@ begin
             receipt = coalesce(h.receipt, r.receipt), worker = coalesce(h.worker, r.worker)
         from row r where h.id = r.id
         returning h.id, h.queue, h.fn, h.concurrency_key, h.limited, h.fn is not null and h.receipt is not null as runs),
-    queue as (
-        update deferred.__deferred_queue q set limited_jobs = true
-        where not q.limited_jobs and q.name in (select d.queue from done d where d.limited)),
     stand as (
         insert into deferred.__deferred_limit (kind, queue, name, running)
         select r.kind, r.queue, r.name, array_agg(r.id)
@@ -56,8 +54,10 @@ begin
         group by r.kind, r.queue, r.name order by r.kind, r.queue, r.name
         on conflict (kind, queue, name) do update set running = __deferred_limit.running || excluded.running)
     select (select count(*) from done), (select array_agg(distinct d.queue) from done d),
+           (select array_agg(distinct d.queue) from done d where d.limited),
            (select max(s.id) + 1 from seen s having count(*) = batch)
-    into marked, v_queues, next_id;
+    into marked, v_queues, v_limited, next_id;
+    perform deferred.__limited_add(q) from unnest(v_limited) q;
     -- A worker may have looked among those without the mark before, and among those with it after this.
     perform deferred.__wake(q) from unnest(v_queues) q;
 end

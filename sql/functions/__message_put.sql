@@ -11,7 +11,7 @@ declare
 begin
     return query
     with queue as materialized (
-        select q.name, q.fn, q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' as drop, q.limited_jobs,
+        select q.name, q.fn, q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' as drop,
                case when q.fn is not null then deferred.__is_limited(q.name, q.fn, null) else false end as limited,
                case when q.max_length is not null then greatest(0, q.max_length - deferred.__queue_length(q.name, q.max_length)) end as room,
                not v_grants or exists (
@@ -50,8 +50,10 @@ begin
                case when j.traceparent is not null then deferred.__traceparent(j.traceparent) end
         from job j where j.id is not null and not j.full),
     marked as (
-        update deferred.__deferred_queue q set limited_jobs = true
-        where not q.limited_jobs and q.name in (select k.name from queue k where k.limited and not k.limited_jobs))
+        insert into deferred.__deferred_limited (queue)
+        select k.name from queue k
+        where k.limited
+          and not exists (select from deferred.__deferred_limited l where l.queue = k.name))
     select j.n, case when j.full and not j.drop then 4 else j.status end, j.id, j.receipt, v_now, j.expires_at, coalesce(j.due_at, v_now)
     from job j;
     perform deferred.__wake(q.name)

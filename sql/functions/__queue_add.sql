@@ -1,20 +1,35 @@
+-- Jobs need the row: limits, status, alerts and quotas go by it. So whoever defers the first job
+-- to a queue waits for a transaction that is adding the same queue, but not for as long as it
+-- stays open.
 create or replace function deferred.__queue_add(queue text, creator name) returns void
 language plpgsql
 as $$
 declare
     v_bound boolean := not pg_has_role(creator, 'deferred_owner', 'member');
+    v_was text;
     v record;
 begin
-    if v_bound then
-        select * into v from deferred.__queue_quota(creator::text);
-        if not v.allowed then
-            raise exception using errcode = '53400',
-                message = format('queue %L is not there, and role %I has added %s already, as many as it may', queue, creator, v.quota),
-                hint = 'an administrator adds it: deferred queue set NAME --create; or lets the role add more by a row in deferred.__deferred_quota';
+    begin
+        v_was := deferred.__patience('5 seconds');
+        if v_bound then
+            select * into v from deferred.__queue_quota(creator::text);
+            if not v.allowed then
+                raise exception using errcode = '53400',
+                    message = format('queue %L is not there, and role %I has added %s already, '
+                                     'as many as it may', queue, creator, v.quota),
+                    hint = 'an administrator adds it: deferred queue set NAME --create; '
+                           'or lets the role add more by a row in deferred.__deferred_quota';
+            end if;
         end if;
-    end if;
-    insert into deferred.__deferred_queue as q (name, created_by) values (queue, case when v_bound then creator end)
-    on conflict (name) do update set removed_at = null, created_by = excluded.created_by where q.removed_at is not null;
+        insert into deferred.__deferred_queue as q (name, created_by)
+        values (queue, case when v_bound then creator end)
+        on conflict (name) do update
+        set removed_at = null, created_by = excluded.created_by where q.removed_at is not null;
+        perform set_config('lock_timeout', v_was, true);
+    exception when lock_not_available then
+        perform deferred.__locked('queue', queue);
+    end;
 end
 $$;
-comment on function deferred.__queue_add is 'adds a queue, or one that was removed, for a role whose job is the first in it';
+comment on function deferred.__queue_add is
+    'adds a queue, or one that was removed, for a role whose job is the first in it';

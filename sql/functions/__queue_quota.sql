@@ -18,14 +18,12 @@ begin
         execute v_count into v_n using $1, quota;
     end if;
     if v_n >= quota then
-        with gone as (
-            delete from deferred.__deferred_queue q where q.created_by = $1 and q.removed_at is not null and q.clearing_to is null
-            and (q.paused, q.params_max_bytes, q.weight) = (false, 1048576, 1)
-            and num_nonnulls(q.visibility_timeout_ms, q.ttl_ms, q.max_attempts, q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent,
-                             q.max_running, q.rate, q.max_length) = 0
-            returning q.limited_jobs)
-        update deferred.__deferred_queue q set limited_jobs = true
-        where q.name = 'default' and not q.limited_jobs and exists (select from gone g where g.limited_jobs);
+        delete from deferred.__deferred_queue q
+        where q.created_by = $1 and q.removed_at is not null and q.clearing_to is null
+          and (q.paused, q.params_max_bytes, q.weight) = (false, 1048576, 1)
+          and num_nonnulls(q.visibility_timeout_ms, q.ttl_ms, q.max_attempts, q.backoff_floor_ms,
+                           q.backoff_ceiling_ms, q.backoff_exponent, q.max_running, q.rate,
+                           q.max_length) = 0;
         execute v_count into v_n using $1, quota;
     end if;
     allowed := v_n < quota;

@@ -7,6 +7,7 @@ declare
     v_old deferred.__deferred_queue;
     v_new deferred.__deferred_queue;
     v_unknown text;
+    v_was text := deferred.__patience('5 seconds');
 begin
     if json_typeof(settings) is distinct from 'object' then
         raise exception using errcode = '22023', message = format('settings are a JSON %s, not an object', coalesce(json_typeof(settings), 'null'));
@@ -58,21 +59,25 @@ begin
             v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
     end if;
     if coalesce(v_new.max_running, v_new.rate) is not null then
-        v_new.limited_jobs := true;
+        perform deferred.__limited_add($1);
     end if;
     update deferred.__deferred_queue q
     set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, limited_jobs, max_dequeue)
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue)
       = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
-         v_new.fn, v_new.metadata, v_new.weight, v_new.limited_jobs, v_new.max_dequeue)
+         v_new.fn, v_new.metadata, v_new.weight, v_new.max_dequeue)
     where q.name = $1;
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('queue', $1, settings->>'on_dead');
     end if;
-exception when check_violation then
-    raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
-        hint = 'deferred(1) lists the settings with their ranges';
+    perform set_config('lock_timeout', v_was, true);
+exception
+    when lock_not_available then
+        perform deferred.__locked('queue', $1);
+    when check_violation then
+        raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
+            hint = 'deferred(1) lists the settings with their ranges';
 end
 $$;
 comment on function deferred.__queue_set is 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';

@@ -20,10 +20,9 @@ begin
         d.max_attempts, deferred.__params_bytes(d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;
-    insert into deferred.__deferred_queue (name) values (d.queue) on conflict do nothing;
-    update deferred.__deferred_queue q set limited_jobs = q.limited_jobs or x.limited, removed_at = null
-    from deferred.__deferred_hot x
-    where x.id = p_id and q.name = x.queue and (q.removed_at is not null or (x.limited and not q.limited_jobs));
+    perform deferred.__queue_there(d.queue);
+    perform deferred.__limited_add(d.queue)
+    from deferred.__deferred_hot x where x.id = p_id and x.limited;
     return v_new;
 exception when unique_violation then
     raise exception using errcode = '23505', message = format('job %s has key %L, which %s has too', p_id, d.key, coalesce('job ' || (

@@ -77,7 +77,9 @@ begin
     if not exists (select from deferred.__deferred_queue q where q.name = r.queue and q.removed_at is null) then
         perform deferred.__queue_add(r.queue, v_owner);
     end if;
-    update deferred.__deferred_queue q set limited_jobs = true where v_limited and q.name = r.queue and not q.limited_jobs;
+    if v_limited then
+        perform deferred.__limited_add(r.queue);
+    end if;
     select q.params_max_bytes, q.ttl_ms, q.max_length, q.on_full = 'drop' into v_max_bytes, v_ttl_ms, v_max_length, v_drop
     from deferred.__deferred_queue q where q.name = r.queue;
     v_expires := coalesce(v_expires, v_now + v_ttl_ms * interval '1 millisecond');

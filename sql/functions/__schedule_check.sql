@@ -10,8 +10,6 @@ declare
     v_n    integer := 0;
     s      deferred.__deferred_schedule;
 begin
-    perform from deferred.__deferred_state for update skip locked;
-    if not found then return 0; end if;
     for s in
         select x.* from deferred.__deferred_schedule x
         where x.next_at > v_now and x.checked_at not between v_now - interval '1 hour' and v_now

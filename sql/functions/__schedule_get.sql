@@ -1,15 +1,21 @@
--- The schedule for one who may change it. taking: nobody else does until the transaction ends; a tick is waited for.
+-- The schedule for one who may change it. taking: nobody else does until the transaction ends. A
+-- tick is waited for, a transaction that stays open is not.
 create or replace function deferred.__schedule_get(name text, taking boolean) returns deferred.__deferred_schedule
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     s deferred.__deferred_schedule;
+    v_was text;
 begin
     if taking then
-        -- In this order everywhere, see __schedule_moved().
-        perform from deferred.__deferred_state for update;
-        select * into s from deferred.__deferred_schedule x where x.name = $1 for update;
+        begin
+            v_was := deferred.__patience('5 seconds');
+            select * into s from deferred.__deferred_schedule x where x.name = $1 for update;
+            perform set_config('lock_timeout', v_was, true);
+        exception when lock_not_available then
+            perform deferred.__locked('schedule', $1);
+        end;
     else
         select * into s from deferred.__deferred_schedule x where x.name = $1;
     end if;

@@ -43,8 +43,8 @@ begin
     v_lane := deferred.__own_key(v_owner, v_key);
     v_limited := deferred.__is_limited(s.queue, s.fn, v_key);
     v_expires := greatest(due, v_now) + coalesce(nullif(deferred.__ms('expires', s.opts->>'expires'), 0), q.ttl_ms) * interval '1 millisecond';
-    if v_limited and q.limited_jobs is not true then
-        update deferred.__deferred_queue x set limited_jobs = true where x.name = s.queue and not x.limited_jobs;
+    if v_limited then
+        perform deferred.__limited_add(s.queue);
     end if;
     if due <= v_now then
         due := null;

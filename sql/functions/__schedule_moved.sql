@@ -1,12 +1,15 @@
--- No schedule has a tick before __deferred_state.next_tick: so whoever sets one locks that row first, as __schedule_get() does, then the
--- schedule, and lowers it here. It is raised by who holds it and finds that there is none so early, __schedule_raise(); he waits for nobody, and so
--- a transaction that sets a schedule and stays open holds up nobody but others who set one. Too low, it costs a look.
+-- No schedule has a tick before the least next_tick of __deferred_state. Whoever sets a schedule
+-- adds a note there and locks nothing, so nobody waits for a transaction that stays open. Its
+-- note becomes visible together with the schedule. __schedule_raise() deletes notes and puts the
+-- least tick of all schedules in their place. Too low a tick costs a look.
 create or replace function deferred.__schedule_moved(queue text, next_at timestamptz) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
-    update deferred.__deferred_state s set next_tick = $2 where s.next_tick > $2;
-    -- A sleeper must learn when to rise; else the look that a service takes every half minute is soon enough.
+    insert into deferred.__deferred_state (next_tick)
+    select $2 where not exists (select from deferred.__deferred_state s where s.next_tick <= $2
+                                and s.xmin = pg_current_xact_id()::xid);
+    -- A service that sleeps is woken. For a later tick, its look every half minute is soon enough.
     if $2 < clock_timestamp() + interval '1 minute' and not deferred.__nobody_waits() then
         perform deferred.__wake($1);
     end if;

@@ -1,14 +1,22 @@
--- Each schedule is a job again and again, and what takes time to look at. Whoever adds one holds the row of __deferred_state: none is unseen.
+-- Each schedule is a job again and again, and takes time to look at. As with __queue_quota(), a
+-- role near its quota waits for its other transactions that have added some.
 create or replace function deferred.__schedule_quota(name text, creator oid) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
     v_role  name := (select r.rolname from pg_roles r where r.oid = creator);
+    v_n     bigint;
     v_quota integer := (select q.schedules from deferred.__deferred_quota q where q.creator in (v_role::text, '*') order by q.creator = '*' limit 1);
 begin
     if pg_has_role(creator, 'deferred_owner', 'member') then return; end if;
-    if (select count(*) from deferred.__deferred_schedule s where s.owner = creator) > v_quota then
+    v_n := (select count(*) from deferred.__deferred_schedule s where s.owner = creator);
+    if v_n > v_quota / 10 then
+        insert into deferred.__deferred_creator (name) values (v_role) on conflict do nothing;
+        perform from deferred.__deferred_creator c where c.name = v_role for update;
+        v_n := (select count(*) from deferred.__deferred_schedule s where s.owner = creator);
+    end if;
+    if v_n > v_quota then
         raise exception using errcode = '53400',
             message = format('schedule %L is not there, and role %I has set %s already, as many as it may', name, v_role, v_quota),
             hint = 'an administrator lets the role set more by a row in deferred.__deferred_quota';

@@ -8,6 +8,8 @@ declare
     v_owner oid := (select r.oid from pg_roles r where r.rolname = deferred.__actor());
     o       deferred.__deferred_schedule;  -- as it was
     n       deferred.__deferred_schedule;
+    v_new   boolean;
+    v_was   text;
 begin
     if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         raise exception using errcode = '22023', message = format('invalid schedule name %L', left($1, 200)),
@@ -66,12 +68,22 @@ begin
             hint = 'no such day is in the calendar';
     end if;
 
-    perform from deferred.__deferred_state for update;
-    insert into deferred.__deferred_schedule as s (name, rule, cron, zone, fn, params, queue, opts, missed, late_ms, overlap, jitter_ms, next_at, owner, source)
-    values (n.name, n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms, n.overlap, n.jitter_ms, n.next_at, v_owner, $6)
-    on conflict (name) do nothing;
-    if found then
-        perform deferred.__schedule_quota(n.name, v_owner);
+    begin
+        v_was := deferred.__patience('5 seconds');
+        insert into deferred.__deferred_schedule as s (name, rule, cron, zone, fn, params, queue, opts,
+            missed, late_ms, overlap, jitter_ms, next_at, owner, source)
+        values (n.name, n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms,
+            n.overlap, n.jitter_ms, n.next_at, v_owner, $6)
+        on conflict (name) do nothing;
+        v_new := found;
+        if v_new then
+            perform deferred.__schedule_quota(n.name, v_owner);
+        end if;
+        perform set_config('lock_timeout', v_was, true);
+    exception when lock_not_available then
+        perform deferred.__locked('schedule', n.name);
+    end;
+    if v_new then
         perform deferred.__schedule_moved(n.queue, n.next_at);
         return 'added';
     end if;

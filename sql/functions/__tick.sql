@@ -7,7 +7,7 @@ declare
 begin
     dealt := deferred.__tick_at(most, clock_timestamp()) + deferred.__flow_retry_some() + deferred.__settle(1000);
     select greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) into wait_ms
-    from deferred.__deferred_state s where s.next_tick < 'infinity';
+    from deferred.__deferred_state s where s.next_tick < 'infinity' order by s.next_tick limit 1;
     if pg_relation_size('deferred.__deferred_ended') > 0 then
         v_at := deferred.__unsettled();
     end if;

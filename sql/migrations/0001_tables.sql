@@ -17,6 +17,8 @@ begin
     -- A migrator who is no superuser must be a member before it can hand objects over.
     if not (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
         execute pg_catalog.format('grant deferred_owner to %I', current_user);
+    else
+        grant pg_read_all_stats to deferred_owner;  -- deferred.__holder() says since when
     end if;
     if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
         grant deferred_producer to deferred_worker;  -- functions may defer further jobs
@@ -88,7 +90,6 @@ create table deferred.__deferred_queue (
     fn                    text collate "C" check (fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
     metadata              json,
     weight                double precision not null default 1 check (weight between 0.001 and 1000),
-    limited_jobs          boolean not null default false,
     removed_at            timestamptz,
     max_dequeue           integer check (max_dequeue between 1 and 1000),
     acl                   json,
@@ -118,7 +119,6 @@ comment on column deferred.__deferred_queue.on_full is 'what a deferral to a ful
 comment on column deferred.__deferred_queue.fn is 'function that a message deferred without one becomes a call of; NULL: it stays a message';
 comment on column deferred.__deferred_queue.metadata is 'for applications; the HTTP front shows fn and max_dequeue with it';
 comment on column deferred.__deferred_queue.weight is 'share of the claims of a worker that serves several queues';
-comment on column deferred.__deferred_queue.limited_jobs is 'true: some hot job of it may be marked as limited; once true it stays so';
 comment on column deferred.__deferred_queue.removed_at is 'when it was removed; the row stays, so that a job deferred in the same moment is not lost, and the next deferral brings it back';
 comment on column deferred.__deferred_queue.max_dequeue is 'a message taken so often goes to the queue NAME-poison instead of being taken again; NULL: no limit';
 comment on column deferred.__deferred_queue.acl is 'stored access policies of the HTTP front, as they were set';
@@ -128,12 +128,18 @@ comment on column deferred.__deferred_queue.paused_at is 'while it is paused: wh
 comment on column deferred.__deferred_queue.paused_by is 'while it is paused: the role that did so, or who it was as the page knew them; NULL: not known';
 comment on column deferred.__deferred_queue.simple is 'true: no setting is about a job without options that is deferred to it, unless its params are large';
 
--- Read from its beginning: has any queue limited jobs?
-create index __deferred_queue_limited on deferred.__deferred_queue (limited_jobs desc);
-
 create index __deferred_queue_created_by on deferred.__deferred_queue (created_by) where created_by is not null;
 
 insert into deferred.__deferred_queue (name) values ('default');
+
+-- No unique index: two transactions that defer the first such jobs do not wait for each other.
+create table deferred.__deferred_limited (
+    queue text collate "C" not null
+);
+create index __deferred_limited_queue on deferred.__deferred_limited (queue);
+comment on table  deferred.__deferred_limited is
+    'queues in which some hot job may be marked as limited, one row or a few each, which stay';
+comment on column deferred.__deferred_limited.queue is 'name of the queue';
 
 create table deferred.__deferred_quota (
     creator text collate "C" primary key,
@@ -609,7 +615,8 @@ comment on column deferred.__deferred_limit.tokens is 'attempts that might have 
 comment on column deferred.__deferred_limit.tokens_at is 'when tokens was counted (database clock)';
 comment on column deferred.__deferred_limit.used_at is 'last claim, or last look by deferred.maintain(), which removes rows of keys no hot job has';
 grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
-grant update (limited_jobs) on deferred.__deferred_queue to deferred_worker;  -- a claim that meets an unmarked job
+grant select, insert on deferred.__deferred_limited to deferred_worker;  -- a claim that meets an unmarked job
+grant select on deferred.__deferred_limited to deferred_viewer;
 grant select, insert, update on deferred.__deferred_limit to deferred_worker;
 grant select on deferred.__deferred_limit to deferred_viewer;
 
@@ -968,12 +975,12 @@ create index __deferred_tick_at on deferred.__deferred_tick (at);
 
 -- What a start asks first, in one row, as each further table in that look costs it half a millisecond.
 create table deferred.__deferred_state (
-    version   integer not null,
+    version   integer,
     next_tick timestamptz not null
 ) with (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_state is 'one row: what a start asks first';
-comment on column deferred.__deferred_state.version is 'schema version, as __deferred_migration has it';
-comment on column deferred.__deferred_state.next_tick is 'no schedule has a tick before; infinity: none has one';
+comment on table  deferred.__deferred_state is 'what a start asks first: one row with a version, and notes of schedules that were set since: deferred.__schedule_moved()';
+comment on column deferred.__deferred_state.version is 'schema version, as __deferred_migration has it; NULL: a note';
+comment on column deferred.__deferred_state.next_tick is 'no schedule has a tick before the least of these; infinity: none has one';
 insert into deferred.__deferred_state values (0, 'infinity');
 
 grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;

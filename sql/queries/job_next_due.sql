@@ -12,7 +12,7 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
        (select case when u.at = timestamptz '-infinity' then 0
                     else least(case when s.next_tick < timestamptz 'infinity' then greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) end,
                                case when u.at > timestamptz '-infinity' then greatest(100, ceil(extract(epoch from u.at - clock_timestamp()) * 1000)) end) end::int8
-        from deferred.__deferred_state s
+        from (select min(x.next_tick) as next_tick from deferred.__deferred_state x) s
         cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__unsettled() end,
                                  (select min(r.not_before) from deferred.__deferred_flow_retry r where r.ended_at is null)) as at offset 0) u),
        (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1

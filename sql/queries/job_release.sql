@@ -17,8 +17,10 @@ free as materialized (
     join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
     for update of h skip locked),
 marked as (
-    update deferred.__deferred_queue q set limited_jobs = true
-    where not q.limited_jobs and q.name = any (array(select d.queue from free f join deferred.__deferred d on d.id = any (array[f.id]) where f.apart = 1))),
+    insert into deferred.__deferred_limited (queue)
+    select distinct d.queue from free f join deferred.__deferred d on d.id = any (array[f.id])
+    where f.apart = 1
+      and not exists (select from deferred.__deferred_limited l where l.queue = d.queue)),
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, limited = h.limited or free.apart = 1, visible_at = now(), xid = pg_current_xact_id()

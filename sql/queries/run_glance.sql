@@ -16,4 +16,4 @@ select s.version,
                 else exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) end
            and coalesce(deferred.__unsettled() <= now(), false))
        or exists (select from deferred.__deferred_flow_retry r where r.ended_at is null and r.not_before <= now())
-from deferred.__deferred_state s
+from (select max(x.version) as version, min(x.next_tick) as next_tick from deferred.__deferred_state x) s

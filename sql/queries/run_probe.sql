@@ -6,7 +6,7 @@
 --   instance left claims behind (bool)
 -- locks: none. Indexes: primary key of __deferred_place, __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
 --   __deferred_hot_delayed, __deferred_lease_expires, __deferred_worker_alive
-select (select s.version from deferred.__deferred_state s),
+select (select max(s.version) from deferred.__deferred_state s),
        -- (select true ... limit 1) where exists () would let the planner hash a whole index.
        exists (select from deferred.__lanes($1::text[]) n
                left join lateral (select x.paused from deferred.__deferred_queue x where x.name = n.queue limit 1) q on true

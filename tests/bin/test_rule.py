@@ -382,7 +382,7 @@ def test_jobs_of_a_rule_are_under_the_limits_of_queue_and_function(docs):
     ok(rule(docs, "add", "new", "noop", "select * from doc", "--key", "id", "--queue", "other"))
     ok(rule(docs, "run", "new"))
     assert hot(docs, "other") == (100, True, False, False)
-    assert docs.sql("select limited_jobs from deferred.__deferred_queue where name = 'other'") == [(True,)]
+    assert docs.sql("select count(*) from deferred.__deferred_limited where queue = 'other'") == [(1,)]
 
 
 @pytest.mark.parametrize("on_full", ["error", "drop"])

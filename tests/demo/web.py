@@ -180,7 +180,7 @@ class Demo:
             f.write("insert into deferred.__deferred_queue (name) values ('mail'), ('shop'), ('archive'), ('reports');\n")
             history.copy(f)
             f.write(f"""create role password_people; create role {OPERATOR} login password '{PASSWORD}' in role password_people, deferred_operator;
-                    update deferred.__deferred_queue set max_running = 2, limited_jobs = true where name = 'archive';
+                    update deferred.__deferred_queue set max_running = 2 where name = 'archive'; select deferred.__limited_add('archive');
                     select deferred.schedule('hourly_report', '0 * * * *', 'report', '{{}}', '{{"queue": "reports"}}');
                     select deferred.schedule('nightly_archive', '0 2 * * *', 'archive', '{{}}', '{{"queue": "archive", "timezone": "Europe/Berlin"}}');
                     select deferred.schedule('heartbeat', 'every 15s', 'noop', '{{}}', '{{}}');

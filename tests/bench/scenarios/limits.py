@@ -45,9 +45,9 @@ def run(b):
 
             def way():
                 db.clear()
-                db.sql("truncate deferred.__deferred_limit, deferred.__deferred_function")
+                db.sql("truncate deferred.__deferred_limit, deferred.__deferred_limited, deferred.__deferred_function")
                 db.sql("delete from deferred.__deferred_queue where name <> 'default'")
-                db.sql("update deferred.__deferred_queue set max_running = null, rate = null, burst = null, limited_jobs = false")
+                db.sql("update deferred.__deferred_queue set max_running = null, rate = null, burst = null")
                 restrict(db, name)
                 for first in range(0, jobs, BATCH):
                     db.sql(DEFER % WAYS[name], first, min(first + BATCH, jobs))
