@@ -214,7 +214,7 @@ static void add_receipt(void *data, struct job *job)
 		c->ok &= store_ids_add(c->receipts, job->receipt);
 }
 
-/* All but those of the attempts that are being recorded. */
+/* All but those of the attempts that are being recorded. An abandoned lease stays held: a job of it may still run. */
 bool worker_held_receipts(const struct worker *w, struct store_ids *receipts)
 {
 	struct collect_receipts c = { receipts, true };
@@ -223,6 +223,8 @@ bool worker_held_receipts(const struct worker *w, struct store_ids *receipts)
 	for (struct job *job = w->ledger.first; job; job = job->next)
 		if (job->ledger != LEDGER_RECORDING)
 			add_receipt(&c, job);
+	for (size_t i = 0; i < w->ledger.abandoned.len; i++)
+		c.ok &= store_ids_add(receipts, w->ledger.abandoned.id[i]);
 	store_ids_sort(receipts);
 	return c.ok;
 }

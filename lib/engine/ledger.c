@@ -234,7 +234,6 @@ void ledger_left(struct ledger *l, int64_t receipt)
 void ledger_abandon(struct ledger *l, int64_t receipt)
 {
 	store_ids_add(&l->abandoned, receipt);
-	store_ids_sort(&l->abandoned);
 }
 
 void ledger_close(struct ledger *l, const struct store_ids *held)
@@ -244,7 +243,7 @@ void ledger_close(struct ledger *l, const struct store_ids *held)
 	l->closed.len = 0;
 	store_ids_sort(&l->closing);
 	for (size_t i = 0; i < l->closing.len; i++)
-		if (l->closing.id[i] != last && !store_ids_have(held, l->closing.id[i]) && !store_ids_have(&l->abandoned, l->closing.id[i]))
+		if (l->closing.id[i] != last && !store_ids_have(held, l->closing.id[i]))
 			store_ids_add(&l->closed, last = l->closing.id[i]);
 }
 

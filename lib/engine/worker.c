@@ -87,6 +87,12 @@ static void collect(struct worker *w, uint64_t now)
 {
 	struct attempt *a;
 
+	for (struct job *job = pool_take_abandoned(&w->pool), *next; job; job = next) {
+		next = job->next;
+		ledger_abandon(&w->ledger, job->receipt);
+		free(job);
+		plan_ended(&w->plan);
+	}
 	while ((a = pool_take(&w->pool))) {
 		if (a->outcome == JOB_LOST || a->job->gone) {
 			end_gone(w, a);

@@ -246,6 +246,14 @@ struct job *pool_take_late(struct pool *pool)
 	return list;
 }
 
+struct job *pool_take_abandoned(struct pool *pool)
+{
+	struct job *list = pool->abandoned;
+
+	pool->abandoned = NULL;
+	return list;
+}
+
 struct job *pool_take_unknown(struct pool *pool)
 {
 	struct job *job = pool->unknown;
@@ -463,7 +471,7 @@ static void end_unrun(struct pool *pool, struct job *job, const char *plugin)
 	struct attempt *a = calloc(1, sizeof(*a));
 
 	if (!a) {
-		free(job); /* its lease runs out, and it comes here again */
+		job_list_push(&pool->abandoned, job); /* its lease runs out, and it comes here again */
 		return;
 	}
 	a->job = job;
@@ -731,6 +739,7 @@ static void give_up_stuck(struct pool *pool, uint64_t now)
 {
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
+		struct job *job;
 
 		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_TELL_NS)
 			continue;
@@ -739,7 +748,9 @@ static void give_up_stuck(struct pool *pool, uint64_t now)
 		m->told_alive = true;
 		if (now < m->killed_ns + DIE_LIMIT_NS)
 			continue;
-		runner_give_up(m->runner);
+		job = runner_give_up(m->runner);
+		if (job)
+			job_list_push(&pool->abandoned, job);
 		remove_member(pool, m);
 	}
 }
@@ -1011,6 +1022,7 @@ void pool_clear(struct pool *pool)
 	job_list_free(pool_recall(pool));
 	job_list_free(pool->unknown);
 	job_list_free(pool->late);
+	job_list_free(pool->abandoned);
 	free_functions(pool->functions, pool->functions_len);
 	free_functions(pool->clashes, pool->clashes_len);
 	while (pool->functions_old) {

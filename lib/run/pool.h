@@ -30,6 +30,7 @@ struct pool {
 	size_t pending_len;
 	struct job *unknown; /* of no function here */
 	struct job *late;    /* their time to start has passed */
+	struct job *abandoned; /* nobody can say how they end: their leases must not be given up */
 
 	struct pool_member {
 		struct runner *runner; /* NULL: place is free */
@@ -88,6 +89,7 @@ void pool_tick(struct pool *pool, uint64_t now);
 struct attempt *pool_take(struct pool *pool);
 struct job *pool_take_unknown(struct pool *pool);
 struct job *pool_take_late(struct pool *pool); /* jobs to be given back, as a list */
+struct job *pool_take_abandoned(struct pool *pool); /* the same, of jobs that may still be run by a process that cannot be ended */
 const struct runner_function *pool_function(const struct pool *pool, const char *name);
 int64_t pool_limit_ms(const struct pool *pool, const struct job *job); /* what an attempt of it may take; 0: any time */
 const char *pool_clash(const struct pool *pool, const char *name); /* which two have this function, so that none is taken; NULL: it does not clash */

@@ -1248,15 +1248,15 @@ void runner_tell_alive(const struct runner *r)
 		log_line(LOG_L_WARNING, "runner %d was killed and does not die: %s", (int)r->pid, r->killed_text);
 }
 
-void runner_give_up(struct runner *r)
+struct job *runner_give_up(struct runner *r)
 {
-	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
+	struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
 
 	r->reaped = true; /* for us it is */
 	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself", (int)r->pid);
 	if (!job)
-		return;
-	log_job(LOG_L_ERROR, job, "job %lld %s attempt %d: given up with its runner; it counts as lost when its lease ends", (long long)job->id, job->fn,
+		return NULL;
+	log_job(LOG_L_ERROR, job, "job %lld %s attempt %d: given up with its runner; it stays claimed until its lease ends", (long long)job->id, job->fn,
 		 job->attempt);
-	free(take_job(r, &r->call[r->first]));
+	return take_job(r, &r->call[r->first]);
 }

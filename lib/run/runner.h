@@ -126,9 +126,9 @@ void runner_quit(struct runner *runner);
 /* It was killed, which takes unusually long: say why it was. */
 void runner_tell_alive(const struct runner *runner);
 
-/* It was killed and does not die: it is stuck in the kernel. The jobs it has not begun come back by runner_recall(); the one it is at
- * is given up: nobody renews its lease, whose end is the end of the attempt. Afterwards it is freed. */
-void runner_give_up(struct runner *runner);
+/* It was killed and does not die: it is stuck in the kernel. The jobs it has not begun come back by runner_recall().
+ * Returns the one it is at, or NULL. That job may still run, so only the end of its lease may free it. */
+struct job *runner_give_up(struct runner *runner);
 
 /* It has died with this wait status. The attempt it was at ends as the status says; what it had not started
  * comes back by runner_recall(). Returns the plugin file that it died in loading, else NULL (borrowed). */

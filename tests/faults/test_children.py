@@ -116,6 +116,27 @@ if ROOT:  # others cannot trace what is kept from being looked into
         ledger(db)
 
     @pytest.mark.slow
+    def test_what_may_run_in_a_runner_that_cannot_die_waits_for_the_end_of_the_lease_of_its_batch(db):
+        """And for no longer, though other jobs of that lease have ended, and though the worker has a new session."""
+        file = os.path.join(db.dir, "record")
+        call = {"fn": "record", "params": {"file": file, "ms": 60000}, "timeout": "1s"}
+        [job], *others = db.sql("select deferred.defer_many(%s)", json.dumps([call] + [{"fn": "noop"}] * 20))
+        run = service(db, "--runners", "1", "--lease", "20s")
+        wait_for(lambda: read_record(file), 20, "it is being run")
+        with unreapable(children(run.pid)[0]):
+            wait_for(lambda: "given up with its runner" in run.output(), 20)
+            wait_for(lambda: all(db.log(j) == [(1, "ok")] for [j] in others), 20, "a new runner takes its place")
+            db.sql("select pg_terminate_backend(pid) from pg_stat_activity"
+                   " where application_name = 'check_deferred' and datname = current_database()")
+            wait_for(lambda: "connected again" in run.output(), 20)
+            assert db.held(job), "nobody else may begin it"
+            wait_for(lambda: len(read_record(file)) > 1, 60, "it is run again when its lease has ended")
+            db.sql("select deferred.cancel(%s)", job)
+            run.process.terminate()
+            run.wait(30)
+        ledger(db)
+
+    @pytest.mark.slow
     def test_a_parent_does_not_wait_at_its_end_for_what_cannot_die(db):
         run = service(db, "--runners", "1", "--grace", "100ms", "--lease", "4s")
         job = begun(db, timeout="2s", max_attempts=1)
