@@ -100,7 +100,7 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 			pool_remove_file(pool, p->path);
 	} else if (unknown && pool_clash(pool, fn)) {
-		complain("%s: remove or rename one of the two", pool_clash(pool, fn));
+		complain("%s: refused", pool_clash(pool, fn));
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr, "deferred: function \"%s\" is in no plugin of \"%s\" and no command of the config file\n", fn,

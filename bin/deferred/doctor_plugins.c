@@ -118,6 +118,8 @@ static void add_commands(struct doctor *d)
 {
 	size_t n, plugins = d->functions_len;
 	const struct config_command *commands = config_commands(d->host->cli->config, &n);
+	unsigned int owner = d->host->user.switch_user ? d->host->user.uid : geteuid();
+	struct deferred_error err = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
 		for (size_t j = 0; j < plugins; j++) {
@@ -127,7 +129,12 @@ static void add_commands(struct doctor *d)
 			doctor_why(d, "nobody can tell which of the two is meant");
 			doctor_do(d, "rename one of the two");
 		}
-		if (access(commands[i].argv[0], X_OK) < 0) {
+		if (plugin_command_check(commands[i].argv[0], owner, &err) < 0) {
+			doctor_fail(d, "function \"%s\": %s", commands[i].name, err.message);
+			doctor_why(d, "whoever can write it could run programs as the user of functions, so the function is refused");
+			doctor_do(d, "%s", err.hint);
+			error_clear(&err);
+		} else if (access(commands[i].argv[0], X_OK) < 0) {
 			doctor_warn(d, "command of function \"%s\": %s: %s", commands[i].name, commands[i].argv[0], strerror(errno));
 			doctor_why(d, "each of its attempts fails");
 			doctor_do(d, "install that program, or correct the path in the config file");

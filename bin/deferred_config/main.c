@@ -122,6 +122,7 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 {
 	cfg_t *sec = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
 	const char *name = cfg_title(sec);
+	const char *gains = cfg_size(sec, "new_privileges") > 0 ? cfg_getstr(sec, "new_privileges") : "0";
 
 	if (!is_function_name(name))
 		return fail(cfg, "", "function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
@@ -130,6 +131,8 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 		return fail(cfg, "", "function \"%s\" has no command", name);
 	if (cfg_getnstr(sec, "command", 0)[0] != '/')
 		return fail(cfg, "", "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
+	if (strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
+		return fail(cfg, "", "function \"%s\": new_privileges must be 0 or 1, not '%.64s'", name, gains);
 	return 0;
 }
 
@@ -175,7 +178,7 @@ static cfg_t *new_grammar(void)
 	static const cfg_opt_t end = CFG_END();
 	cfg_opt_t function[] = {
 		CFG_STR_LIST("command", NULL, CFGF_NODEFAULT), CFG_STR("timeout", NULL, CFGF_NODEFAULT),
-		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_END()
+		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_STR("new_privileges", NULL, CFGF_NODEFAULT), CFG_END()
 	};
 	cfg_opt_t free_form[] = { CFG_END() };
 	cfg_opt_t shard[] = {
@@ -241,6 +244,8 @@ static void put_functions(cfg_t *cfg)
 			put_record("t", cfg_getstr(sec, "timeout"), NULL, NULL);
 		if (cfg_size(sec, "max_attempts") > 0)
 			put_record("m", cfg_getstr(sec, "max_attempts"), NULL, NULL);
+		if (cfg_size(sec, "new_privileges") > 0 && strcmp(cfg_getstr(sec, "new_privileges"), "1") == 0)
+			put_record("n", NULL, NULL, NULL);
 	}
 }
 

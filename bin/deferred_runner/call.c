@@ -219,6 +219,13 @@ static uint64_t tv_us(struct timeval tv)
 	return (uint64_t)tv.tv_sec * 1000000u + (uint64_t)tv.tv_usec;
 }
 
+void take_usage(struct board_slot *slot, const struct rusage *used)
+{
+	slot->user_us = tv_us(used->ru_utime);
+	slot->sys_us = tv_us(used->ru_stime);
+	slot->max_rss_kb = (uint64_t)used->ru_maxrss;
+}
+
 static void send_text(enum frame_type type, unsigned int slot, const struct text *text)
 {
 	struct frame_part part = { text->data, text->len };
@@ -230,8 +237,12 @@ static void send_text(enum frame_type type, unsigned int slot, const struct text
 /* Run the function and send its texts. */
 static int run_function(const struct plugin_function *fn, const struct command *command, const struct deferred_call *call)
 {
-	int result = command ? command_run(command, call, state.slot) : fn->fn.run(call);
+	sigset_t mask;
+	int result;
 
+	if (command)
+		hold_sigterm(&mask); /* until what the command said has been sent */
+	result = command ? command_run(command, call, state.slot) : fn->fn.run(call);
 	if (is_a_copy())
 		_exit(0); /* which the function forked and let return: only the original speaks for the job */
 
@@ -245,6 +256,8 @@ static int run_function(const struct plugin_function *fn, const struct command *
 	send_text(FRAME_ERROR, current.slot, &current.error);
 	if (state.out.len > state.out.at)
 		flush_frames();
+	if (command)
+		sigprocmask(SIG_SETMASK, &mask, NULL);
 	return result;
 }
 
@@ -406,6 +419,8 @@ static void __attribute__((noreturn)) run_in_child(const struct relay *relay, co
 		_exit(EX_OSERR); /* it died before that */
 	begin_process();
 	sigprocmask(SIG_SETMASK, mask, NULL);
+	if (!command)
+		keep_privileges();
 	leave_runner(relay, pair);
 	state.cpu_ms = cpu_ms;
 	if (!command)
@@ -441,9 +456,7 @@ static void take_page(struct board_slot *slot, const struct relay *relay, int st
 {
 	const struct board_slot said = relay->page->slot;
 
-	slot->user_us = tv_us(ru->ru_utime);
-	slot->sys_us = tv_us(ru->ru_stime);
-	slot->max_rss_kb = (uint64_t)ru->ru_maxrss;
+	take_usage(slot, ru);
 	slot->result = said.result;
 	slot->exit_code = said.exit_code;
 	slot->signal = said.signal;
@@ -588,10 +601,12 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	} else if (state.start.isolate_job || state.start.cpu_ms > 0 ||
 		   (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files))) {
 		run_forked(slot, fn, command, &call);
+	} else if (command) {
+		slot->result = run_function(NULL, command, &call);
 	} else {
 		if (before.ru_maxrss == 0)
 			getrusage(RUSAGE_SELF, &before);
-		slot->result = run_function(fn, command, &call);
+		slot->result = run_function(fn, NULL, &call);
 		getrusage(RUSAGE_SELF, &after);
 		slot->user_us = tv_us(after.ru_utime) - tv_us(before.ru_utime);
 		slot->sys_us = tv_us(after.ru_stime) - tv_us(before.ru_stime);

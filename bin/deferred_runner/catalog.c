@@ -109,13 +109,17 @@ static void on_clash(void *data, const char *name, const char *text)
 	send_function(FRAME_CLASH, name, text, &(struct frame_function){ 0 });
 }
 
-/* A command, or what it clashes with. */
+/* A command, or why it is refused: somebody else could have written it, or a plugin has a function of its name. */
 static void send_command(const struct command *c)
 {
 	struct frame_function fixed = { c->timeout_ms, c->max_attempts, 0 };
+	struct deferred_error err = { 0 };
 	char text[512];
 
-	if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
+	if (plugin_command_check(c->argv[0], state.start.owner_uid, &err) < 0) {
+		snprintf(text, sizeof(text), "function \"%s\": %.300s", c->name, err.message);
+		on_clash(NULL, c->name, text);
+	} else if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
 		snprintf(text, sizeof(text), "function \"%s\" is both a command of the config file and in a plugin", c->name);
 		on_clash(NULL, c->name, text);
 	} else {
@@ -148,6 +152,7 @@ static void __attribute__((noreturn)) survey(pid_t parent, const int pair[2])
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EX_OSERR); /* it died before that */
+	keep_privileges();
 	leave_board();
 	talk_to_runner(pair);
 	load_all(true);

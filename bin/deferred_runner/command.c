@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
@@ -138,6 +139,8 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	if (!command->new_privileges)
+		keep_privileges();
 	limit_cpu(state.cpu_ms);
 	snprintf(number, sizeof(number), "%lld", (long long)call->id);
 	setenv("DEFERRED_JOB_ID", number, 1);
@@ -288,13 +291,12 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 	}
 	if (trimmed(err) > 0) {
 		call->host->error(call, err->data, trimmed(err));
-	} else {
-		n = sig ? snprintf(text, sizeof(text), "killed by signal %d (%s)", sig, strsignal(sig))
-			: snprintf(text, sizeof(text), "exit status %d", exited);
+	} else if (!sig) {
+		n = snprintf(text, sizeof(text), "exit status %d", exited);
 		call->host->error(call, text, (size_t)n);
 	}
-	if (WIFSIGNALED(status))
-		return -1;
+	if (sig)
+		return -1; /* which the parent puts in front */
 	if (again_ms >= 0) {
 		call->host->retry_after(call, again_ms);
 		return DEFERRED_SNOOZE;
@@ -309,11 +311,15 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	int in = text_file("params", call->params, call->params_len), exited = -1, status = 0, rc;
 	struct progress progress = { 0 };
 	int bell = FRAME_STOP_FD;
-	sigset_t mask;
+	struct deferred_error refusal = { 0 };
+	struct rusage used;
 	pid_t self = getpid(), pid = -1;
 
-	hold_sigterm(&mask);
-
+	if (plugin_command_check(command->argv[0], state.start.owner_uid, &refusal) < 0) {
+		call->host->error(call, refusal.message, strlen(refusal.message));
+		rc = DEFERRED_UNREADY;
+		goto done;
+	}
 	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || pipe2(progress_pipe, O_CLOEXEC) < 0 ||
 	    (pid = fork()) < 0) {
 		rc = failed(call, "cannot start the command");
@@ -348,11 +354,11 @@ int command_run(const struct command *command, const struct deferred_call *call,
 		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) || (exited < 0 && out.fd < 0 && err.fd < 0))
 			break;
 	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)
 		;
+	take_usage(slot, &used);
 	rc = outcome(call, slot, status, &out, &err);
 done:
-	sigprocmask(SIG_SETMASK, &mask, NULL);
 	for (size_t i = 0; i < 2; i++) {
 		if (out_pipe[i] >= 0)
 			close(out_pipe[i]);

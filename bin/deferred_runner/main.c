@@ -137,6 +137,7 @@ static void take_command(const char *payload, size_t len)
 	c->timeout_ms = fixed.timeout_ms;
 	c->max_attempts = fixed.max_attempts;
 	c->name = copy(frame_text(payload, len, &at));
+	c->new_privileges = fixed.flags & FRAME_NEW_PRIVILEGES;
 	c->argv = NULL;
 	while ((text = frame_text(payload, len, &at))) {
 		c->argv = grow(c->argv, &n, sizeof(*c->argv));
@@ -169,6 +170,20 @@ static void protect(void)
 	fcntl(FRAME_STOP_FD, F_SETFD, FD_CLOEXEC);
 }
 
+void keep_privileges(void)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* A process cannot take it back, so those that need not gain rights do it each for itself where a command may. */
+static bool may_gain_privileges(void)
+{
+	for (size_t i = 0; i < state.commands_len; i++)
+		if (state.commands[i].new_privileges)
+			return true;
+	return false;
+}
+
 static void take_start(const char *payload, size_t len)
 {
 	const char *dir;
@@ -176,6 +191,8 @@ static void take_start(const char *payload, size_t len)
 
 	memcpy(&state.start, payload, sizeof(state.start));
 	dir = frame_text(payload, len, &at);
+	if (!may_gain_privileges())
+		keep_privileges();
 	limit(RLIMIT_NOFILE, state.start.files);
 	limit(RLIMIT_NPROC, state.start.processes);
 #if !defined(__SANITIZE_ADDRESS__) /* the sanitizer reserves terabytes of address space */

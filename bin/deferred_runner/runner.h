@@ -25,6 +25,7 @@ struct command {
 	char **argv; /* ends with NULL */
 	int64_t timeout_ms;
 	int32_t max_attempts;
+	bool new_privileges; /* setuid programs gain rights in it */
 };
 
 /* The state of the process. */
@@ -85,10 +86,17 @@ void call_run(unsigned int slot, const char *payload, size_t len);
  * have ended: then, with the mask `before` restored, it ends this process. */
 void hold_sigterm(sigset_t *before);
 
+/* What a process that has been waited for used, it and those that it waited for. */
+struct rusage;
+void take_usage(struct board_slot *slot, const struct rusage *used);
+
 /* Limit the processor time of this process, for good; 0: not. */
 void limit_cpu(int64_t ms);
 
-/* Run a command for a call, through the callbacks of its host; its exit status or signal goes to the slot.
+/* Neither this process nor what it executes gains rights from now on. */
+void keep_privileges(void);
+
+/* Run a command for a call, through the callbacks of its host; its exit status or signal, and what it used, go to the slot.
  * Returns enum deferred_result, or -1 when a signal ended it. */
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
 

@@ -523,6 +523,10 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 	}
 	if (config->commands_len == 0)
 		return out_of_memory(err);
+	if (kind == 'n') {
+		config->commands[config->commands_len - 1].new_privileges = true;
+		return 0;
+	}
 	if (kind == 'c')
 		return add_word(&config->commands[config->commands_len - 1], t[0], err);
 	return take_limit(config, kind == 't' ? "timeout" : "max_attempts", t[0], err);
@@ -531,7 +535,7 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 /* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
 static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
 {
-	static const char kinds[] = "svfpectmSoHh", texts[] = "331331111231";
+	static const char kinds[] = "svfpectmnSoHh", texts[] = "3313311101231";
 	size_t at = 0;
 	int rc = 0;
 

@@ -46,6 +46,7 @@ struct config_command {
 	const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
 	int64_t timeout_ms;      /* 0: default */
 	int32_t max_attempts;    /* 0: default */
+	bool new_privileges;     /* setuid programs gain rights in it */
 };
 
 /*

@@ -19,6 +19,7 @@
  *
  *     s LINE NAME VALUE        a setting                       c TEXT            a word of the command of the last function
  *     v LINE NAME VALUE        a value of a function, to check t TEXT, m TEXT    its timeout, its max_attempts
+ *     n                        the last function may gain rights
  *     f NAME                   a function                      p PLUGIN NAME VALUE    a free-form setting
  *     S NAME               a schedule                      o NAME VALUE      a member of the last schedule
  *     H NAME NUMBER CONNINFO   a shard                     h FLAG            1: it accepts jobs; of the last shard

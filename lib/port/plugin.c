@@ -90,7 +90,7 @@ static int check_owner(int fd, const struct stat *st, unsigned int owner_uid, bo
 	if (st->st_uid != 0 && st->st_uid != owner_uid) {
 		error_set(err, DEFERRED_EPLUGIN, "plugin", "\"%.300s\" belongs to user %u, not to root or user %u",
 			  fd_path(fd, path), (unsigned int)st->st_uid, owner_uid);
-		error_hint(err, "chown it, or name another plugin_dir");
+		error_hint(err, "chown root \"%.200s\"", path);
 		return DEFERRED_EPLUGIN;
 	}
 	if (S_ISLNK(st->st_mode) || (sticky_ok && (st->st_mode & S_ISVTX)))
@@ -123,24 +123,25 @@ static int expand_link(int fd, char rest[PATH_MAX], const char *tail)
 }
 
 /*
- * Open the folder component by component. Each step is made from a descriptor whose folder nobody else
+ * Open what is at the path component by component. Each step is made from a descriptor whose folder nobody else
  * can change, so no component can be exchanged between the check and the use.
+ * Returns 0, DEFERRED_EPLUGIN, or DEFERRED_ESYSTEM with errno and without err: it cannot be opened.
  */
-static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct deferred_error *err)
+static int open_path(const char *path, unsigned int owner_uid, int *out, struct deferred_error *err)
 {
 	char rest[PATH_MAX] = "", name[NAME_MAX + 1];
 	const char *p = rest;
 	struct stat st;
-	int fd = -1, next = -1, links = 0, rc = DEFERRED_EPLUGIN;
+	int fd = -1, next = -1, links = 0, rc = DEFERRED_ESYSTEM, failure = 0;
 
-	if (dir[0] != '/' && !getcwd(rest, sizeof(rest)))
+	if (path[0] != '/' && !getcwd(rest, sizeof(rest)))
 		goto fail;
-	if (strlen(rest) + 1 + strlen(dir) >= sizeof(rest)) {
+	if (strlen(rest) + 1 + strlen(path) >= sizeof(rest)) {
 		errno = ENAMETOOLONG;
 		goto fail;
 	}
 	strcat(rest, "/");
-	strcat(rest, dir);
+	strcat(rest, path);
 	if ((fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
 		goto fail;
 	for (;;) {
@@ -151,7 +152,7 @@ static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct
 			goto fail;
 		if ((rc = check_owner(fd, &st, owner_uid, *p != '\0', err)) < 0)
 			goto out;
-		rc = DEFERRED_EPLUGIN;
+		rc = DEFERRED_ESYSTEM;
 		if (*p == '\0')
 			break;
 		n = strcspn(p, "/");
@@ -167,7 +168,7 @@ static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct
 		if (S_ISLNK(st.st_mode)) {
 			if ((rc = check_owner(next, &st, owner_uid, false, err)) < 0)
 				goto out;
-			rc = DEFERRED_EPLUGIN;
+			rc = DEFERRED_ESYSTEM;
 			if (++links > LINKS_MAX) {
 				errno = ELOOP;
 				goto fail;
@@ -184,19 +185,40 @@ static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct
 		fd = next;
 		next = -1;
 	}
-	if ((*dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-		goto fail;
-	rc = 0;
-	goto out;
+	*out = fd;
+	return 0;
 fail:
-	error_errno(err, rc, "plugin", "cannot open plugin folder \"%.300s\"", dir);
-	error_hint(err, "set plugin_dir to the folder that holds the plugins");
+	failure = errno;
 out:
 	if (next >= 0)
 		close(next);
 	if (fd >= 0)
 		close(fd);
+	errno = failure;
 	return rc;
+}
+
+static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct deferred_error *err)
+{
+	int fd = -1, rc = open_path(dir, owner_uid, &fd, err);
+
+	*dir_fd = rc == 0 ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (rc != DEFERRED_EPLUGIN && *dir_fd < 0) {
+		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot open plugin folder \"%.300s\"", dir);
+		error_hint(err, "set plugin_dir to the folder that holds the plugins");
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+int plugin_command_check(const char *path, unsigned int owner_uid, struct deferred_error *err)
+{
+	int fd = -1, rc = open_path(path, owner_uid, &fd, err);
+
+	if (fd >= 0)
+		close(fd);
+	return rc == DEFERRED_ESYSTEM ? 0 : rc;
 }
 
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err)

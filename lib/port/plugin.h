@@ -34,6 +34,9 @@ typedef bool plugin_loading_fn(void *data, const char *file);
  */
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
 
+/* The same of a program, of the folders above it and of the links on the way. One that is not there passes: executing it says so. */
+int plugin_command_check(const char *path, unsigned int owner_uid, struct deferred_error *err);
+
 /*
  * Open every *.so of the folder and check it, but load none: what is loaded later is what was checked, whatever
  * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;

@@ -74,7 +74,8 @@ struct frame_start {
 struct frame_function {
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	uint32_t flags;
+	uint32_t flags; /* of a plugin's function: DEFERRED_...; of a command: */
+#define FRAME_NEW_PRIVILEGES 1u /* what it executes may gain rights, as setuid programs do */
 };
 
 struct frame_call {

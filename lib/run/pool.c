@@ -88,7 +88,7 @@ static void tell_clash(const struct pool *pool, const struct runner_function *f,
 
 	for (size_t i = 0; i < n; i++)
 		if (!find_function(pool->clashes, pool->clashes_len, f[i].name) && ++news <= CLASHES_TOLD)
-			log_line(LOG_L_WARNING, "%s: refused, the rest is served (remove or rename one of the two)", f[i].plugin);
+			log_line(LOG_L_WARNING, "%s: refused, the rest is served", f[i].plugin);
 	if (news > CLASHES_TOLD)
 		log_line(LOG_L_WARNING, "and %zu more functions like these", news - CLASHES_TOLD);
 }

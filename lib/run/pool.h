@@ -92,7 +92,7 @@ struct job *pool_take_late(struct pool *pool); /* jobs to be given back, as a li
 struct job *pool_take_abandoned(struct pool *pool); /* the same, of jobs that may still be run by a process that cannot be ended */
 const struct runner_function *pool_function(const struct pool *pool, const char *name);
 int64_t pool_limit_ms(const struct pool *pool, const struct job *job); /* what an attempt of it may take; 0: any time */
-const char *pool_clash(const struct pool *pool, const char *name); /* which two have this function, so that none is taken; NULL: it does not clash */
+const char *pool_clash(const struct pool *pool, const char *name); /* why this function is refused; NULL: it is not */
 
 /* All jobs not yet started, as a list. */
 struct job *pool_recall(struct pool *pool);

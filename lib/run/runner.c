@@ -117,7 +117,7 @@ static int put_setting(void *data, const char *name, const char *value)
 
 static int put_command(struct runner *r, const struct config_command *c)
 {
-	struct frame_function fixed = { c->timeout_ms, c->max_attempts, 0 };
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->new_privileges ? FRAME_NEW_PRIVILEGES : 0 };
 	struct frame_part parts[66] = { { &fixed, sizeof(fixed) }, { c->name, strlen(c->name) + 1 } };
 	size_t n = 2;
 
@@ -162,7 +162,7 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 #define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
 static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
-	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "PATH=", "TZ=",
+	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "TZ=",
 #if defined(__SANITIZE_ADDRESS__)
 					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
 #endif
@@ -171,20 +171,17 @@ static char **environment(const struct runner_setup *setup, char instance[static
 	static char own[OWN_NAMES][600]; /* of the user switched to */
 	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
-	bool has_path = false;
 
 	for (char **e = environ; *e; e++)
 		for (size_t i = setup->switch_user ? OWN_NAMES : 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0])) {
+			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 && n < sizeof(kept) / sizeof(kept[0]))
 				env[n++] = *e;
-				has_path |= strcmp(kept[i], "PATH=") == 0;
-			}
 	for (size_t i = 0; i < OWN_NAMES && setup->switch_user; i++) {
 		snprintf(own[i], sizeof(own[i]), "%s%s", kept[i], values[i]);
 		env[n++] = own[i];
 	}
-	if (!has_path)
-		env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	/* Folders of root alone: what the PATH of who started us names may be others'. */
+	env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
 	env[n] = NULL;
@@ -223,7 +220,6 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* after setuid, which clears it */
 	if (getppid() != parent)
 		_exit(126);
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (oom >= 0 && write(oom, "500", 3) < 0)
 		oom = -1; /* a wish only */
@@ -835,7 +831,7 @@ static void __attribute__((format(printf, 2, 3))) attempt_error(struct attempt *
 	attempt_set_text(&a->error, &a->error_len, text, n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-/* What is known of an end that was none of ours, with the last it printed and the backtrace. */
+/* What is known of an end, with what a command had said of it, the last that was printed, and the backtrace. */
 static void __attribute__((format(printf, 3, 4))) describe_end(const struct runner *r, struct attempt *a, const char *fmt, ...)
 {
 	bool apart = r->tail_len && r->trace_len && r->tail[r->tail_len - 1] != '\n';
@@ -848,8 +844,9 @@ static void __attribute__((format(printf, 3, 4))) describe_end(const struct runn
 	va_end(ap);
 	while (trace_len > 0 && r->trace[trace_len - 1] == '\n')
 		trace_len--;
-	attempt_error(a, "%s%s%.*s%s%.*s", what, r->tail_len || r->trace_len ? "\n" : "", (int)r->tail_len, r->tail, apart ? "\n" : "",
-		      (int)trace_len, r->trace);
+	attempt_error(a, "%s%s%.*s%s%.*s%s%.*s", what, a->error_len ? "\n" : "", (int)a->error_len, a->error_len ? a->error : "",
+		      r->tail_len || r->trace_len ? "\n" : "", (int)r->tail_len, r->tail, apart ? "\n" : "", (int)trace_len,
+		      r->trace);
 }
 
 static void describe_signal(struct runner *r, struct attempt *a, int sig)
@@ -1201,7 +1198,7 @@ static void end_first(struct runner *r, int status)
 	} else if (r->killed) {
 		a->outcome = r->killed_as;
 		a->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-		attempt_error(a, "%s", r->killed_text);
+		attempt_error(a, "%s%s%.*s", r->killed_text, a->error_len ? "\n" : "", (int)a->error_len, a->error_len ? a->error : "");
 	} else if (WIFSIGNALED(status)) {
 		describe_signal(r, a, WTERMSIG(status));
 	} else {

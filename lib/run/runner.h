@@ -45,8 +45,8 @@ struct runner_setup {
 /* A function some runner has loaded. */
 struct runner_function {
 	char *name;
-	char *plugin;             /* "NAME VERSION BUILD", or "command"; where it clashes, which two have it */
-	bool clash;               /* it is not here, for it is here twice */
+	char *plugin;             /* "NAME VERSION BUILD", or "command"; where it clashes, why it is refused */
+	bool clash;               /* it is refused: it is here twice, or others can write its command */
 	int64_t timeout_ms;
 	int32_t max_attempts;     /* -1: it clashes */
 	uint32_t flags;
