@@ -2,9 +2,10 @@
 """An SMTP server for tests: keeps what it gets, and answers as the recipient's name asks.
 
     smtpd.py [--port 0] --dir DIR [--tls starttls|tls --cert FILE --key FILE] [--auth USER:PASSWORD]
-             [--slow SECONDS] [--max-size BYTES] [--utf8]
+             [--slow SECONDS] [--max-size BYTES] [--utf8] [--seven-bit]
 
---utf8: SMTPUTF8 is offered. Prints "PORT n" once it is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json:
+--utf8: SMTPUTF8 is offered. --seven-bit: 8BITMIME is not. Bytes above 127 that were not announced are refused: in headers
+without SMTPUTF8, elsewhere without BODY=8BITMIME. Prints "PORT n" once it is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json:
 {"from": ..., "to": [...], "tls": bool, "auth": user or null, "peer_port": n}. Every command line received
 goes to DIR/commands.log. Names before the @ that mean something:
 
@@ -48,7 +49,7 @@ class Handler:
         answer = await self.answer(server, (address or "").split("@")[0], "from")
         if answer:
             return answer
-        envelope.mail_from = address
+        envelope.mail_from, envelope.mail_options = address, list(options)
         return "250 2.1.0 sender ok"
 
     async def handle_RCPT(self, server, session, envelope, address, options):
@@ -63,6 +64,10 @@ class Handler:
         return "250 2.1.5 recipient ok"
 
     async def handle_DATA(self, server, session, envelope):
+        head, _, body = envelope.original_content.partition(b"\r\n\r\n")
+        if not (head.isascii() or "SMTPUTF8" in envelope.mail_options) or \
+                not (body.isascii() or "BODY=8BITMIME" in envelope.mail_options):
+            return "554 5.6.1 bytes above 127 that were not announced"
         for address in envelope.rcpt_tos:
             answer = await self.answer(server, address.split("@")[0], "data")
             if answer and not answer.startswith("421 cut"):
@@ -92,10 +97,11 @@ class Server(SMTP):
     def __init__(self, handler, args, **kw):
         super().__init__(handler, **kw)
         self.journal = args.dir + "/commands.log"
+        self.seven_bit = args.seven_bit
 
     async def push(self, status):
         # A connection that was cut needs no answer.
-        if not self.transport.is_closing():
+        if not self.transport.is_closing() and not (self.seven_bit and "8BITMIME" in str(status)):
             await super().push(status)
 
     def data_received(self, data):
@@ -122,6 +128,7 @@ def arguments(argv=None):
     parser.add_argument("--auth")
     parser.add_argument("--slow", type=float, default=60)
     parser.add_argument("--utf8", action="store_true")
+    parser.add_argument("--seven-bit", action="store_true")
     parser.add_argument("--max-size", type=int, default=100_000_000)
     return parser.parse_args(argv)
 

@@ -23,6 +23,7 @@
 
 #define LINE_MAX_HEADER 76 /* lines we make are no longer, RFC 2047 */
 #define LINE_MAX_BODY 76
+#define RELATED "multipart/related; type=\"text/html\""
 #define LINE_MAX_SMTP 990
 
 /* ---- header lines ----------------------------------------------------------------------------- */
@@ -477,33 +478,35 @@ static curl_mime *add_multipart(curl_mime *into, const char *type, CURL *handle)
 
 static const char text_type[] = "text/plain; charset=UTF-8", html_type[] = "text/html; charset=UTF-8";
 
-static bool add_html(struct sending *s, curl_mime *into, CURL *handle)
+/* `related`: it goes into one that is for the HTML alone. */
+static bool add_html(struct sending *s, curl_mime *into, bool related, CURL *handle)
 {
-	curl_mime *related = s->shown_len ? add_multipart(into, "multipart/related; type=\"text/html\"", handle) : into;
-
-	return related && add_body(related, html_type, s->html) && (!s->shown_len || add_attachments(s, related, true));
+	if (s->shown_len && !related)
+		into = add_multipart(into, RELATED, handle);
+	return into && add_body(into, html_type, s->html) && (!s->shown_len || add_attachments(s, into, true));
 }
 
-static bool add_bodies(struct sending *s, curl_mime *into, CURL *handle)
+static bool add_bodies(struct sending *s, curl_mime *into, bool related, CURL *handle)
 {
 	char calendar_type[sizeof("text/calendar; charset=UTF-8; method=") + MAIL_METHOD_MAX];
 
 	snprintf(calendar_type, sizeof(calendar_type), "text/calendar; charset=UTF-8; method=%s", s->method);
-	return (!s->text || add_body(into, text_type, s->text)) && (!s->html || add_html(s, into, handle)) &&
+	return (!s->text || add_body(into, text_type, s->text)) && (!s->html || add_html(s, into, related, handle)) &&
 	       (!s->calendar || add_body(into, calendar_type, s->calendar));
 }
 
 static bool add_parts(struct sending *s, CURL *handle)
 {
 	bool several = !!s->text + !!s->html + !!s->calendar > 1, files = s->attachments_len > s->shown_len;
+	const char *type = several ? "Content-Type: multipart/alternative" : "Content-Type: " RELATED;
 	curl_mime *bodies = s->mime = curl_mime_init(handle);
 
 	if (!bodies || (several && files && !(bodies = add_multipart(s->mime, "multipart/alternative", handle))))
 		return false;
-	/* libcurl adds the boundary. */
-	if (several && !files && !add_line(&s->headers, "Content-Type: multipart/alternative"))
+	/* Without a type of ours it is multipart/mixed. libcurl adds the boundary. */
+	if (!files && !add_line(&s->headers, type))
 		return false;
-	return add_bodies(s, bodies, handle) && add_attachments(s, s->mime, false);
+	return add_bodies(s, bodies, !files && !several, handle) && add_attachments(s, s->mime, false);
 }
 
 /* One text is no multipart, which libcurl cannot say. */

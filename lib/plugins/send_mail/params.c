@@ -263,7 +263,7 @@ static bool is_seven_bit(const char *text, size_t len)
 {
 	for (size_t i = 0, line = 0; i < len; i++) {
 		line = text[i] == '\n' ? 0 : line + 1;
-		if (!text[i] || (unsigned char)text[i] >= 0x80 || line > 998 ||
+		if (!text[i] || (unsigned char)text[i] >= 0x80 || line > 998u + (text[i] == '\r') ||
 		    (text[i] == '\r' && i + 1 < len && text[i + 1] != '\n'))
 			return false;
 	}
@@ -271,8 +271,9 @@ static bool is_seven_bit(const char *text, size_t len)
 }
 
 /*
- * A message within a mail is not encoded (RFC 2046, 5.2.1). One that not every server takes as it is goes out as
- * message/global, which may be encoded (RFC 6532, 3.7). It is never sent as 8bit: libcurl does not announce that.
+ * A message within a mail is not encoded (RFC 2046, 5.2.1). One that not every server takes as it is goes out as a
+ * file of bytes. It is never sent as 8bit, since libcurl does not announce that, nor as message/global, which may be
+ * encoded (RFC 6532, 3.7), since few readers decode that.
  */
 static int take_message(struct sending *s, struct attachment *a)
 {
@@ -281,7 +282,7 @@ static int take_message(struct sending *s, struct attachment *a)
 	if (!a->content && !(a->content = a->decoded = read_attachment(a)))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\"", a->path);
 	if (!is_seven_bit(a->content, a->size)) {
-		a->type = "message/global";
+		a->type = "application/octet-stream";
 		return DEFERRED_OK;
 	}
 	if (!(text = with_crlf(a->content, a->size)))
