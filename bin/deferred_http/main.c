@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define LARGE_BYTES (128 * 1024) /* are given back to the system when they are freed */
-#define RESERVED_FILES 64 /* descriptors that are no connections */
+#define RESERVED_FILES (64 + SERVER_SPARE) /* descriptors that are no connections */
 
 static const struct program_option options[] = {
 	{ "listen", "http.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, a list (127.0.0.1:10001)" },

@@ -12,8 +12,16 @@
 #define SESSIONS_MAX 64 /* idle ones */
 #define KEEP_NS (60 * NS_PER_S)
 #define OLDEST_NS (300 * NS_PER_S) /* since the login: a password that was changed or a login that was taken away counts by then */
-#define TRIES 5         /* that may fail in a minute, of one name or address */
+/* Tries that may fail in a minute, of a name at an address or of an address, before others have to wait for their turn. */
+#define TRIES 5
+#define TURN_NS NS_PER_S                 /* of a name at an address */
+#define ADDRESS_TURN_NS (NS_PER_S / 5)   /* of an address: it may be that of a proxy */
 #define TRIERS 256
+#define KNOWN 256
+#define KNOWN_NS (12 * 3600 * NS_PER_S)
+#define TURN_WAIT_NS (8 * NS_PER_S)      /* a later turn is not waited for */
+#define WAIT_NS (10 * NS_PER_S)
+#define WAITING_MAX 32 /* visits of one group */
 
 struct session {
 	struct session *next;
@@ -27,9 +35,13 @@ struct session {
 
 /* Who failed to log in. An old one gives its place up. */
 struct trier {
-	unsigned char mac[CRYPTO_SHA256_BYTES];
-	uint64_t since_ns;
+	uint64_t who, since_ns, turn_ns; /* turn_ns: when the next try may begin */
 	int failed;
+};
+
+/* A name and password that were right. */
+struct known {
+	uint64_t who, at_ns;
 };
 
 struct desk {
@@ -38,77 +50,170 @@ struct desk {
 	int threads;
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct visit *first, **last;
+	struct visit *first, **last; /* waiting */
+	struct visit *served;
 	bool stopping;
 	struct session *idle;
 	int idle_len;
 	struct trier triers[TRIERS];
+	struct known known[KNOWN];
 };
 
-/* ---- tries ------------------------------------------------------------------------------------ */
-
-/* Locked. NULL: it never failed, and make is false. */
-static struct trier *trier(struct desk *d, char kind, const char *name, bool make)
+static bool password_mac(const struct desk *d, const struct visit *v, unsigned char mac[CRYPTO_SHA256_BYTES])
 {
-	char text[GUARD_NAME_SIZE + 2];
-	unsigned char mac[CRYPTO_SHA256_BYTES];
+	return crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, v->password ? v->password : "", v->password ? strlen(v->password) : 0, mac);
+}
+
+/* ---- whose turn it is ------------------------------------------------------------------------- */
+
+/* A number for two texts, which nobody can choose. */
+static uint64_t number_of(const struct desk *d, char kind, const char *name, const void *more, size_t len)
+{
+	unsigned char text[1 + GUARD_NAME_SIZE + sizeof(((struct visit *)0)->address)] = { 0 }, mac[CRYPTO_SHA256_BYTES] = { 0 };
+	uint64_t number;
+
+	text[0] = (unsigned char)kind;
+	strncpy((char *)text + 1, name, GUARD_NAME_SIZE - 1);
+	memcpy(text + 1 + GUARD_NAME_SIZE, more, len);
+	crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, (char *)text, sizeof(text), mac);
+	memcpy(&number, mac, sizeof(number));
+	return number;
+}
+
+/* The address of who asks. A proxy that is trusted adds the one that it sees to the list. */
+static void client_of(const struct visit *v, char address[sizeof(v->address)])
+{
+	const char *list = guard_peer(&v->request, v->web->proxies) ? request_value(&v->request, "x-forwarded-for") : NULL;
+	const char *comma = list ? strrchr(list, ',') : NULL, *from = list ? (comma ? comma + 1 : list) : v->address;
+
+	strncpy(address, from + strspn(from, " "), sizeof(v->address) - 1);
+}
+
+static bool is_known(const struct desk *d, uint64_t who)
+{
+	for (size_t i = 0; i < KNOWN; i++)
+		if (d->known[i].who == who && d->known[i].at_ns != 0)
+			return clock_ns() - d->known[i].at_ns < KNOWN_NS;
+	return false;
+}
+
+/* A name and password that were right take the place of the oldest. */
+static void remember(struct desk *d, const struct visit *v)
+{
+	struct known *place = &d->known[0];
+
+	pthread_mutex_lock(&d->lock);
+	for (size_t i = 0; i < KNOWN && place->who != v->login; i++)
+		if (d->known[i].who == v->login || d->known[i].at_ns < place->at_ns)
+			place = &d->known[i];
+	*place = (struct known){ v->login, clock_ns() };
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* Locked. One that has not failed lately: none, or a new one. */
+static struct trier *trier(struct desk *d, uint64_t who, bool make)
+{
 	struct trier *oldest = &d->triers[0];
 	uint64_t now = clock_ns();
 
-	text[0] = kind;
-	strncpy(text + 1, name, sizeof(text) - 2);
-	text[sizeof(text) - 1] = '\0';
-	if (!crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, text, strlen(text), mac))
-		return NULL;
 	for (size_t i = 0; i < TRIERS; i++) {
 		struct trier *t = &d->triers[i];
 
 		if (t->failed > 0 && now - t->since_ns > KEEP_NS)
 			t->failed = 0;
-		if (t->failed > 0 && memcmp(t->mac, mac, sizeof(mac)) == 0)
+		if (t->failed > 0 && t->who == who)
 			return t;
 		if (t->failed == 0 || (oldest->failed > 0 && t->since_ns < oldest->since_ns))
 			oldest = t;
 	}
 	if (!make)
 		return NULL;
-	memcpy(oldest->mac, mac, sizeof(mac));
-	oldest->since_ns = now;
-	oldest->failed = 0;
+	*oldest = (struct trier){ .who = who, .since_ns = now };
 	return oldest;
-}
-
-static bool tries_often(struct desk *d, const struct visit *v)
-{
-	struct trier *name, *address;
-	bool often;
-
-	pthread_mutex_lock(&d->lock);
-	name = trier(d, 'n', v->user, false);
-	address = v->address[0] ? trier(d, 'a', v->address, false) : NULL;
-	often = (name && name->failed >= TRIES) || (address && address->failed >= TRIES);
-	pthread_mutex_unlock(&d->lock);
-	return often;
 }
 
 static void failed(struct desk *d, const struct visit *v)
 {
-	struct trier *t;
-
 	pthread_mutex_lock(&d->lock);
-	if ((t = trier(d, 'n', v->user, true)))
-		t->failed++;
-	if (v->address[0] && (t = trier(d, 'a', v->address, true)))
-		t->failed++;
+	trier(d, v->pair, true)->failed++;
+	trier(d, v->group, true)->failed++;
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* ---- sessions --------------------------------------------------------------------------------- */
-
-static bool password_mac(const struct desk *d, const struct visit *v, unsigned char mac[CRYPTO_SHA256_BYTES])
+/*
+ * Locked. Names and passwords are tried one after the other where many were wrong, never refused for what others tried:
+ * whoever was in lately does not come here, and all others wait for their turn. Returns when that is.
+ */
+static uint64_t turn_of(struct desk *d, const struct visit *v)
 {
-	return crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, v->password ? v->password : "", v->password ? strlen(v->password) : 0, mac);
+	struct trier *of[] = { trier(d, v->pair, false), trier(d, v->group, false) };
+	static const uint64_t takes_ns[] = { TURN_NS, ADDRESS_TURN_NS };
+	uint64_t at = v->submitted_ns;
+
+	for (size_t i = 0; i < 2; i++)
+		if (of[i] && of[i]->failed >= TRIES && of[i]->turn_ns > at)
+			at = of[i]->turn_ns;
+	for (size_t i = 0; i < 2 && at - v->submitted_ns < TURN_WAIT_NS; i++)
+		if (of[i])
+			of[i]->turn_ns = at + takes_ns[i];
+	return at;
 }
+
+/* Locked. A group shares what threads there are: a login; all at an address that are not known. */
+static void introduce(struct desk *d, struct visit *v)
+{
+	char address[sizeof(v->address)] = "";
+	unsigned char mac[CRYPTO_SHA256_BYTES] = { 0 };
+
+	client_of(v, address);
+	password_mac(d, v, mac);
+	v->login = number_of(d, 'l', v->user, mac, sizeof(mac));
+	v->pair = number_of(d, 'p', v->user, address, sizeof(address));
+	v->group = v->login;
+	v->submitted_ns = v->turn_ns = clock_ns();
+	if (d->web->auth == WEB_NONE || (d->web->auth == WEB_POSTGRES && !is_known(d, v->login)))
+		v->group = number_of(d, 'a', "", address, sizeof(address));
+	if (d->web->auth == WEB_POSTGRES && v->group != v->login)
+		v->turn_ns = turn_of(d, v);
+}
+
+static size_t count_of(const struct visit *list, uint64_t group)
+{
+	size_t n = 0;
+
+	for (; list; list = list->next)
+		n += list->group == group;
+	return n;
+}
+
+/* Locked. No group has more than half of the threads. First goes a visit whose group has the fewest threads; of several, the
+ * one that found the fewest visits of its group when it came. */
+static struct visit *next_visit(struct desk *d)
+{
+	size_t share = (size_t)(d->threads + 1) / 2, fewest = SIZE_MAX;
+	struct visit **best = NULL, *v;
+	uint64_t now = clock_ns();
+
+	for (struct visit **at = &d->first; *at; at = &(*at)->next) {
+		size_t served = count_of(d->served, (*at)->group);
+
+		if (served >= share || ((*at)->turn_ns > now && !d->stopping))
+			continue;
+		if (best && (served > fewest || (served == fewest && (*at)->before >= (*best)->before)))
+			continue;
+		best = at;
+		fewest = served;
+	}
+	if (!best)
+		return NULL;
+	v = *best;
+	*best = v->next;
+	if (!*best)
+		d->last = best;
+	return v;
+}
+
+/* ---- sessions --------------------------------------------------------------------------------- */
 
 static struct session *session_free(struct session *s)
 {
@@ -169,11 +274,10 @@ enum desk_outcome desk_open(struct desk *d, struct visit *v, struct deferred_err
 	if (d->web->auth != WEB_POSTGRES) {
 		rc = pg_open(&v->pg, d->web->conninfo, "deferred_web", err);
 	} else {
-		if (tries_often(d, v))
-			return DESK_OFTEN;
 		rc = pg_open_as(&v->pg, d->web->conninfo, "deferred_web", v->user, v->password, err);
 	}
 	if (rc == 0) {
+		remember(d, v);
 		pg_on_notice(v->pg, NULL, NULL);
 		v->pg_born_ns = clock_ns();
 		return DESK_OK;
@@ -216,11 +320,39 @@ void desk_close(struct desk *d, struct visit *v)
 	v->pg = NULL;
 }
 
+/* What waits, and can be answered no more in time. */
+static void answer_late(struct desk *d)
+{
+	struct visit *late = NULL, *v;
+	uint64_t now = clock_ns();
+
+	pthread_mutex_lock(&d->lock);
+	for (struct visit **at = &d->first; (v = *at);) {
+		if (now - v->submitted_ns < WAIT_NS) {
+			at = &v->next;
+			continue;
+		}
+		*at = v->next;
+		v->next = late;
+		late = v;
+	}
+	for (d->last = &d->first; *d->last;)
+		d->last = &(*d->last)->next;
+	pthread_cond_broadcast(&d->more); /* the turn of some has come */
+	pthread_mutex_unlock(&d->lock);
+	while ((v = late)) {
+		late = v->next;
+		visit_late(v, false);
+		v->wake(v->wake_data);
+	}
+}
+
 void desk_tick(struct desk *d)
 {
 	struct session *old = NULL, **at;
 	uint64_t now = clock_ns();
 
+	answer_late(d);
 	pthread_mutex_lock(&d->lock);
 	for (at = &d->idle; *at;) {
 		struct session *s = *at;
@@ -244,22 +376,26 @@ void desk_tick(struct desk *d)
 static void *serve(void *data)
 {
 	struct desk *d = data;
+	struct visit *v, **at;
 
 	pthread_mutex_lock(&d->lock);
 	for (;;) {
-		struct visit *v = d->first;
-
-		if (!v && d->stopping)
-			break;
-		if (!v) {
+		if (!(v = next_visit(d))) {
+			if (d->stopping && !d->first)
+				break;
 			pthread_cond_wait(&d->more, &d->lock);
 			continue;
 		}
-		d->first = v->next;
-		if (!d->first)
-			d->last = &d->first;
+		v->next = d->served;
+		d->served = v;
 		pthread_mutex_unlock(&d->lock);
 		visit_run(v);
+		pthread_mutex_lock(&d->lock);
+		for (at = &d->served; *at != v; at = &(*at)->next)
+			;
+		*at = v->next;
+		pthread_cond_broadcast(&d->more);
+		pthread_mutex_unlock(&d->lock);
 		v->wake(v->wake_data);
 		pthread_mutex_lock(&d->lock);
 	}
@@ -291,12 +427,24 @@ struct desk *desk_start(struct web *web, int threads, struct deferred_error *err
 
 void desk_submit(struct desk *d, struct visit *v)
 {
+	bool often, crowded;
+
 	pthread_mutex_lock(&d->lock);
-	v->next = NULL;
-	*d->last = v;
-	d->last = &v->next;
-	pthread_cond_signal(&d->more);
+	introduce(d, v);
+	v->before = count_of(d->first, v->group) + count_of(d->served, v->group);
+	often = v->turn_ns - v->submitted_ns >= TURN_WAIT_NS;
+	crowded = v->before >= WAITING_MAX;
+	if (!often && !crowded) {
+		v->next = NULL;
+		*d->last = v;
+		d->last = &v->next;
+		pthread_cond_signal(&d->more);
+	}
 	pthread_mutex_unlock(&d->lock);
+	if (often || crowded) {
+		visit_late(v, often);
+		v->wake(v->wake_data);
+	}
 }
 
 void desk_stop(struct desk *d)

@@ -11,15 +11,15 @@
 /* conninfo is borrowed. NULL: no memory or no thread, and err says so. */
 struct desk *desk_start(struct web *web, int threads, struct deferred_error *err);
 
-/* The visit is borrowed until its wake(). */
+/* The visit is borrowed until its wake(), which comes at once for one that would have to wait too long. */
 void desk_submit(struct desk *desk, struct visit *v);
 
-/* Close sessions that nobody uses. To be called every second or so. */
+/* Close sessions that nobody uses, and answer visits that have waited too long. To be called every second or so. */
 void desk_tick(struct desk *desk);
 void desk_stop(struct desk *desk);
 
-/* A session for a visit, in v->pg. DESK_REFUSED: name and password are not right; DESK_OFTEN: too many tries. */
-enum desk_outcome { DESK_OK, DESK_REFUSED, DESK_OFTEN, DESK_AWAY };
+/* A session for a visit, in v->pg. DESK_REFUSED: name and password are not right. */
+enum desk_outcome { DESK_OK, DESK_REFUSED, DESK_AWAY };
 enum desk_outcome desk_open(struct desk *desk, struct visit *v, struct deferred_error *err);
 
 /* The visit is done with it. */

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 512
+#define CONNECTIONS_PER_ADDRESS 256 /* a proxy has all: it is trusted to say who somebody is */
 #define SECOND_MS 1000
 
 static const struct program_option options[] = {
@@ -79,7 +80,8 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 static int start_servers(struct run *run, struct deferred_error *err)
 {
 	struct server_setup setup = {
-		.app = &visit_app, .threads = 1, .connections_max = CONNECTIONS_MAX, .connections_per_address = 0,
+		.app = &visit_app, .threads = 1, .connections_max = CONNECTIONS_MAX,
+		.connections_per_address = run->web.auth == WEB_PROXY ? 0 : CONNECTIONS_PER_ADDRESS,
 		.idle_ms = 75 * SECOND_MS, .header_ms = 10 * SECOND_MS, .body_ms = 10 * SECOND_MS, .send_ms = 60 * SECOND_MS,
 	};
 

@@ -40,6 +40,8 @@ static void finish(struct visit *v)
 		reply->status = 503;
 		reply->content_type = "text/plain";
 	}
+	if (reply->status == 503 || reply->status == 429)
+		reply_header(reply, "Retry-After", "10");
 	reply_header(reply, "Content-Type", reply->content_type ? reply->content_type : v->json ? "application/json" : "text/html; charset=utf-8");
 	reply_header(reply, "Content-Security-Policy", POLICY);
 	reply_header(reply, "X-Content-Type-Options", "nosniff");
@@ -76,8 +78,6 @@ static void refuse(struct visit *v, int status, const char *text)
 	visit_refuse(v, status, text);
 	if (status == 401)
 		reply_header(&v->reply, "WWW-Authenticate", "Basic realm=\"deferred: a login of the database\", charset=\"UTF-8\"");
-	else if (status == 429)
-		reply_header(&v->reply, "Retry-After", "60");
 	else if (status == 405)
 		reply_header(&v->reply, "Allow", v->route && v->route->action ? "POST" : "GET, HEAD");
 }
@@ -197,8 +197,7 @@ static bool make(struct visit *v)
 		if (outcome == DESK_AWAY)
 			refuse_database(v, &err);
 		else
-			refuse(v, outcome == DESK_OFTEN ? 429 : 401, outcome == DESK_OFTEN ? "Too many tries. Wait a minute." :
-			       "The database does not know that name and password.");
+			refuse(v, 401, "The database does not know that name and password.");
 		if (outcome == DESK_REFUSED)
 			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
 		return true;
@@ -216,6 +215,14 @@ void visit_run(struct visit *v)
 		snapshot_made(v->web->snapshots, v);
 	if (v->reply.status == 200 && !v->route->action)
 		tag(v);
+}
+
+void visit_late(struct visit *v, bool often)
+{
+	if (often)
+		refuse(v, 429, "Too many logins are being tried. Try again in ten seconds.");
+	else
+		refuse(v, 503, "Too many pages are being asked for. Try again in ten seconds.");
 }
 
 /* ---- what it wants ---------------------------------------------------------------------------- */

@@ -91,6 +91,10 @@ struct visit {
 	size_t causes_len;
 	struct pg_result *queues; /* rows of admin_status_queues.sql, where these causes came of them; else NULL */
 
+	/* Of the desk. */
+	uint64_t login, pair, group; /* numbers for name and password, name and address, and those it shares threads with */
+	uint64_t submitted_ns, turn_ns; /* turn_ns: not served before */
+	size_t before;               /* visits of its group that were there when it came */
 	void (*wake)(void *data);
 	void *wake_data;
 	struct visit *next;
@@ -100,6 +104,9 @@ extern const struct server_app visit_app;
 
 /* Run by a thread of the desk, where it may wait: v->reply is the answer. */
 void visit_run(struct visit *v);
+
+/* It is not run at all: names are tried too often, or there is too much to do. */
+void visit_late(struct visit *v, bool often);
 
 /* The answer is an error: status and one sentence, as a page or as JSON. */
 void visit_refuse(struct visit *v, int status, const char *text);

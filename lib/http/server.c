@@ -7,6 +7,7 @@
 #include "http/tls.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,7 +29,9 @@
 struct connection {
 	struct connection *next, **before;
 	int fd;
-	_Atomic uint64_t deadline_ns;
+	char address[BUDGET_NAME_SIZE]; /* as budget.h tells addresses apart; "": a local socket */
+	bool evicted;                   /* shut for another, so no longer counted */
+	_Atomic uint64_t deadline_ns, since_ns;
 	/* Of the thread that serves it alone. */
 	struct wire wire;
 	unsigned requests;
@@ -41,6 +44,7 @@ struct server {
 	int fd; /* after server_quiesce() */
 	pthread_mutex_t lock; /* of the list */
 	struct connection *connections;
+	int open; /* of them, those not evicted */
 	atomic_int busy;
 	atomic_bool closing;
 };
@@ -77,15 +81,51 @@ static void set_deadline(struct MHD_Connection *c, int64_t ms)
 {
 	struct connection *connection = connection_of(c);
 
-	if (connection)
+	if (connection) {
+		atomic_store(&connection->since_ns, clock_ns());
 		atomic_store(&connection->deadline_ns, ms < 0 ? NO_DEADLINE : clock_ns() + (uint64_t)ms * NS_PER_MS);
+	}
+}
+
+/*
+ * Locked. Where there are too many connections, of an address or in all, the one that has kept us waiting longest is closed:
+ * for a request, the rest of one, or the taking of an answer. So a client that holds many open shuts nobody out. If all
+ * others are being worked on, the new one is closed.
+ */
+static void evict_for(struct server *s, const struct connection *fresh)
+{
+	bool full = s->open > s->setup.connections_max;
+	struct connection *same = NULL, *any = NULL, *victim;
+	int address_max = s->setup.connections_per_address > 0 && fresh->address[0] ? s->setup.connections_per_address : INT_MAX, of_address = 0;
+
+	if (!full && s->open <= address_max)
+		return;
+	for (struct connection *c = s->connections; c; c = c->next) {
+		bool is_same = strcmp(c->address, fresh->address) == 0, waits = atomic_load(&c->deadline_ns) != NO_DEADLINE;
+
+		if (c->evicted)
+			continue;
+		of_address += is_same;
+		if (waits && (!any || atomic_load(&c->since_ns) < atomic_load(&any->since_ns)))
+			any = c;
+		if (waits && is_same && (!same || atomic_load(&c->since_ns) < atomic_load(&same->since_ns)))
+			same = c;
+	}
+	victim = of_address > address_max ? same : full ? any : NULL;
+	if (victim) {
+		victim->evicted = true;
+		s->open--;
+		shutdown(victim->fd, SHUT_RDWR);
+	}
 }
 
 /* libmicrohttpd forgets a socket before it closes it, so what is in the list is open. */
 static void on_connection(void *data, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode code)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	struct connection *connection = *context;
+	struct budget_hold who = { 0 };
 	struct server *s = data;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -96,6 +136,10 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		connection->fd = info->connect_fd;
 		connection->wire.tls = s->tls;
 		gate_open(connection->fd, &connection->wire);
+		if (from && from->client_addr)
+			budget_address(&who, (const struct sockaddr_storage *)(const void *)from->client_addr);
+		memcpy(connection->address, who.address, sizeof(connection->address));
+		atomic_init(&connection->since_ns, clock_ns());
 		atomic_init(&connection->deadline_ns, clock_ns() + (uint64_t)s->setup.idle_ms * NS_PER_MS);
 		pthread_mutex_lock(&s->lock);
 		connection->next = s->connections;
@@ -103,6 +147,8 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		if (connection->next)
 			connection->next->before = &connection->next;
 		s->connections = connection;
+		s->open++;
+		evict_for(s, connection);
 		pthread_mutex_unlock(&s->lock);
 	} else if (connection) {
 		gate_close(connection->fd);
@@ -110,6 +156,7 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		*connection->before = connection->next;
 		if (connection->next)
 			connection->next->before = connection->before;
+		s->open -= !connection->evicted;
 		pthread_mutex_unlock(&s->lock);
 		free(connection);
 		*context = NULL;
@@ -478,8 +525,6 @@ struct server *server_start(const struct server_setup *setup, int fd, bool tls, 
 	pthread_mutex_init(&s->lock, NULL);
 	if (setup->threads > 1)
 		more[n++] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE, setup->threads, NULL };
-	if (setup->connections_per_address > 0)
-		more[n++] = (struct MHD_OptionItem){ MHD_OPTION_PER_IP_CONNECTION_LIMIT, setup->connections_per_address, NULL };
 	if (tls) {
 		more[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, tls_callback() };
 		more[n++] = (struct MHD_OptionItem){ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES };
@@ -491,7 +536,7 @@ struct server *server_start(const struct server_setup *setup, int fd, bool tls, 
 				     MHD_OPTION_URI_LOG_CALLBACK, on_request_line, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-				     (unsigned)setup->connections_max, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((setup->idle_ms + 999) / 1000),
+				     (unsigned)setup->connections_max + SERVER_SPARE, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((setup->idle_ms + 999) / 1000),
 				     MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 	if (!s->daemon) {
 		error_errno(err, DEFERRED_ESYSTEM, "server", "cannot start the server");

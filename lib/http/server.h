@@ -44,12 +44,15 @@ struct server_app {
 	void (*end)(void *exchange);
 };
 
+/* Connections beyond the maximum, which are closed for others and still open for a moment. */
+#define SERVER_SPARE 64
+
 /* Borrowed for the life of the server. */
 struct server_setup {
 	const struct server_app *app;
 	void *data; /* of the program, for begin() */
 	int threads;
-	int connections_max, connections_per_address;
+	int connections_max, connections_per_address; /* the latter: 0: no limit; those of local sockets have none */
 	int64_t idle_ms;   /* between requests */
 	int64_t header_ms; /* from the request line to the end of the headers */
 	int64_t body_ms;   /* to the end of the body */

@@ -120,7 +120,7 @@ const struct config_setting config_settings[] = {
 	TEXT("web.access_log", NULL, "file that each request is logged to, as a line of JSON; \"-\": standard output; none: nowhere"),
 	CHOICE("web.auth", "postgres", "postgres|proxy|none|peer", "who visitors are: a login of the database, whom a proxy says, nobody in particular, who may look, or the user at a Unix socket"),
 	TEXT("web.hosts", NULL, "names that it is reached by, beside those of loopback, separated by commas"),
-	TEXT("web.proxies", NULL, "with web.auth proxy: addresses whose X-Forwarded-User counts, separated by commas; one at a Unix socket always does"),
+	TEXT("web.proxies", NULL, "addresses of proxies that are trusted, separated by commas; one at a Unix socket always is"),
 	TEXT("web.users", NULL, "with web.auth proxy or peer: who has which role, as in \"ann:deferred_operator, bob:deferred_viewer\""),
 	FLAG("web.read_only", "0", "1: no buttons, for nobody"),
 	TEXT("web.hide_params", "send_mail", "functions whose params, errors and results operators alone see, separated by commas"),

@@ -230,7 +230,8 @@ bool pg_is_unnamed(const struct pg *pg)
 
 bool pg_alive(struct pg *pg)
 {
-	return PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
+	/* Twice: the first may read no further than the server's last words. */
+	return PQconsumeInput(pg->conn) && PQconsumeInput(pg->conn) && PQstatus(pg->conn) == CONNECTION_OK;
 }
 
 void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data)
