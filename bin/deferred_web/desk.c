@@ -97,8 +97,8 @@ static bool is_known(const struct desk *d, uint64_t who)
 	return false;
 }
 
-/* A name and password that were right take the place of the oldest. */
-static void remember(struct desk *d, const struct visit *v)
+/* A name and password that were right take the place of the oldest. What the visit does next is on its own share. */
+static void remember(struct desk *d, struct visit *v)
 {
 	struct known *place = &d->known[0];
 
@@ -107,6 +107,9 @@ static void remember(struct desk *d, const struct visit *v)
 		if (d->known[i].who == v->login || d->known[i].at_ns < place->at_ns)
 			place = &d->known[i];
 	*place = (struct known){ v->login, clock_ns() };
+	if (d->web->auth != WEB_NONE)
+		v->group = v->login;
+	pthread_cond_broadcast(&d->more);
 	pthread_mutex_unlock(&d->lock);
 }
 
