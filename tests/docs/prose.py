@@ -105,10 +105,11 @@ def mdoc_line(line):
 
 
 def mdoc(lines):
-    literal, start, part = False, 0, []
+    literal, synopsis, start, part = False, False, 0, []
     for number, line in [*enumerate(lines, 1), (0, ".Pp")]:
         macro = line[1:3] if line.startswith(".") else ""
-        if literal or macro in ("Dl", "D1", '\\"', "Dd", "Dt", "Os", "In", "Fo", "Fa", "Fc", "Ft"):
+        synopsis = line == ".Sh SYNOPSIS" if macro == "Sh" else synopsis
+        if synopsis or literal or macro in ("Dl", "D1", '\\"', "Dd", "Dt", "Os", "In", "Fo", "Fa", "Fc", "Ft"):
             literal = literal and macro != "Ed"
             continue
         if macro in ("Sh", "Ss", "Pp", "It", "Bl", "El", "Bd", "Ed", "Nd", "Rs", "Re"):

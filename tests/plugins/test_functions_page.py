@@ -1,4 +1,4 @@
-"""deferred_functions(7), and deferred.send_mail() in deferred(3), name the params that the functions take, no more and no less; its example goes out."""
+"""deferred_functions(7), and deferred.send_mail() in deferred_sql(3), name the params that the functions take, no more and no less; its example goes out."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def test_the_params_of_send_mail_are_those_it_knows():
     plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL \}", rules, re.S)]
     assert re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text
     # And the function in SQL, by which opts say the label.
-    listed = re.search(r"(?s)deferred\.send_mail\((.*?)opts json\)", read("lib", "deferred.3"))[1].replace("\\(dq", '"')
+    listed = re.search(r"(?s)deferred\.send_mail\((.*?)opts json\)", read("lib", "deferred_sql.3"))[1].replace("\\(dq", '"')
     assert set(re.findall(r'"?(\w+)"? (?:text|json)\b', listed)) == set(mail) - {"deliver_to", "label"}
 
 
