@@ -182,6 +182,26 @@ static int check_intervals(const struct config *c, struct deferred_error *err)
 	return deferred_backoff_check(&b, err);
 }
 
+/* Settings that only a service has. In a configuration file they may be for another line of the same host. */
+static int check_service_options(const struct settings *s, struct deferred_error *err)
+{
+	static const char *const names[] = {
+		"listen", "interval_floor", "interval_ceiling", "exponent", "gradual_decrease",
+	};
+	const struct program_option *o = options;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (config_flag(s->config, "loop") || !given_as_option(s, names[i]))
+			continue;
+		while (strcmp(o->setting, names[i]) != 0)
+			o++;
+		error_set(err, DEFERRED_ECONFIG, "config", "option --%s: has no effect without --loop", o->option);
+		error_hint(err, "add --loop to run a service, or remove --%s", o->option);
+		return EX_USAGE;
+	}
+	return 0;
+}
+
 /* Returns 0, or an exit code with err. */
 static int read_settings(struct settings *s, struct deferred_error *err)
 {
@@ -191,7 +211,8 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 		return rc;
 	if (check_intervals(s->config, err) < 0)
 		return EX_CONFIG;
-	return split_queues(s, err);
+	rc = check_service_options(s, err);
+	return rc != 0 ? rc : split_queues(s, err);
 }
 
 static void free_settings(struct settings *s)

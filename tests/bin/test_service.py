@@ -418,6 +418,10 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
     (["--loop", "--exponent", "0.5"], 64, "out of range (1 to 100)"),
     (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
     (["--loop=1"], 64, None),
+    (["--listen"], 64,
+     "option --listen: has no effect without --loop (add --loop to run a service, or remove --listen)"),
+    (["--cnt", "0", "--interval-ceiling", "5s"], 64, "option --interval-ceiling: has no effect without --loop ("),
+    (["--gradual-decrease"], 64, "option --gradual-decrease: has no effect without --loop ("),
 ])
 def test_settings_that_make_no_sense_are_refused(db, args, code, message):
     refused = db.run(["check_deferred", *args])
