@@ -38,11 +38,19 @@ static void ignore(void *data, int tag, const struct pg_result *res)
 	(void)res;
 }
 
-static int try_one(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
-		   store_result_fn *on_result, void *data, struct deferred_error *err)
+/* patience: how long it waits for a lock, text; NULL: as the setup says. */
+static int try_one(struct pg *pg, const char *patience, const struct sql_statement *stmt, struct pg_args *args,
+		   enum store_tag tag, store_result_fn *on_result, void *data, struct deferred_error *err)
 {
-	int rc = stmt == &sql_run_glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err) : store_add_setup(pg, err);
+	bool glance = stmt == &sql_run_glance;
+	int rc = glance ? pg_pipeline_add(pg, &sql_run_glance_setup, NULL, TAG_SETUP, err) : store_add_setup(pg, err);
+	struct pg_args setting;
 
+	pg_args_init(&setting);
+	pg_arg_text(&setting, patience);
+	if (rc == 0 && patience)
+		rc = pg_pipeline_add(pg, &sql_job_patience, &setting, TAG_SETUP, err);
+	pg_args_clear(&setting);
 	if (rc == 0)
 		rc = pg_pipeline_add(pg, stmt, args, tag, err);
 	if (rc == 0)
@@ -58,7 +66,7 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 
 	for (;;) {
 		error_clear(&why);
-		rc = try_one(pg, stmt, args, tag, on_result, data, &why);
+		rc = try_one(pg, NULL, stmt, args, tag, on_result, data, &why);
 		if (rc == 0)
 			break;
 		if (error_class(why.sqlstate) == ERROR_PREPARED && !pg_is_unnamed(pg)) {
@@ -79,20 +87,17 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
 		    struct deferred_error *err)
 {
-	struct pg_args patience;
-	int rc = store_add_setup(pg, err);
+	struct deferred_error why = { 0 };
+	int rc = try_one(pg, STORE_PATIENCE, stmt, args, tag, on_result, data, &why);
 
-	pg_args_init(&patience);
-	pg_arg_text(&patience, STORE_PATIENCE);
-	if (rc == 0)
-		rc = pg_pipeline_add(pg, &sql_job_patience, &patience, TAG_SETUP, err);
-	if (rc == 0)
-		rc = pg_pipeline_add(pg, stmt, args, tag, err);
-	if (rc == 0)
-		rc = pg_pipeline_send(pg, err);
-	if (rc == 0)
-		rc = pg_pipeline_wait(pg, on_result ? on_result : ignore, data, answer_ms, err);
-	pg_args_clear(&patience);
+	/* A pooler has given us another session, which has not prepared it. */
+	if (rc < 0 && error_class(why.sqlstate) == ERROR_PREPARED && !pg_is_unnamed(pg)) {
+		pg_set_unnamed(pg);
+		error_clear(&why);
+		rc = try_one(pg, STORE_PATIENCE, stmt, args, tag, on_result, data, &why);
+	}
+	if (rc < 0 && err && !err->code)
+		*err = why;
 	pg_args_clear(args);
 	return rc;
 }

@@ -256,6 +256,27 @@ def test_d6_a_statement_that_is_missing_in_housekeeping_is_sent_anew(db):
     ledger(db)
 
 
+def test_d6_a_statement_that_is_missing_beside_the_cycle_is_sent_anew(db):
+    """As behind a pooler, each time something was recorded."""
+    db.config(QUICK)
+    db.sql("""
+        create function public.lose() returns trigger language plpgsql as $$
+        begin
+            if exists (select from pg_prepared_statements where name = 'job_patience') then
+                execute 'deallocate job_patience';
+            end if;
+            return new;
+        end $$;
+        create trigger lose before insert on deferred.__deferred_log for each row execute function public.lose();
+        select deferred.schedule('s', 'every 1s', 'noop')""")
+    run = db.spawn(["check_deferred", "--loop"])
+    wait_for(lambda: len(db.log()) >= 4 or not run.alive(), 30)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0
+    assert "does not exist" not in run.output()
+    ledger(db)
+
+
 def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, pooler):
     db = recorded.db
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
