@@ -34,8 +34,13 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 	int64_t balance = worker_balance_left(w), cnt = w->cnt > 0 ? w->cnt - w->charged : INT64_MAX;
 	struct in_hand in_hand = { 0 };
 	size_t children = w->ledger.n[LEDGER_CHILD] + w->ledger.n[LEDGER_ASKING];
-	int64_t ledger = 0;
+	int64_t ledger = 0, left = cnt < balance ? cnt : balance;
 
+	/* Nothing can be recorded: the next claim, for one job, finds out when that is over. */
+	if (w->unrecordable) {
+		hold = hold || worker_waits_to_record(w) || pool_load(&w->pool) > 0;
+		left = left < 1 ? left : 1;
+	}
 	pool_each_job(&w->pool, count_job, &in_hand);
 	for (struct job *job = w->ledger.first; job; job = job->next) {
 		if (job->ledger == LEDGER_CHILD || job->ledger == LEDGER_ASKING)
@@ -45,7 +50,7 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 	}
 	return (struct plan_in){
 		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, 
-		.left = cnt < balance ? cnt : balance, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
+		.left = left, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
 		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
 		.load = pool_load(&w->pool) + children,
 		.alone = in_hand.alone, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,

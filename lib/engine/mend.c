@@ -17,6 +17,7 @@
 #define ALONE_AGAIN_MAX_MS 1000      /* an attempt set apart is tried again at least so often */
 #define ALONE_OVER_NS (5 * NS_PER_S) /* until its lease has surely ended on the server's clock too */
 #define TRIES_MAX 12                 /* of a cycle that fails for a passing reason: some 6 s */
+#define REFUSED_TRIES 3              /* after so many nothing is claimed until something could be recorded */
 #define TELL_AFTER_NS NS_PER_S        /* what passes sooner is nobody's concern */
 #define TELL_AGAIN_NS (60 * NS_PER_S)
 #define TELL_SAME_NS (4 * NS_PER_S)   /* tries are no further apart; what needs no room may pass in between */
@@ -123,6 +124,20 @@ static void tell_refused(struct worker *w, const struct deferred_error *err, uin
 	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message, holders.text[0] ? ": held by " : "", holders.text);
 }
 
+/* Until something can be recorded, what else is run would be run twice. */
+static void stop_running(struct worker *w, bool locked)
+{
+	struct store_holders holders = { "" };
+
+	/* A locked row concerns one job, a locked table all of them. */
+	if (locked)
+		store_holders(w->pg, NULL, 0, &holders, NULL);
+	if (w->unrecordable || (locked ? !holders.text[0] : w->tries < REFUSED_TRIES))
+		return;
+	w->unrecordable = true;
+	pool_add(&w->pool, pool_recall(&w->pool));
+}
+
 /* The cycle was rolled back. Try again what may pass, set apart what cannot. */
 int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t now)
 {
@@ -154,13 +169,17 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 	} else if (err->code == DEFERRED_ESCHEMA) {
 		return err->code;
 	} else if (w->alone) {
-		if (locked)
+		if (locked) {
 			find_holders(w, &failure);
+			stop_running(w, locked);
+		}
 		ledger_each(&w->ledger, LEDGER_RECORDING, failed_alone, &failure);
 	} else if (class == ERROR_TRANSIENT && (w->tries < TRIES_MAX || locked || (!records && (in_hand || w->loop)))) {
 		w->retry_ns = now + (w->tries < 7 ? 10u << w->tries : 1000u) * NS_PER_MS;
 		tell_refused(w, err, now);
 		w->tries++;
+		if (records)
+			stop_running(w, locked);
 		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
 		 * others waiting. */
 		set_apart = locked;

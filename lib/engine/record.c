@@ -115,6 +115,11 @@ int worker_add_returns(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
+bool worker_waits_to_record(const struct worker *w)
+{
+	return w->unrecordable && w->ledger.n[LEDGER_ENDED] + w->ledger.n[LEDGER_APART] > 0;
+}
+
 /* ---- when it is committed ------------------------------------------------------------------------ */
 
 static void report_refused(struct worker *w, const struct attempt *a)
@@ -222,6 +227,8 @@ void worker_after_records(struct worker *w)
 {
 	struct answers answers = { w, 0 };
 
+	if (w->ledger.n[LEDGER_RECORDING] > 0)
+		w->unrecordable = false;
 	if (w->cycle.outcomes)
 		ledger_each(&w->ledger, LEDGER_REFUSED, take_outcome, &answers);
 	ledger_each(&w->ledger, LEDGER_RECORDING, take_record, w);

@@ -132,6 +132,7 @@ struct worker {
 	struct plan plan;
 	struct ledger ledger;
 	bool alone;                /* the cycle under way records one attempt that was set apart */
+	bool unrecordable;         /* nothing can be recorded: a table is locked, or the server refuses each try */
 	uint64_t progress_ns;      /* not to be looked for before */
 
 	struct {
@@ -253,6 +254,7 @@ int worker_add_close(struct worker *w, struct deferred_error *err);
 int worker_add_outcomes(struct worker *w, struct deferred_error *err);
 int worker_add_returns(struct worker *w, struct deferred_error *err);
 void worker_after_records(struct worker *w);
+bool worker_waits_to_record(const struct worker *w); /* nothing else is to begin: it could not be recorded either */
 void worker_settle(struct worker *w, struct attempt *a, int outcome); /* the log has this outcome of it */
 
 /* parents.c */

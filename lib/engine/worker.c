@@ -327,7 +327,7 @@ static int turn(struct worker *w, struct deferred_error *err)
 	worker_scale(w, now);
 	pool_recall_stuck(&w->pool, now);
 	give_back_held(w, now);
-	if (!w->lost_ns)
+	if (!w->lost_ns && !worker_waits_to_record(w))
 		pool_dispatch(&w->pool);
 	collect_refused(w); /* now, or the run might end without giving them back */
 	if (w->db == DB_READY && now >= w->retry_ns)

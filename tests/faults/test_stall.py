@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import ledger, wait_for
+from harness import ledger, read_record, wait_for
 
 UNAVAILABLE = 69
 CONFIG = 'interval_floor = "50ms"\ninterval_ceiling = "100ms"\ndatabase { answer_timeout = "200ms" }\n'
@@ -64,4 +64,25 @@ def test_a_standby_that_is_away_is_named_and_waited_for_no_longer_than_asked(own
     db.sql("select pg_reload_conf()")
     wait_for(lambda: db.hot() == 0)
     stop(run)
+    ledger(db)
+
+
+def test_what_could_not_be_recorded_is_not_begun(db):
+    """A table is locked for longer than three leases. The attempts under way are lost and run again, and no others."""
+    db.plugins("unruly")
+    db.config(CONFIG)
+    file = db.dir + "/record"
+    jobs = [db.defer("record", json.dumps({"file": file, "ms": 2})) for _ in range(2000)]
+    run = db.spawn(["check_deferred", "--loop", "--lease", "3s"])
+    wait_for(lambda: len(db.log()) > 50)
+    holder = db.connect()
+    holder.cursor().execute("lock table deferred.__deferred_log in share mode")
+    db.sql("select pg_sleep(12)")
+    holder.close()
+    wait_for(lambda: db.hot() == 0, 120)
+    stop(run)
+    starts = [line[1] for line in read_record(file) if line[0] == "start"]
+    assert set(starts) == set(jobs)
+    print(f"{len(starts) - len(jobs)} attempts more than jobs")
+    assert len(starts) - len(jobs) <= 45
     ledger(db)
