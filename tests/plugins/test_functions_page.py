@@ -33,7 +33,7 @@ def test_the_params_of_send_mail_are_those_it_knows():
     assert sorted(items(top)) == sorted(mail)
     assert sorted(items(members)) == sorted(attachment)
     assert list(re.search(r"an object with\n\.Cm (\w+)\nand\n\.Cm (\w+) ,", page).groups()) == address
-    machines, people = re.search(r"(?s)ASCII alone:\n(.*?)Those for people any text:\n(.*?)and names that", page).groups()
+    machines, people = re.search(r"(?s)only ASCII:\n(.*?)These headers take any text:\n(.*?)and names that", page).groups()
     rules = read("lib", "base", "mail_rules.c")
     plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL \}", rules, re.S)]
     assert re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text
