@@ -104,10 +104,12 @@ def test_what_node_puts_a_plugin_runs(db, f, scripts):
 def test_what_sql_defers_node_consumes(db, f, scripts):
     scripts.worker(f, "create", "orders", "{}")
     job = db.one("""select deferred.defer(null, '{"order": 17, "for": "Zoë"}', %s::json)""", json.dumps({"queue": QUEUE + "orders"}))
-    plain = db.one("select deferred.defer(null, %s::json, %s::json)", json.dumps("plain <text>"), json.dumps({"queue": QUEUE + "orders"}))
+    plain = db.one("select deferred.defer(null, %s::json, %s::json)", json.dumps("plain\r\n<text>"),
+                   json.dumps({"queue": QUEUE + "orders"}))
     first, = scripts.worker(f, "get", "orders", "60")
     second, = scripts.worker(f, "get", "orders", "60")
-    assert (first["text"], first["count"], second["text"]) == ('{"order": 17, "for": "Zoë"}', 1, "plain <text>")
+    # This client makes a line feed of a carriage return, and would show an entity as it is.
+    assert (first["text"], first["count"], second["text"]) == ('{"order": 17, "for": "Zoë"}', 1, "plain\n<text>")
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0  # no worker takes what has no function
     assert db.log(job) == [] and db.hot() == 2
     assert scripts.worker(f, "delete", "orders", second["id"], first["receipt"]) == ["PopReceiptMismatch"]

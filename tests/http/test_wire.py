@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import contextlib
 import hashlib
+import json
 import os
 import random
 import re
@@ -396,6 +397,16 @@ def test_what_c_and_sql_deferred_is_read_and_what_is_put_here_is_a_job(f, c, db)
     db.sql("select deferred.defer(null, %s::json, '{\"queue\": \"devstoreaccount1.mail\"}')", '"a\\u0001b\\uffff"')
     db.sql("select deferred.defer(null, %s::json, '{\"queue\": \"devstoreaccount1.mail\"}')", '"plain"')
     assert [m["MessageText"] for m in c.get("mail", 32)][1:] == ["a\ufffdb\ufffd", "plain"]
+    # A carriage return that stands in XML as it is would be read as a line feed.
+    text = "a\r\nb\rc\r"
+    db.sql("select deferred.defer(null, %s::json, '{\"queue\": \"devstoreaccount1.mail\"}')", json.dumps(text))
+    assert c.peek("mail")[-1]["MessageText"] == text
+    # The client for JavaScript would show the entity.
+    for agent in (("User-Agent", "azsdk-js-storagequeue/12.32.0 Node/v20"), ("x-ms-useragent",
+        "azsdk-js-storagequeue/12.32.0")):
+        assert b"<MessageText>a\r\nb\rc\r</" in c.call("GET", "/mail/messages?peekonly=true", headers=[agent]).body
+    assert c.get("mail")[0]["MessageText"] == text
+    assert c.call("GET", "/?comp=list&prefix=a%0D%0Ab").xml.find("Prefix").text == "a\r\nb"
     c.put("mail", 'say "hi"')
     assert db.sql("select fn, params::text from deferred.__deferred order by id desc limit 1") == [(None, '"say \\"hi\\""')]
 

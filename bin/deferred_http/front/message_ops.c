@@ -68,6 +68,30 @@ static void add_time(struct buf *body, const char *name, int64_t us)
 	buf_printf(body, "<%s>%s</%s>", name, text, name);
 }
 
+/* The client for JavaScript does not decode &#xD;, and would show it. From the character itself it makes a line feed.
+ * */
+static bool knows_numeric_entities(const struct request *r)
+{
+	const char *agent = request_value(r, "x-ms-useragent");
+
+	if (!agent)
+		agent = request_value(r, "user-agent");
+	return !agent || !strstr(agent, "azsdk-js-");
+}
+
+static void add_text(struct exchange *x, const char *text, size_t len)
+{
+	const char *cr = knows_numeric_entities(&x->request) ? NULL : memchr(text, '\r', len);
+
+	for (; cr; cr = memchr(text, '\r', len)) {
+		xml_text(&x->reply.body, text, (size_t)(cr - text));
+		buf_add(&x->reply.body, "\r", 1);
+		len -= (size_t)(cr + 1 - text);
+		text = cr + 1;
+	}
+	xml_text(&x->reply.body, text, len);
+}
+
 static void add_message(struct exchange *x, const struct message *m, bool with_receipt, bool with_text)
 {
 	struct buf *body = &x->reply.body;
@@ -87,7 +111,7 @@ static void add_message(struct exchange *x, const struct message *m, bool with_r
 			buf_printf(body, "<DequeueCount>%" PRId32 "</DequeueCount>", m->attempt);
 		if (m->text_len > 0) {
 			xml_open(body, "MessageText");
-			xml_text(body, m->text, m->text_len);
+			add_text(x, m->text, m->text_len);
 			xml_close(body, "MessageText");
 		} else {
 			buf_text(body, "<MessageText/>");

@@ -18,7 +18,9 @@ static const char *instead(const unsigned char *p, size_t left, size_t *len)
 		return "&lt;";
 	if (*p == '>')
 		return "&gt;";
-	if (*p < 0x20 && *p != '\t' && *p != '\n' && *p != '\r')
+	if (*p == '\r')
+		return "&#xD;";
+	if (*p < 0x20 && *p != '\t' && *p != '\n')
 		return "\xef\xbf\xbd";
 	if (*p == 0xef && left >= 3 && p[1] == 0xbf && p[2] >= 0xbe) { /* U+FFFE, U+FFFF */
 		*len = 3;

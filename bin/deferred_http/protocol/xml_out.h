@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * xml_out - writing XML. Only &, < and > are escaped, as named entities: widespread clients do not decode numeric ones. No
- * white space is put between elements. What XML cannot carry becomes U+FFFD.
+ * xml_out - writing XML. &, < and > are escaped as named entities, since widespread clients do not decode numeric ones.
+ * A
+ * carriage return has no other form: parsers read the character itself as a line feed. No white space is put between
+ * elements. What XML cannot carry becomes U+FFFD.
  */
 #ifndef XML_OUT_H
 #define XML_OUT_H
