@@ -68,8 +68,7 @@ static void add_time(struct buf *body, const char *name, int64_t us)
 	buf_printf(body, "<%s>%s</%s>", name, text, name);
 }
 
-/* The client for JavaScript does not decode &#xD;, and would show it. From the character itself it makes a line feed.
- * */
+/* The client for JavaScript would show &#xD; as it is. From the character itself it makes a line feed. */
 static bool knows_numeric_entities(const struct request *r)
 {
 	const char *agent = request_value(r, "x-ms-useragent");

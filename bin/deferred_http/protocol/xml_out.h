@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * xml_out - writing XML. &, < and > are escaped as named entities, since widespread clients do not decode numeric ones.
- * A
- * carriage return has no other form: parsers read the character itself as a line feed. No white space is put between
- * elements. What XML cannot carry becomes U+FFFD.
+ * A carriage return is a numeric entity: parsers read the character itself as a line feed. No white space is put
+ * between elements. What XML cannot carry becomes U+FFFD.
  */
 #ifndef XML_OUT_H
 #define XML_OUT_H
