@@ -38,5 +38,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(a_thread_takes_no_signals) };
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("detached", tests, NULL, NULL);
 }

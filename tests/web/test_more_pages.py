@@ -108,7 +108,12 @@ def test_it_is_said_how_much_of_a_limit_is_used(web, db):
     told = harness.wait_for(lambda: (lambda t: t if t["running"] == 2 else None)(web.json("/queues/default.json", "vic")["limit_used"]), 20, "two run")
     assert told == {"running": 2, "max_running": 3, "ratio": 0.666667}
     assert "2 of 3 at once are running, 67 %." in web.page("/queues/default", "vic")
-    assert 'deferred_limit_used_ratio{queue="default"} 0.666667' in harness.wait_for(lambda: (lambda t: t if 'used_ratio{' in t else None)(web.page("/metrics", "vic")), 20, "metrics tell it")
+
+    def measured():
+        assert db.run(["deferred", "fold"]).returncode == 0  # a viewer reads the sums as workers left them
+        text = web.page("/metrics", "vic")
+        return text if "used_ratio{" in text else None
+    assert 'deferred_limit_used_ratio{queue="default"} 0.666667' in harness.wait_for(measured, 20, "metrics tell it")
     worker.signal(signal.SIGTERM)
     worker.wait(30)
 
@@ -315,7 +320,8 @@ def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
     links = [html.unescape(found) for found in re.findall(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/dead"))]
     assert len(links) == 3 and html.unescape(re.search(r'<a href="(/jobs/all[^"]*)" aria-label="[^"]*">Retry all<', web.page("/functions/fail"))[1]) == links[0]
     text = web.page(links[0])
-    assert "<p>1600 jobs." in text and "<script>alert" not in text and "no order #" in text and 'href="/dead">Back to the list' in text
+    counted = re.search(r"<p>(More than )?(\d+) jobs\.", text).groups()  # as far as it comes in a moment
+    assert counted in ((None, "1600"), ("More than ", "1000")) and "<script>alert" not in text and "no order #" in text and 'href="/dead">Back to the list' in text
     steps = 0
     while True:
         form = re.search(r'<form class="act" method="post"(?: data-go)? action="([^"]*)">(.*?)</form>', text)
