@@ -370,7 +370,8 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
 	if (!span_is_bare(text))
 		return true;
-	cli_usage(cli, "%s \"%.64s\" has no unit: write %.64ss, %.64smin, %.64sh or %.64sd", what, text, text, text, text, text);
+	cli_usage(cli, "%s \"%.64s\" has no unit: write %.64ss, %.64smin, %.64sh or %.64sd", what, text,
+		  text, text, text, text);
 	return false;
 }
 

@@ -92,7 +92,8 @@ struct cli_word {
 /* Runs the one that the first argument names, with the arguments from it on; complains if it names none. Result: exit code. */
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv);
 
-/* Complain of what program_getopt() has just refused, with opterr 0 and letters that begin with ":". Returns EX_USAGE. */
+/* Complain of what program_getopt() has just refused, with opterr 0 and letters that begin with ":".
+ * Returns EX_USAGE. */
 int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant);
 
 /* Print how the command is used. */
@@ -142,7 +143,8 @@ const char *cli_conninfo(const struct cli *cli);
 /* Read an argument: a whole number in [min, max], a job id, a time span. False: it was reported, return EX_USAGE. */
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value);
 bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *ms);
-bool cli_has_unit(const struct cli *cli, const char *what, const char *text); /* a bare number has none, and could mean anything */
+/* A number without a unit could mean anything. */
+bool cli_has_unit(const struct cli *cli, const char *what, const char *text);
 /* A span, so long ago: *moment is NULL; else *ago_ms is -1, and *moment a timestamp for the database to read. */
 bool cli_moment(const struct cli *cli, const char *what, const char *text, int64_t *ago_ms, const char **moment);
 

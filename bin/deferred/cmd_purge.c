@@ -2,7 +2,8 @@
 /*
  * Retention: whole partitions are dropped, the rest is deleted in short transactions, so that workers are never
  * kept waiting. Attempts go before their jobs: a job is purged only when nothing of it is left in the log.
- * With --archive whole partitions go, each after a command has read it, and rows alone do not.
+ * Dead jobs are work that was not done. They stay unless --dead-older-than says how long.
+ * With --archive whole partitions go, each after a command has read it, and rows alone do not. Dead jobs go too.
  */
 #include "archive.h"
 #include "cmd.h"
@@ -18,7 +19,7 @@
 struct purge {
 	struct cli *cli;
 	const char *command; /* of --archive; NULL: none */
-	int64_t older_ms, batch;
+	int64_t older_ms, dead_ms, batch; /* dead_ms: of dead jobs; below 0: they stay */
 	int64_t partitions, attempts, jobs, workers;
 };
 
@@ -41,7 +42,7 @@ static int drop_partitions(struct purge *p, struct deferred_error *err)
 	int rc;
 
 	while (more) {
-		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, &res, err);
+		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, p->dead_ms, &res, err);
 		if (rc < 0)
 			return rc;
 		more = !pg_null(res, 0, 0);
@@ -85,7 +86,7 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {
 			int64_t n = 0;
 
-			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, page, pages, &n, err);
+			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, p->dead_ms, page, pages, &n, err);
 			p->attempts += n;
 		}
 	}
@@ -145,9 +146,10 @@ static int purge(struct purge *p, struct deferred_error *err)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "older-than", required_argument, NULL, 'o' }, { "batch", required_argument, NULL, 'b' }, { "archive", required_argument, NULL, 'a' }, { 0 }
+		{ "older-than", required_argument, NULL, 'o' }, { "dead-older-than", required_argument, NULL, 'd' },
+		{ "batch", required_argument, NULL, 'b' }, { "archive", required_argument, NULL, 'a' }, { 0 }
 	};
-	struct purge p = { .cli = cli, .older_ms = -1, .batch = 5000 };
+	struct purge p = { .cli = cli, .older_ms = -1, .dead_ms = -1, .batch = 5000 };
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -155,6 +157,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		switch (c) {
 		case 'o':
 			if (!cli_ms(cli, "--older-than", optarg, &p.older_ms))
+				return EX_USAGE;
+			break;
+		case 'd':
+			if (!cli_ms(cli, "--dead-older-than", optarg, &p.dead_ms))
 				return EX_USAGE;
 			break;
 		case 'b':
@@ -174,6 +180,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
 	if (p.older_ms < 0)
 		return cli_usage(cli, "--older-than is missing");
+	if (p.command && p.dead_ms >= 0)
+		return cli_usage(cli, "--dead-older-than has no effect with --archive, which takes dead jobs too");
+	if (p.dead_ms >= 0 && p.dead_ms < p.older_ms)
+		return cli_usage(cli, "--dead-older-than is shorter than --older-than");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);
@@ -190,5 +200,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [--batch N] [--archive COMMAND]", "drop and delete what ended longer ago than that", run, "deferred_purger",
+	"purge", "--older-than SPAN [--dead-older-than SPAN] [--batch N] [--archive COMMAND]", "drop and delete what ended longer ago than that", run, "deferred_purger",
 };

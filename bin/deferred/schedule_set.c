@@ -30,7 +30,9 @@ static void make_options(struct option options[NAMES + 1], char words[NAMES][24]
 
 static bool has_unit(const struct cli *cli, const char *name, const char *word, const char *text)
 {
-	static const char *const spans[] = { "late", "jitter", "expires", "timeout", "backoff_floor", "backoff_ceiling" };
+	static const char *const spans[] = {
+		"late", "jitter", "expires", "timeout", "backoff_floor", "backoff_ceiling",
+	};
 
 	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
 		if (strcmp(name, spans[i]) == 0)

@@ -338,7 +338,8 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 	if (!span_parse(text, &number))
 		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span " SPAN_FORMS, text);
 	if (number > SPAN_MAX_MS)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "time span \"%.64s\" is longer than 36525d, a hundred years", text);
+		return error_set(err, DEFERRED_EINVAL, WHERE,
+				 "time span \"%.64s\" is longer than 36525d, a hundred years", text);
 	*ms = (int64_t)(number + 0.5);
 	return 0;
 }

@@ -120,7 +120,7 @@ void doctor_partitions(struct doctor *d)
 	if (pg_int(res, 0, 5) > PARTITIONS_MANY) {
 		doctor_warn(d, "__deferred has %" PRId64 " partitions", pg_int(res, 0, 5));
 		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and so do claims");
-		doctor_do(d, "deferred purge --older-than, with less to keep");
+		doctor_do(d, "deferred purge, with shorter --older-than and --dead-older-than");
 	}
 	if (!pg_null(res, 0, 6)) {
 		doctor_warn(d, "deferred.%s has left the history and is not archived", pg_text(res, 0, 6, NULL));
@@ -157,7 +157,7 @@ void doctor_retention(struct doctor *d)
 		doctor_warn(d, "the log goes back %" PRId64 " days, and was purged %" PRId64 " days ago last", oldest, pg_int(res, 0, 3));
 	if (d->level > DOCTOR_OK) {
 		doctor_why(d, "it has %" PRId64 " MB, and grew by %" PRId64 " MB a day lately: nothing is deleted unless somebody says so", bytes >> 20, daily >> 20);
-		doctor_do(d, "have cron say, each night and as a role with the rights of deferred_owner: deferred purge --older-than %" PRId64 "d",
+		doctor_do(d, "have cron say, each night and as a role with the rights of deferred_purger: deferred purge --older-than %" PRId64 "d --dead-older-than 365d",
 			  never ? 30 : keep);
 	}
 	pg_result_free(res);

@@ -118,7 +118,8 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			return 0;
 		case '?':
 			if (meant)
-				fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program->name, meant, meant);
+				fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program->name,
+					meant, meant);
 			else
 				fprintf(stderr, "Try '%s --help'.\n", program->name);
 			return EX_USAGE;

@@ -487,12 +487,22 @@ int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_e
 	return pg_exec(pg, &sql_admin_history, NULL, PG_TEXT, res, err);
 }
 
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+static void arg_dead_ms(struct pg_args *args, int64_t dead_ms)
+{
+	if (dead_ms < 0)
+		pg_arg_null(args);
+	else
+		pg_arg_int8(args, dead_ms);
+}
+
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, struct pg_result **res,
+				struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, older_ms);
+	arg_dead_ms(&args, dead_ms);
 	return exec(pg, &sql_admin_purge_partition, &args, res, err);
 }
 
@@ -560,8 +570,8 @@ int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **
 	return rc;
 }
 
-int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
-			  struct deferred_error *err)
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
+			  int32_t pages, int64_t *deleted, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -570,6 +580,7 @@ int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int
 	pg_arg_int8(&args, older_ms);
 	pg_arg_int8(&args, page);
 	pg_arg_int4(&args, pages);
+	arg_dead_ms(&args, dead_ms);
 	return exec_int(pg, &sql_admin_purge_log, &args, deleted, err);
 }
 

@@ -139,10 +139,11 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 /* What the tables of the history are made of. Source: admin_history.sql. */
 int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
-/* Steps of a purge, each a short transaction. Times in milliseconds. */
+/* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */
 
 /* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, struct pg_result **res,
+				struct deferred_error *err);
 
 /*
  * To archive a partition instead: it becomes a table of its own, whose name *res holds, NULL when none is left; then, in one transaction, store_admin_purge_hold(), in
@@ -160,8 +161,8 @@ int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, s
 int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 
 /* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
-int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t page, int32_t pages, int64_t *deleted,
-			  struct deferred_error *err);
+int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
+			  int32_t pages, int64_t *deleted, struct deferred_error *err);
 
 /* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
 int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,

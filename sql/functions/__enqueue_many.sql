@@ -29,8 +29,10 @@ begin
     -- A job with a key may meet another one; a limited role is checked job by job. Both take the
     -- way of the single job. So does an invalid job, which then reports itself.
     select j.n, j.fn, j.params, j.queue, j.priority into v_bad
-    from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14, $15, $16, $17, $18) with ordinality
-         as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key, max_attempts, timeout_ms, backoff_floor_ms,
+    from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+                $12, $13, $14, $15, $16, $17, $18) with ordinality
+         as j(fn, params, queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key,
+              max_attempts, timeout_ms, backoff_floor_ms,
               backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, n)
     left join deferred.__deferred_queue q on q.name = coalesce(j.queue, 'default')
     where j.key is not null or q.name is null or j.fn is null or j.params is null
@@ -39,7 +41,8 @@ begin
                                  j.backoff_exponent)
        or not deferred.__concurrency_ok(j.concurrency_key, j.concurrency)
        or q.max_length is not null or q.removed_at is not null
-       or j.priority not between -32768 and 32767 or not deferred.__times_ok(j.run_at, j.expires_at, j.delay_ms, j.expires_ms)
+       or j.priority not between -32768 and 32767
+       or not deferred.__times_ok(j.run_at, j.expires_at, j.delay_ms, j.expires_ms)
        or octet_length(j.params::text) > q.params_max_bytes
        or (octet_length(j.params::text) > 512 and not deferred.__depth_ok(j.params))
     limit 1;

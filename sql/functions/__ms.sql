@@ -21,7 +21,8 @@ begin
             + coalesce(m[5], m[8], '0')::numeric * 1000 + coalesce(m[9], '0')::numeric end;
     end if;
     if v > 3155760000000 then
-        raise exception using errcode = '22023', message = format('time span %L for option "%s" is too long', left(span, 200), name),
+        raise exception using errcode = '22023',
+            message = format('time span %L for option "%s" is too long', left(span, 200), name),
             hint = 'at most 36525d, a hundred years';
     end if;
     if v is null then

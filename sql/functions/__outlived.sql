@@ -1,10 +1,14 @@
--- The first partition that holds nothing younger than the limit and no hot job: of the log, else of jobs. None: no row.
-create or replace function deferred.__outlived(older_than interval, out name text, out is_log boolean, out until timestamptz)
+-- The first partition that holds nothing younger than the limit, no hot job and no dead one that
+-- stays: of the log, else of jobs. None: no row.
+create or replace function deferred.__outlived(
+    older_than interval, dead_older_than interval,
+    out name text, out is_log boolean, out until timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     p     record;
     v_hit boolean;
+    v_dead timestamptz := clock_timestamp() - dead_older_than;
 begin
     until := clock_timestamp() - older_than;
     for p in
@@ -19,6 +23,12 @@ begin
             continue when exists (
                 select from deferred.__deferred_hot h join deferred.__deferred_log l on l.job_id = h.id
                 where h.attempt > 0 and l.finished_at >= p.first::timestamptz and l.finished_at < p.past::timestamptz);
+            -- And so do dead jobs.
+            continue when exists (
+                select from deferred.__deferred_log l
+                where l.final and l.outcome <> 'ok'
+                  and l.finished_at >= p.first::timestamptz and l.finished_at < p.past::timestamptz
+                  and deferred.__dead_stays(l.job_id, l.attempt, l.outcome, l.finished_at, v_dead));
         else
             continue when p.past::bigint > (select last_value from deferred.__deferred_id_seq);
             continue when exists (select from deferred.__deferred_hot h where h.id >= p.first::bigint and h.id < p.past::bigint);

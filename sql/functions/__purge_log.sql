@@ -1,7 +1,10 @@
 -- Another step: rows past the limit in a partition that also holds younger ones. Works through
 -- pages [page, page + pages) of one partition, so that every step is short whatever its size.
 -- The limit is noted with the first row that goes: check_ledger.sql expects no attempt from before it.
-create or replace function deferred.__purge_log(part regclass, older_than interval, page bigint, pages integer) returns bigint
+create or replace function deferred.__purge_log(
+    part regclass, older_than interval, page bigint, pages integer,
+    dead_older_than interval default null)
+returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -14,11 +17,14 @@ begin
     update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute', clock_timestamp())  -- ahead: not each step anew
     where u.log_from < v_cutoff;
     execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
-                    and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)',
-                   part, format('(%s,0)', page), format('(%s,0)', page + pages), v_cutoff);
+                    and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)
+                    and not (l.final and l.outcome <> ''ok''
+                             and deferred.__dead_stays(l.job_id, l.attempt, l.outcome, l.finished_at, %L))',
+                   part, format('(%s,0)', page), format('(%s,0)', page + pages), v_cutoff,
+                   clock_timestamp() - dead_older_than);
     get diagnostics v_rows = row_count;
     return v_rows;
 end
 $$;
 comment on function deferred.__purge_log is 'part of "deferred purge": deletes outlived rows from some pages of a log partition';
-grant execute on function deferred.__purge_log(regclass, interval, bigint, integer) to deferred_purger;
+grant execute on function deferred.__purge_log to deferred_purger;

@@ -1,5 +1,6 @@
 -- No reader copes with every timestamp: two infinite ones have no difference, and most languages
--- read years of four digits only. One expression, so that the planner puts it in the place of the call.
+-- read years of four digits only. One expression, so that the planner puts it in the place of the
+-- call.
 create or replace function deferred.__time_ok(at timestamptz) returns boolean
 language sql immutable
 as $$

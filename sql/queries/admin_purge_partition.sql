@@ -1,5 +1,6 @@
 -- admin_purge_partition: drop one partition that nobody needs.
--- $1 older than, milliseconds (int8)
+-- $1 older than, $2 of dead jobs, milliseconds (int8); $2 NULL: dead jobs stay
 -- returns one row: its name (text), NULL when none is left or one is in use
 -- locks: the partition and its parent, exclusively; gives up after 100 ms
-select deferred.__purge_partition($1::int8 * interval '1 millisecond')
+select deferred.__purge_partition($1::int8 * interval '1 millisecond',
+                                  $2::int8 * interval '1 millisecond')

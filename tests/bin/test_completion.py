@@ -131,7 +131,9 @@ def test_an_abbreviated_option_is_refused(name):
             if any(o.startswith(short) and o != option for o in told["option"]):
                 continue
             for given in [[short + "=1"], [short, "1"]] if takes else [[short]]:
-                done = subprocess.run([harness.program(name), *place.split()[1:], *given], capture_output=True, text=True)
-                assert (done.returncode, done.stderr) == (64, f"{name}: option '{option}' is abbreviated\nhint: write {option}\n")
+                done = subprocess.run([harness.program(name), *place.split()[1:], *given],
+                                      capture_output=True, text=True)
+                said = f"{name}: option '{option}' is abbreviated\nhint: write {option}\n"
+                assert (done.returncode, done.stderr) == (64, said)
                 tried += 1
     assert tried >= 10

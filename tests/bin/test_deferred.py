@@ -620,13 +620,66 @@ def test_purge_removes_what_ended_long_ago_and_keeps_the_rest(db, ledger):
     db.sql("update deferred.__deferred set created_at = now() - interval '50 days'")
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, seen_at, ended_at) "
            "values ('x', 'h', 1, '0', now() - interval '40 days', now() - interval '40 days'), ('y', 'h', 1, '0', now(), now())")
-    assert json.loads(ok(db.run(["deferred", "purge", "--older-than", "30d", "--batch", "1", "--json"]))) == \
+    assert json.loads(ok(db.run(["deferred", "purge", "--older-than", "30d", "--dead-older-than", "30d", "--batch", "1",
+                                  "--json"]))) == \
         {"partitions": [], "attempts": 2, "jobs": 2, "runs": 1}
     assert db.sql("select id from deferred.__deferred order by id") == [(young,), (hot,)]
     assert db.sql("select job_id from deferred.__deferred_log order by job_id") == [(young,), (hot,)]
     assert ok(db.run(["deferred", "purge", "--older-than", "30d"])) == "deleted 0 attempts, 0 jobs, 0 runs\n"
     assert ok(db.run(["deferred", "purge", "--older-than", "5d"])) == "deleted 1 attempt, 1 job, 0 runs\n"
     ledger(db)
+
+
+def old_week(db, first, past):
+    name = f"deferred.__deferred_log_{first.replace('-', '')}"
+    db.sql(f"""create table {name} partition of deferred.__deferred_log
+                   for values from ('{first} 00:00:00+00') to ('{past} 00:00:00+00');
+               alter table {name} owner to deferred_owner""")
+
+
+def purge(db, *options):
+    return ok(db.run(["deferred", "purge", "--older-than", "30d", *options]))
+
+
+def test_purge_keeps_dead_jobs_unless_it_is_told_how_long(db, ledger):
+    old_week(db, "2020-01-06", "2020-01-13")
+    old_week(db, "2020-01-13", "2020-01-20")
+    dead, cancelled, saved = (db.defer("noop") for _ in range(3))
+    db.sql("delete from deferred.__deferred_hot")
+    # The second week holds a job that died, was retried and succeeded: that one is not dead.
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)
+              values (%(dead)s, 1, 'failed', false, '2020-01-07'), (%(dead)s, 2, 'failed', true, '2020-01-08'),
+                     (%(cancelled)s, 1, 'cancelled', true, '2020-01-07'),
+                     (%(saved)s, 1, 'crashed', true, '2020-01-14'), (%(saved)s, 2, 'ok', true, '2020-01-15')""",
+           {"dead": dead, "cancelled": cancelled, "saved": saved})
+    db.sql("update deferred.__deferred set created_at = '2020-01-06'")
+    for options in ["--dead-older-than", "36500d"], [], []:
+        assert "log_20200106" not in purge(db, *options)
+        assert db.sql("select id from deferred.__deferred") == [(dead,)] and db.log(dead) == [(2, "failed")]
+    assert db.one("select to_regclass('deferred.__deferred_log_20200113')") is None
+    ledger(db)
+    assert "dead" in ok(db.run(["deferred", "show", str(dead)]))
+    ok(db.run(["deferred", "retry", str(dead)]))
+    assert db.run(["check_deferred"]).returncode == 0 and db.log(dead)[-1][1] == "ok"
+    assert "dropped __deferred_log_20200106" in purge(db)
+
+
+def test_purge_takes_dead_jobs_that_are_old_enough(db):
+    dead = db.defer("noop")
+    end(db, dead, "failed", age="50 days")
+    db.sql("update deferred.__deferred set created_at = now() - interval '60 days'")
+    assert purge(db, "--dead-older-than", "51d") == "deleted 0 attempts, 0 jobs, 0 runs\n"
+    assert purge(db, "--dead-older-than", "49d") == "deleted 1 attempt, 1 job, 0 runs\n"
+    for wrong in ["--dead-older-than", "20d"], ["--dead-older-than", "40d", "--archive", "cat"]:
+        assert db.run(["deferred", "purge", "--older-than", "30d", *wrong]).returncode == USAGE
+
+
+def test_an_archive_has_dead_jobs_too(db, tmp_path):
+    old_week(db, "2020-01-06", "2020-01-13")
+    db.sql("""insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)
+              values (1, 1, 'failed', true, '2020-01-07')""")
+    assert "archived deferred_log_20200106, 1 row\n" in purge(db, "--archive", f"cat > {tmp_path}/$NAME")
+    assert "failed" in (tmp_path / "deferred_log_20200106").read_text()
 
 
 def test_purge_works_through_many_rows_in_batches(db, ledger):
@@ -701,7 +754,7 @@ def test_what_was_not_archived_stays(db, tmp_path, command, says):
     done = archive(db, command)
     assert done.returncode == NOT_DONE and says in done.stderr and "deferred.__purged_deferred_log_20200106 stays until a purge with --archive has archived it" in done.stderr
     assert tables(db) == ["__deferred_log_20200113", "__purged_deferred_log_20200106"] and db.one("select count(*) from deferred.__purged_deferred_log_20200106") == 20000
-    assert "dropped __deferred_log_20200113\n" in ok(db.run(["deferred", "purge", "--older-than", "30d"]))
+    assert "dropped __deferred_log_20200113\n" in ok(db.run(["deferred", "purge", "--older-than", "30d", "--dead-older-than", "30d"]))
     assert tables(db) == ["__purged_deferred_log_20200106"]
     assert "deferred.__purged_deferred_log_20200106 has left the history and is not archived" in db.run(["deferred", "doctor"]).stdout
     assert ok(archive(db, f"cat > {tmp_path}/$NAME")).startswith("archived deferred_log_20200106, 20000 rows\n")
@@ -943,14 +996,17 @@ def test_the_man_page_names_each_command_and_exit_code(run):
 
 
 @pytest.mark.parametrize("args, option", [
-    (["purge"], "--older-than"), (["ls"], "--since"), (["ls"], "--until"), (["cancel"], "--since"),
-    (["retry"], "--until"), (["spans"], "--since"), (["add", "noop"], "--delay"), (["add", "noop"], "--expires"), (["add", "noop"], "--timeout"),
-    (["ls"], "--answer-timeout"), (["ls"], "--lock-timeout"), (["top"], "--interval"), (["simulate"], "--since"), (["advise"], "--within"), (["simulate"], "--start"),
-    (["queue", "set", "q"], "--ttl"), (["rule", "add", "r", "noop", "select 1 as n", "--key", "n"], "--statement-timeout"), (["rule", "add", "r", "noop", "select 1"], "--delay"),
-    *((["schedule", "set", "s", "@daily", "noop"], option) for option in ("--late", "--jitter", "--expires", "--timeout", "--backoff-floor", "--backoff-ceiling")),
+    ("purge", "--older-than"), ("purge --older-than 1d", "--dead-older-than"), ("ls", "--since"), ("ls", "--until"),
+    ("cancel", "--since"), ("retry", "--until"), ("spans", "--since"), ("add noop", "--delay"), ("add noop", "--expires"),
+    ("add noop", "--timeout"), ("ls", "--answer-timeout"), ("ls", "--lock-timeout"), ("top", "--interval"),
+    ("simulate", "--since"), ("advise", "--within"), ("simulate", "--start"), ("queue set q", "--ttl"),
+    ("rule add r noop select --key n", "--statement-timeout"), ("rule add r noop select --key n", "--delay"),
+    *(("schedule set s @daily noop", option)
+      for option in ("--late", "--jitter", "--expires", "--timeout", "--backoff-floor", "--backoff-ceiling")),
 ])
 def test_a_span_needs_its_unit(run, args, option):
     """30 could be seconds or days: `purge --older-than 30` deleted all but half a minute."""
     for number in "30", "0", "1.5":
-        done = run(["deferred", *args, option, number], env={"DEFERRED_DB": "host=/nonexistent"})
-        assert done.returncode == USAGE and f'"{number}"' in done.stderr and "unit" in done.stderr and option.strip("-") in done.stderr, done
+        done = run(["deferred", *args.split(), option, number], env={"DEFERRED_DB": "host=/nonexistent"})
+        assert done.returncode == USAGE and f'"{number}"' in done.stderr and "unit" in done.stderr
+        assert option.strip("-") in done.stderr

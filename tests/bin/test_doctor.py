@@ -147,7 +147,7 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql("select deferred.maintain(); select pg_stat_force_next_flush()")
     db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, '2020-01-07')")
     found = doctor(WARN)
-    assert set(found) == {"retention"} and "was never purged" in found["retention"][0][1] and found["retention"][0][3].endswith("purge --older-than 30d")
+    assert set(found) == {"retention"} and "was never purged" in found["retention"][0][1] and found["retention"][0][3].endswith("purge --older-than 30d --dead-older-than 365d")
     assert db.run(["deferred", "purge", "--older-than", "10000d"]).returncode == 0 and doctor(OK) == {}
     db.sql("update deferred.__deferred_upkeep set purged_at = now() - interval '40 days', purged_older = '20 days'")
     assert "though the last purge, 40 days ago, was told to keep 20" in doctor(WARN)["retention"][0][1]

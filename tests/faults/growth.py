@@ -126,7 +126,7 @@ class Weeks:
         db.sql("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s)", NUMBERS)
         folded = db.run(["deferred", "fold"])
         assert folded.returncode == 0, folded.stderr
-        purged = db.run(["deferred", "purge", "--older-than", self.keep])
+        purged = db.run(["deferred", "purge", "--older-than", self.keep, "--dead-older-than", self.keep])
         assert purged.returncode == 0, purged.stderr
         self.measure()
         self.clock.set(self.hours * 3600)

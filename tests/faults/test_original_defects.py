@@ -248,6 +248,6 @@ def test_defect_16_params_are_not_printed(db):
 def test_defect_16_there_is_retention(db):
     db.defer("noop")
     check(db)
-    done = db.run(["deferred", "purge", "--older-than", "0s"])
+    done = db.run(["deferred", "purge", "--older-than", "0s", "--dead-older-than", "0s"])
     assert done.returncode == 0, done.stderr
     assert db.log() == []

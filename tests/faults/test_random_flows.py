@@ -61,7 +61,7 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged):
         elif what == "terminate":
             db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()")
         else:
-            purged = db.run(["deferred", "purge", "--older-than", "0s"])
+            purged = db.run(["deferred", "purge", "--older-than", "0s", "--dead-older-than", "0s"])
             assert purged.returncode == 0, purged.stderr
     for worker in workers:
         worker.signal(signal.SIGTERM)

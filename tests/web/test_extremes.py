@@ -21,7 +21,8 @@ TOO_MUCH = {"36526d", "100000d", "999999999999", "104249991d", "infinity", "2942
 
 
 def kinds(times="", spans="", numbers=""):
-    return {name: values for names, values in ((times, TIMES), (spans, SPANS), (numbers, NUMBERS)) for name in names.split()}
+    return {name: values for names, values in ((times, TIMES), (spans, SPANS), (numbers, NUMBERS))
+            for name in names.split()}
 
 
 OF_JOBS = kinds("run_at expires_at", "delay expires timeout backoff_floor backoff_ceiling",
@@ -107,7 +108,8 @@ def put(db, rng):
         (name, value), = draw(rng, OF_QUEUES, 1).items()
         command(db, "queue", "set", "x", "--create", f"--{name}={value}{'/s' if name == 'rate' else ''}")
     refused(db.sql, "select deferred.schedule(%s, %s, 'noop', '{}', %s::json)", "s",
-            rng.choice(["* * * * *", "@daily", *(f"every {span}" for span in SPANS)]), json.dumps(draw(rng, OF_SCHEDULES)))
+            rng.choice(["* * * * *", "@daily", *(f"every {span}" for span in SPANS)]),
+            json.dumps(draw(rng, OF_SCHEDULES)))
     refused(db.sql, "select deferred.schedule_next('s', 3, 'UTC', %s)", rng.choice(TIMES))
     refused(db.sql, "select deferred.schedule_backfill('s', %s, %s, true)", rng.choice(TIMES), rng.choice(TIMES))
 
@@ -127,7 +129,8 @@ def test_whatever_a_producer_draws_all_readers_go_on(db, web, seed):
 def test_the_same_is_refused_whichever_way_it_comes(db, name):
     for value in OF_JOBS[name]:
         one = refused(db.defer, "noop", **{name: value})
-        many = refused(db.sql, "select deferred.defer_many(%s::json)", json.dumps([{"fn": "noop", name: value}, {"fn": "noop"}]))
+        many = refused(db.sql, "select deferred.defer_many(%s::json)",
+                       json.dumps([{"fn": "noop", name: value}, {"fn": "noop"}]))
         assert (one is None) == (many is None), (value, one, many)
         assert value not in TOO_MUCH or (name in one and name in many), (value, one, many)
     assert db.sql("""select id from deferred.__deferred
