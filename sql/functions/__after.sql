@@ -27,11 +27,12 @@ begin
         end if;
         v_parent := v_item->>'job';
         if v_parent >= p_id
-           or not exists (select from deferred.__deferred d where d.id = v_parent and d.fn is not null and deferred.__may_touch(d.created_by::name))
+           or not exists (select from deferred.__deferred d
+                          where d.id = v_parent and deferred.__may_touch(d.created_by::name))
            or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
                and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)) then
             raise exception using errcode = '22023', message = format('job %s, to be waited for: no such job', v_parent),
-                hint = 'a job waits for calls of one''s own that were deferred before, and whose attempts were not purged';
+                hint = 'a job can wait for your own jobs and messages that were deferred before and not purged';
         end if;
         insert into deferred.__deferred_edge (child, parent, kind, name) values (p_id, v_parent, v_kind::"char", v_item->>'as')
         on conflict do nothing;

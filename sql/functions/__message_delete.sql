@@ -21,8 +21,10 @@ begin
         select o.id, min(o.n) as n from ours o group by o.id),
     gone as (
         delete from deferred.__deferred_hot h using first f where h.id = any (array[f.id])
-        returning h.id, case when h.receipt is null then 0 else h.attempt end as attempt, h.started_at,
-                  coalesce(h.receipt, h.put_receipt) as receipt, f.n),
+        returning h.id, h.started_at, coalesce(h.receipt, h.put_receipt) as receipt, f.n,
+                  case when h.watched then deferred.__note_end(h.id, h.attempt, 'ok')
+                       else h.attempt end
+                  * (h.receipt is not null)::integer as attempt),
     log as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, receipt, run_us)
         select g.id, g.attempt, 'ok', true, g.started_at, v_now, g.receipt, extract(epoch from v_now - g.started_at) * 1000000 from gone g)

@@ -14,7 +14,10 @@ begin
     where q.removed_at is not null and q.name in (select h.queue || '-poison' from deferred.__deferred_hot h where h.id = any ($1));
     with gone as (
         delete from deferred.__deferred_hot h where h.id = any ($1)
-        returning h.id, h.queue || '-poison' as queue, h.attempt, h.priority, h.receipt, h.started_at),
+        returning h.id, h.queue || '-poison' as queue, h.priority, h.receipt, h.started_at,
+                  case when h.watched then deferred.__note_end(h.id, h.attempt, 'lost')
+                       else h.attempt end
+                  as attempt),
     new as materialized (
         select g.*, nextval('deferred.__deferred_id_seq') as new_id,
                v_now + (select q.ttl_ms from deferred.__deferred_queue q where q.name = g.queue) * interval '1 millisecond' as expires_at

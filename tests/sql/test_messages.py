@@ -11,6 +11,7 @@ import psycopg2.extras
 import pytest
 
 from harness import ledger, unforeseeable, wait_for
+from test_waits import settle, states
 
 OK, NO_QUEUE, NO_MESSAGE, STALE, FULL, EXISTS, SAME, BEING_DELETED, BAD_METADATA, TOO_LARGE, FORBIDDEN, NOT_GIVEN = range(12)
 Q = "acct.q"
@@ -409,6 +410,59 @@ def give(db, *functions):
     """The account that the queues here belong to, and what it may call."""
     db.sql("""insert into deferred.__deferred_account (name, key1, key2, functions) values ('acct', '', '', %s)
               on conflict (name) do update set functions = excluded.functions""", list(functions))
+
+
+# ---------------------------------------------------------------- jobs that wait for messages
+
+
+def test_a_job_waits_for_a_message_however_that_ends(db, c):
+    """deleted, cleared, expired, met by the sweep, taken too often; told once, and also to one who comes late."""
+    queues = ("acct.deleted", "acct.cleared", "acct.expired", "acct.swept", "acct.poisoned")
+    waits = {}
+    for queue in queues:
+        assert c.create(queue, deferred_max_dequeue="1") == OK
+        message = c.put(queue=queue, ttl_s=5 if queue in ("acct.expired", "acct.swept") else 600)["id"]
+        waits[queue] = message, [db.defer("noop", after={"job": message, "on": on}) for on in ("ok", "failed", "ended")]
+    settle(db)
+    assert {s for _, jobs in waits.values() for s in states(db, *jobs)} == {"waiting"}
+    taken, = c.get(queue="acct.deleted")
+    assert c.delete(taken, queue="acct.deleted") == OK and c.clear("acct.cleared")["cleared"] == 1
+    assert len(c.get(queue="acct.poisoned", visibility_s=5)) == 1
+    pass_time(db, 6, "fn is null")
+    assert c.get(queue="acct.expired") == c.get(queue="acct.poisoned") == [] and c.sweep()["expired"] == 1
+    settle(db)
+    for queue, (message, jobs) in waits.items():
+        well = queue == "acct.deleted"
+        assert states(db, *jobs) == ["ready" if well else "cancelled", "cancelled" if well else "ready", "ready"], queue
+        late = db.defer("noop", after={"job": message, "on": "ok" if well else "failed"})
+        settle(db)
+        assert states(db, late) == ["ready"]
+    message, (job, _, _) = waits["acct.deleted"]
+    assert db.sql("select parent, outcome from deferred.parents(%s)", job) == [(message, "ok")]
+
+
+def test_a_job_waits_for_a_message_that_sql_finishes_cancels_or_has_been_done(db, c):
+    done, cancelled, over = (c.put(queue=Q)["id"] for _ in range(3))
+    jobs = [db.defer("noop", after=[m]) for m in (done, cancelled)]
+    settle(db)
+    m = {m["id"]: m for m in c.get(3)}
+    db.sql("select deferred.finish(%s, %s)", done, m[done]["receipt"])
+    assert db.sql("select deferred.cancel(%s)", cancelled) == [(True,)] and c.delete(m[over]) == OK
+    jobs.append(db.defer("noop", after=[done, over]))
+    settle(db)
+    assert states(db, *jobs) == ["ready", "cancelled", "ready"]
+
+
+def test_who_waits_for_a_call_is_told_when_its_producer_deletes_it(db, c):
+    """By the receipt of its put, which is good until a worker takes it."""
+    give(db, "noop")
+    c.create("acct.calls", deferred_function="noop")
+    call = c.put("{}", queue="acct.calls")
+    job = db.defer("noop", after=call["id"])
+    settle(db)
+    assert c.delete(call, queue="acct.calls") == OK
+    settle(db)
+    assert states(db, job) == ["ready"]
 
 
 # ---------------------------------------------------------------- queues with a function

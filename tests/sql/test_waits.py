@@ -1,5 +1,8 @@
 """Jobs that wait for jobs: deferred.__settle()."""
 
+import glob
+import os
+
 import pg
 import psycopg2.errors as pgerror
 import pytest
@@ -296,3 +299,11 @@ def test_dead_notes_are_not_walked_over(db):
         assert pages(look) < cost + 200  # of 9,000; open transactions of other databases cost some
         held.rollback()
     clean(db)
+
+
+def test_each_statement_that_ends_a_job_tells_those_who_wait():
+    """One that forgets it has them wait for ever."""
+    files = glob.glob(os.path.join(pg.TOP, "sql", "*", "*.sql"))
+    ending = [path for path in files if "delete from deferred.__deferred_hot" in open(path, encoding="utf-8").read()]
+    assert len(ending) >= 14
+    assert [path for path in ending if "deferred.__note_end(" not in open(path, encoding="utf-8").read()] == []
