@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import sys
 
 import pytest
 
@@ -84,6 +85,11 @@ def test_each_page_of_the_documentation_is_in_its_index():
     linked = set(re.findall(r"\]\(([^)#:]+\.md)", read("docs", "README.md")))
     pages = {os.path.normpath(os.path.join("docs", link)) for link in linked}
     assert pages - {"README.md"} == set(PAGES) - {"docs/README.md"}
+
+
+def test_the_settings_of_the_man_page_are_those_of_the_sample():
+    done = run([sys.executable, "-B", os.path.join(pg.TOP, "docs", "settings.py"), "--check"])
+    assert done.returncode == 0, done.stderr
 
 
 def test_files_that_a_man_page_names_in_the_source_are_there():
