@@ -113,12 +113,17 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 
 /* ---- one job ---------------------------------------------------------------------------------- */
 
-/* May what this function is given be shown to who asks? */
-static bool may_see_params(struct visit *v, const char *fn)
+/*
+ * May what a function is given, and what it said, be shown to who asks? What the system deferred itself, for a job that died
+ * or as an alert, has params and errors of other functions in its params.
+ */
+static bool may_see_params(struct visit *v, const char *fn, const char *by)
 {
 	size_t len;
 	const char **hidden = hidden_functions(v, &len);
 
+	if (len > 0 && strcmp(by, "deferred_owner") == 0)
+		return false;
 	for (size_t i = 0; i < len; i++)
 		if (strcmp(hidden[i], fn) == 0)
 			return false;
@@ -192,13 +197,13 @@ static void indented(struct visit *v, const char *text, size_t len)
 	buf_clear(&lines);
 }
 
-static int params(struct visit *v, const char *fn, struct deferred_error *err)
+static int params(struct visit *v, bool may_see, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	struct buf *b = &v->reply.body;
 	int rc;
 
-	if (!may_see_params(v, fn)) {
+	if (!may_see) {
 		if (!v->json)
 			html_raw(b, "<section><h2>Params</h2><p class=\"empty\">Not shown to your role.</p></section>");
 		return 0;
@@ -261,7 +266,7 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 	html_raw(b, "</li>");
 }
 
-static int attempts(struct visit *v, const char *fn, struct deferred_error *err)
+static int attempts(struct visit *v, bool may_see, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ 0, CELL_INT, "attempt", NULL }, { 1, CELL_TEXT, "outcome", NULL }, { 2, CELL_BOOL, "final", NULL }, { 3, CELL_TEXT, "started_at", NULL },
@@ -274,7 +279,7 @@ static int attempts(struct visit *v, const char *fn, struct deferred_error *err)
 	struct pg_result *res = NULL, *said = NULL;
 	int rc = store_web_rows(v->pg, WEB_JOB_ATTEMPTS, v->number, &res, err);
 
-	if (rc == 0 && may_see_params(v, fn))
+	if (rc == 0 && may_see)
 		rc = store_web_rows(v->pg, WEB_JOB_SAID, v->number, &said, err);
 	if (rc == 0 && v->json) {
 		page_part(v, &part, res, NULL);
@@ -301,7 +306,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	int rc = store_web_rows(v->pg, WEB_JOB, v->number, &res, err);
-	const char *fn;
+	bool may_see;
 
 	if (rc == 0 && pg_rows(res) == 0) {
 		visit_refuse(v, 404, "There is no such job: it was never deferred, not committed yet, or purged.");
@@ -309,7 +314,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 	}
 	if (rc < 0)
 		goto done;
-	fn = pg_text(res, 0, 3, NULL);
+	may_see = may_see_params(v, pg_text(res, 0, 3, NULL), pg_text(res, 0, 10, NULL));
 	page_begin(v, "Job", pg_text(res, 0, 0, NULL));
 	action_said(v);
 	if (v->json) {
@@ -333,9 +338,9 @@ int page_job(struct visit *v, struct deferred_error *err)
 	}
 	rc = neighbours_of(v, err);
 	if (rc == 0)
-		rc = attempts(v, fn, err);
+		rc = attempts(v, may_see, err);
 	if (rc == 0)
-		rc = params(v, fn, err);
+		rc = params(v, may_see, err);
 	if (rc == 0)
 		rc = actions_of(v, &(struct store_web_target){ .job = v->number }, err);
 	page_end(v);

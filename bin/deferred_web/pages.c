@@ -165,7 +165,7 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 	};
 	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it.", columns);
 	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, target, 0, &res, err);
+	int rc = store_web_actions(v->pg, target, 0, pages_hides(v), &res, err);
 
 	if (rc == 0)
 		page_part(v, &part, res, NULL);
@@ -181,6 +181,14 @@ const char **hidden_functions(struct visit *v, size_t *len)
 	for (*len = 0; *(list += strspn(list, ", \t")); list += strcspn(list, ", \t"))
 		names[(*len)++] = arena_copy(&v->arena, list, strcspn(list, ", \t"));
 	return names;
+}
+
+bool pages_hides(struct visit *v)
+{
+	size_t len;
+
+	hidden_functions(v, &len);
+	return len > 0;
 }
 
 static void queue_paused(struct visit *v, const struct pg_result *settings)
@@ -445,7 +453,7 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 static int page_audit(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, &(struct store_web_target){ 0 }, pages_number(v, "after"), &res, err);
+	int rc = store_web_actions(v->pg, &(struct store_web_target){ 0 }, pages_number(v, "after"), pages_hides(v), &res, err);
 	size_t n = pg_rows(res);
 
 	if (rc == 0) {

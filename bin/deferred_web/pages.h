@@ -17,6 +17,7 @@ const char *pages_field(struct visit *v, const char *name);
 
 /* Functions whose params, errors and results are not for who asks. */
 const char **hidden_functions(struct visit *v, size_t *len);
+bool pages_hides(struct visit *v); /* some functions' */
 /* What operators did to it, as a part of its page. */
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err);
 

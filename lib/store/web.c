@@ -145,7 +145,8 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const
 	return exec(pg, &sql_web_jobs_params, &args, res, err);
 }
 
-int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, struct pg_result **res, struct deferred_error *err)
+int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, bool no_errors, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -156,6 +157,7 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 	pg_arg_text(&args, target->fn);
 	pg_arg_text(&args, target->schedule);
 	pg_arg_id(&args, target->flow);
+	pg_arg_text(&args, no_errors ? "true" : "false");
 	return exec(pg, &sql_web_actions, &args, res, err);
 }
 

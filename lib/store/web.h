@@ -78,7 +78,8 @@ struct store_web_target {
 };
 
 /* before 0: from the newest. Source: web_actions.sql. */
-int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, struct pg_result **res, struct deferred_error *err);
+int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, bool no_errors, struct pg_result **res,
+		      struct deferred_error *err);
 
 /* settings: a JSON object for the verb "set", else NULL. *res: why it was not done. Needs deferred_operator. Source: web_act.sql. */
 int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,

@@ -20,7 +20,10 @@ begin
     elsif s.paused = ($1 = 'pause') then
         return format('schedule %L is %s', s.name, case when s.paused then 'paused already' else 'not paused' end);
     else
-        if $1 = 'resume' then v_next := deferred.__cron_next(s.cron, s.zone, clock_timestamp()); end if;
+        if $1 = 'resume' then
+            perform deferred.__defer_check(deferred.__actor(), s.queue, s.fn);
+            v_next := deferred.__cron_next(s.cron, s.zone, clock_timestamp());
+        end if;
         update deferred.__deferred_schedule x set paused = $1 = 'pause', next_at = v_next where x.id = s.id;
         perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
     end if;

@@ -9,6 +9,7 @@ begin
         raise exception using errcode = '22023', message = format('on_dead %L of %s %L is no name of a function', left(p_fn, 200), p_kind, left(p_name, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     else
+        perform deferred.__defer_check(deferred.__actor(), case p_kind when 'queue' then p_name end, p_fn);
         insert into deferred.__deferred_on_dead as o (kind, name, fn) values (p_kind, p_name, p_fn) on conflict (kind, name) do update set fn = excluded.fn;
     end if;
 end

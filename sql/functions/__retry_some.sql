@@ -15,7 +15,7 @@ begin
     foreach v_id in array v_ids loop
         begin
             if dry or deferred.retry(v_id) then done := done + 1; end if;
-        exception when object_in_use or object_not_in_prerequisite_state or unique_violation then
+        exception when object_in_use or object_not_in_prerequisite_state or unique_violation or insufficient_privilege then
             refused := refused + 1;
             why := coalesce(why, sqlerrm);
         end;

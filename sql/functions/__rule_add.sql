@@ -68,10 +68,7 @@ begin
         raise exception using errcode = '22003', message = format('an option of rule %L is out of range', $1),
             hint = 'label: at most 1000 characters; max_attempts, timeout and back-off delays: more than 0; backoff_exponent: 1 to 100';
     end if;
-    if not deferred.__rule_may_defer(deferred.__actor(), v_queue, $3) then
-        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', deferred.__actor(), $3, v_queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
-    end if;
+    perform deferred.__defer_check(deferred.__actor(), v_queue, $3);
     insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority, opts, owner, search_path, statement_timeout_ms)
     values ($1, btrim($2, E' \t\r\n;'), $3, $4, $5, v_queue, coalesce($7, 0), v_opts, v_owner, $10, $9)
     on conflict (name) do nothing returning id into v_id;

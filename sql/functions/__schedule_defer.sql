@@ -5,10 +5,7 @@ as $$
 declare
     v_id bigint;
 begin
-    if not deferred.__rule_may_defer((select r.rolname from pg_roles r where r.oid = s.owner), s.queue, s.fn) then
-        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', deferred.__actor(), s.fn, s.queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
-    end if;
+    perform deferred.__defer_check((select r.rolname from pg_roles r where r.oid = s.owner), s.queue, s.fn);
     v_id := deferred.__schedule_job(s, tick, tick);
     if v_id is null then
         raise exception using errcode = '53400', message = format('queue %L is full, and drops', s.queue);

@@ -58,10 +58,7 @@ begin
             hint = 'late: up to 366d; jitter: up to 1d';
     end if;
     n.opts := deferred.__schedule_opts($1, v_opts, n.overlap);
-    if not deferred.__rule_may_defer(deferred.__actor(), n.queue, $3) then
-        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', deferred.__actor(), $3, n.queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
-    end if;
+    perform deferred.__defer_check(deferred.__actor(), n.queue, $3);
     n.next_at := deferred.__cron_next(n.cron, n.zone, clock_timestamp());
     if n.next_at is null then
         raise exception using errcode = '22023', message = format('rule %L never comes true', left(n.rule, 100)),

@@ -11,6 +11,7 @@ begin
     if not exists (select from deferred.__deferred d where d.id = job and deferred.__may_touch(d.created_by::name)) then
         return false;
     end if;
+    perform deferred.__defer_check(deferred.__actor(), d.queue, d.fn) from deferred.__deferred d where d.id = job;
     select h.queue, h.due_at into v_queue, v_due from deferred.__deferred_hot h where h.id = job for update;
     if v_due is distinct from 'infinity' or not exists (select from deferred.__deferred_wait w where w.id = job) then
         raise exception using errcode = '55000', message = format('job %s waits for no other', job),

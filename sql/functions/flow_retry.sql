@@ -9,6 +9,11 @@ begin
     if not exists (select from deferred.__deferred_flow x where x.id = flow and deferred.__may_touch(x.created_by)) then
         raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
     end if;
+    if exists (select from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user)) then
+        perform deferred.__defer_check(deferred.__actor(), x.queue, x.fn)
+        from (select distinct d.queue, d.fn from deferred.__deferred_member m join deferred.__deferred d on d.id = m.job
+              where m.flow between $1 and $1) x;
+    end if;
     insert into deferred.__deferred_flow_retry as r (flow, requested_by) values (flow, deferred.__actor()) on conflict do nothing;
     v_new := found;
     perform deferred.__wake(d.queue) from deferred.__deferred d

@@ -8,6 +8,7 @@ declare
 begin
     select * into d from deferred.__deferred x where x.id = $1;
     if not found or not deferred.__may_touch(d.created_by::name) then return false; end if;
+    perform deferred.__defer_check(deferred.__actor(), d.queue, d.fn);
     select * into h from deferred.__deferred_hot x where x.id = $1 for update;
     if found then
         if h.receipt is not null or exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids)

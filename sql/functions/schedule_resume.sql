@@ -6,6 +6,7 @@ declare
     v_next timestamptz := deferred.__cron_next(s.cron, s.zone, clock_timestamp());
 begin
     if not s.paused then return false; end if;
+    perform deferred.__defer_check(deferred.__actor(), s.queue, s.fn);
     update deferred.__deferred_schedule x set paused = false, next_at = v_next where x.id = s.id;
     perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
     return true;

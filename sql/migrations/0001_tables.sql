@@ -870,7 +870,8 @@ grant usage on schema deferred to deferred_reader, deferred_operator;
 grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
 grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule, traceparent)
     on deferred.__deferred to deferred_viewer;
-grant select on deferred.__deferred_action, deferred.__deferred_advice to deferred_viewer;
+grant select on deferred.__deferred_action to deferred_reader;
+grant select on deferred.__deferred_advice to deferred_viewer;
 -- ---------------------------------------------------------------- recurring jobs
 
 create type deferred.__cron as (

@@ -1,5 +1,5 @@
 -- web_errors: what jobs said that ended without success, in groups: by function and first line, in which numbers count as one; looks at the newest $2 such ends.
--- $1 function (text, NULL: any), $2 ends to look at (int4), $3 functions that are left out (text[])
+-- $1 function (text, NULL: any), $2 ends to look at (int4), $3 functions that are left out, and with them what the system deferred (text[])
 -- returns function, outcome, first line (text), how many (int8), seconds since the first and the last of them (int8), the newest (int8); 100 rows at most
 -- locks: none. Index: __deferred_log_ended, then primary keys of the partitions of __deferred
 with newest as materialized (
@@ -8,7 +8,8 @@ with newest as materialized (
 select d.fn, n.outcome, n.said, count(*), extract(epoch from clock_timestamp() - min(n.finished_at))::int8,
        extract(epoch from clock_timestamp() - max(n.finished_at))::int8, (array_agg(n.job_id order by n.finished_at desc))[1]
 from newest n
-cross join lateral (select x.fn from deferred.__deferred x where x.id = n.job_id and x.fn is not null offset 0) d
+cross join lateral (select x.fn, x.created_by from deferred.__deferred x where x.id = n.job_id and x.fn is not null offset 0) d
 where n.said is not null and ($1::text is null or d.fn = $1) and d.fn <> all ($3::text[])
+  and (cardinality($3) = 0 or d.created_by <> 'deferred_owner')
 group by d.fn, n.outcome, n.said
 order by count(*) desc, d.fn, n.said limit 100

@@ -4,7 +4,7 @@
 --   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text); each NULL: any. $12 jobs to look at (int4). $13 (bool).
 --   $14 outcome of the last attempt (text, NULL: any). $15 tags, all of which it has (text[], NULL: any): then it looks at $12 jobs that have them, and it has to be
 --   planned for these tags
---   $16 where it is (text[]: keys and numbers in arrays, from the outermost on), $17 value (text), $18 functions that are left out (text[]).
+--   $16 where it is (text[]: keys and numbers in arrays, from the outermost on), $17 value (text), $18 functions that are left out, and with them what the system deferred (text[]).
 --   $19 label, $20 value, where "deferred index add" has made its index (text, NULL: it has not): then it looks at $12 jobs that have it, and has to be planned for it.
 --   Params with escapes that no text can hold, \u0000 or halves of surrogate pairs, are passed over: PostgreSQL would refuse the statement
 -- returns the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended, negative
@@ -19,7 +19,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
                  and ($9::text is null or x.created_by = $9) and ($10::text is null or x.created_at >= $10::timestamptz)
                  and ($11::text is null or x.created_at < $11::timestamptz)
-                 and x.fn <> all ($18::text[])
+                 and x.fn <> all ($18::text[]) and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
                  and case when x.params::text ~* '\\u(0000|d[89a-f])' then false else x.params #>> $16::text[] = $17::text end, false) as may
       from (
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y

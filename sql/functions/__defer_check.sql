@@ -1,0 +1,13 @@
+-- Whatever makes a function run is an act of deferring it: a schedule, a rule, a retry, an on_dead.
+create or replace function deferred.__defer_check(owner name, queue text, fn text) returns void
+language plpgsql stable set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not deferred.__rule_may_defer($1, $2, $3) then
+        raise exception using errcode = '42501',
+            message = format('role %I may not defer %L to %s', deferred.__actor(), $3, coalesce('queue ' || quote_literal($2), 'every queue')),
+            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+    end if;
+end
+$$;
+comment on function deferred.__defer_check is 'refuses what neither the owner nor who acts may defer';
