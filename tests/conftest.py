@@ -47,12 +47,14 @@ def session_cluster():
 def pytest_configure(config):
     # Workers of xdist inherit the environment, and with it the session of the process that started them.
     if hasattr(config, "workerinput"):
+        harness.make_reachable()
         return
     config.own_root = "DEFERRED_TEST_ROOT" not in os.environ
     if config.own_root:
         os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-test.")
     if config.option.collectonly:
         return
+    harness.make_reachable()
     if config.option.basetemp is None:
         config.option.basetemp = os.path.join(harness.root(), "tmp")
     cluster = session_cluster().start()

@@ -46,7 +46,7 @@ if not harness.SAN:  # the sanitizer has an allocator, and an address space, of 
         db.config('database { conninfo = "host=/nowhere" }\n' + functions)
         del db.env["DEFERRED_DB"]
         seen = {}
-        for kb in range(16_000, 40_000, 250):
+        for kb in range(16_000, 120_000, 250):
             done = db.run(args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (kb * 1024, kb * 1024)), timeout=60)
             assert done.returncode in (127, 71, 69, 78) and done.stderr, (kb, done.returncode, done.stderr)
             assert done.returncode != 127 or re.search("loading shared libraries|cannot allocate TLS", done.stderr), done.stderr

@@ -20,6 +20,19 @@ import pg
 BUILD = os.path.join(pg.TOP, os.environ.get("DEFERRED_BUILD", "build"))
 SAN = os.path.basename(BUILD) == "san"
 
+def make_reachable():
+    """Some tests become another user, who needs the programs. Below a folder that is closed to others, as /root is,
+    a copy in the session's folder is tested."""
+    global BUILD
+    if os.geteuid() != 0 or pg.reachable(BUILD):
+        return
+    place = os.path.join(root(), os.path.basename(BUILD))
+    if not os.path.isdir(place):
+        for name in ("bin", "completion", "lib", "plugins", "tests"):
+            shutil.copytree(os.path.join(BUILD, name), os.path.join(place, name), symlinks=True)
+    BUILD = place
+
+
 def sanitizer_env(catch_signals):
     """How the sanitizers report. Crashes made on purpose have to end in their signal: then leave signals alone."""
     asan = "detect_leaks=1:halt_on_error=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1"

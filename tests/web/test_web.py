@@ -67,8 +67,9 @@ def test_each_page_is_there_for_who_may_see_it_and_nothing_in_it_runs(web, job):
     for asset in re.findall(r'(?:href|src)="(/[\w-]+-[0-9a-f]{12}\.\w+)"', text):
         status, headers, _ = web.connection.request("GET", asset) or (lambda a: (a.status, a.headers, a.read()))(web.connection.getresponse())
         assert status == 200 and "immutable" in headers["Cache-Control"] and headers["Content-Encoding"] == "gzip"
-    # What ended in the last 2 s is not in the figures yet.
-    harness.wait_for(lambda: sum(f["otherwise"] for f in web.json("/.json")["figures"]) == 1, 20, "the attempt is in the figures")
+    # What ended in the last 2 s is not in the figures yet, and a worker folds them.
+    harness.wait_for(lambda: db.run(["deferred", "fold"]).returncode == 0 and
+                     sum(f["otherwise"] for f in web.json("/.json")["figures"]) == 1, 20, "the attempt is in the figures")
     told = web.json("/.json")
     assert len(told["figures"]) == 60 and told["why"][0]["cause"] == "nothing_waits"
     assert "deferred_attempts_total{" in web.page("/metrics", "vic") and web.ask("/metrics", "nob")[0] == 403
@@ -410,7 +411,9 @@ def test_without_javascript_what_changes_is_loaded_anew(web, job):
 def test_killed_in_any_moment_it_leaves_nothing_behind(start_web, db):
     """What it was at is done or not, its row of the audit with it; whoever comes next goes on."""
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 3000)))")
-    for after_s in (0.0, 0.01, 0.1, 0.3, 0.6, 1.0):
+    for after_s in (0.0, 0.01, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 16.0):
+        if after_s > 1 and db.hot() < 3000:
+            break  # on a busy machine it takes longer until something is done
         web = start_web()
         token = web.token("/jobs/all?verb=cancel&state=ready")
         with concurrent.futures.ThreadPoolExecutor() as pool:
