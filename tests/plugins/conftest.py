@@ -71,7 +71,7 @@ def call(tmp_path):
         texts = [p if isinstance(p, str) else json.dumps(p, ensure_ascii=False) for p in params]
         done = harness.run(args + [folder, fn] + texts, cwd=tmp_path, timeout=timeout, env=env)
         assert done.returncode == 0, done.stderr
-        outcomes = [Outcome(line) for line in done.stdout.splitlines()]
+        outcomes = [Outcome(line) for line in done.stdout.split("\n") if line]
         assert len(outcomes) == len(params)
         return outcomes[0] if len(outcomes) == 1 else outcomes
 
