@@ -106,6 +106,9 @@ static void refuse_database(struct visit *v, const struct deferred_error *err)
 		log_line(LOG_L_ERROR, "web: %s", err->message);
 	if (status == 403 && v->me.role[0] && !v->me.viewer)
 		message = arena_printf(&v->arena, "This role may not see jobs. Somebody has to: grant deferred_viewer to \"%s\"", v->me.role);
+	else if (err->code == DEFERRED_ESCHEMA)
+		message = arena_printf(&v->arena, "This database has no schema of this program. Somebody has to run: deferred migrate "
+				       "(%s)", err->message);
 	else if (err->hint[0] && err->code == DEFERRED_EDB)
 		message = arena_printf(&v->arena, "%s (%s)", message, err->hint);
 	else if (err->code != DEFERRED_EDB && status == 503)

@@ -443,7 +443,7 @@ static void tear_down(struct worker *w)
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
 {
 	uint64_t start = clock_ns();
-	struct deferred_error aside = { 0 }, fatal;
+	struct deferred_error aside = { 0 }, told = { 0 }, fatal;
 	struct store_probe probe = { 0 };
 	bool folded = false;
 	struct worker w;
@@ -453,6 +453,9 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	rc = pg_open(&w.pg, config_text(w.config, "database.conninfo"), "check_deferred", err);
 	if (rc == 0)
 		rc = store_probe(w.pg, &w.scope, &probe, err);
+	/* Name the cause instead of the table that is missing. */
+	if (rc == DEFERRED_ESCHEMA && migrate_check(w.pg, &told) < 0 && err)
+		*err = told;
 	if (rc == DEFERRED_ESCHEMA)
 		error_hint(err, "run: deferred migrate");
 	if (rc < 0 && w.pg && strcmp(err->sqlstate, "42501") == 0)

@@ -263,10 +263,60 @@ static int no_memory(struct deferred_error *err)
 	return error_set(err, DEFERRED_ENOMEM, "connect", "out of memory");
 }
 
+/* libpq has no call for the SQLSTATE of a refusal, but says it where it is asked to be verbose:
+ * "FATAL:  28000: role ...". NULL: the server did not answer. */
+static const char *state_in(const char *m)
+{
+	for (const char *p = m; (p = strstr(p, ":  ")); p += 3)
+		if (strspn(p + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && strncmp(p + 8, ": ", 2) == 0)
+			return p + 3;
+	return NULL;
+}
+
+static bool is_state(const char *state, const char *wanted)
+{
+	return strncmp(state, wanted, strlen(wanted)) == 0;
+}
+
+/* Causes that share a SQLSTATE are told apart by the function of the server, which libpq names too: texts are translated. */
+static void hint_refusal(const PGconn *conn, const char *m, const char *state, struct deferred_error *err)
+{
+	const char *user = PQuser(conn), *db = PQdb(conn);
+
+	if (is_state(state, "28000") && strstr(m, "InitializeSessionUserId"))
+		error_hint(err, "create role \"%s\" login in role deferred_worker (of an application: deferred_producer); "
+				"or name another role with user= in the connection string", user);
+	else if (is_state(state, "28000") && strstr(m, "auth_failed"))
+		error_hint(err, "with peer authentication the role has the name of the system user: name that role with "
+				"user= in the connection string, or map it in pg_ident.conf of the server");
+	else if (is_state(state, "28"))
+		error_hint(err, "correct user= and the password (passfile, ~/.pgpass), or pg_hba.conf of the server");
+	else if (is_state(state, "3D000"))
+		error_hint(err, "createdb \"%s\"; or name another database with dbname= in the connection string", db);
+	else if (is_state(state, "42501"))
+		error_hint(err, "grant connect on database \"%s\" to \"%s\"", db, user);
+	else if (is_state(state, "53300"))
+		error_hint(err, "all connections of the server, or of its role or database, are in use: close some, or raise "
+				"the limit");
+	else if (is_state(state, "57P03"))
+		error_hint(err, "the server starts or stops: wait a moment; if that does not end, read the server's log");
+	else
+		error_hint(err, "read the server's log");
+}
+
+static void hint_unreachable(const char *m, struct deferred_error *err)
+{
+	if (strstr(m, "certificate") || strstr(m, "SSL"))
+		error_hint(err, "compare sslmode, sslrootcert, sslcert and sslkey of the connection string with the server");
+	else
+		error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
+}
+
 static int failed(const struct pg_connecting *c, const PGconn *conn, struct deferred_error *err)
 {
 	const char *m = conn ? PQerrorMessage(conn) : "out of memory\n";
 	static const char begins[] = "connection to server at \"";
+	const char *state = state_in(m), *said;
 	char host[320] = "";
 
 	/* libpq names the address only, where it is given. */
@@ -280,9 +330,17 @@ static int failed(const struct pg_connecting *c, const PGconn *conn, struct defe
 			m += strlen(begins) + len + 1;
 		}
 	}
+	said = m;
+	/* The cause stands in the line of the server that answered, else in the first one. */
+	for (const char *line = m; state && (line = strchr(line, '\n')) && line < state; line++)
+		m = line + 1;
 	error_set(err, DEFERRED_ECONNECT, conn && PQconnectionUsedPassword(conn) ? PG_LOGIN : "connect",
-		  "cannot connect: %s%.*s", host, (int)strcspn(m, "\n"), m); /* the cause stands in the first line */
-	error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
+		  "cannot connect: %s%.*s%.*s", m == said ? host : "", state ? (int)(state - m) : 0, m,
+		  (int)strcspn(state ? state + 7 : m, "\n"), state ? state + 7 : m);
+	if (state)
+		hint_refusal(conn, m, state, err);
+	else
+		hint_unreachable(m, err);
 	return DEFERRED_ECONNECT;
 }
 
@@ -414,6 +472,7 @@ static int begin(struct pg_connecting *c, struct deferred_error *err)
 	if (!c->conn || PQstatus(c->conn) == CONNECTION_BAD)
 		return failed(c, c->conn, err);
 	PQsetNoticeReceiver(c->conn, drop_notice, NULL);
+	PQsetErrorVerbosity(c->conn, PQERRORS_VERBOSE);
 	c->next = PGRES_POLLING_WRITING;
 	c->at = find_place(c);
 	restart_timer(c);
@@ -583,6 +642,7 @@ int pg_connect_poll(struct pg_connecting *c, PGconn **conn, struct deferred_erro
 		if (c->next == PGRES_POLLING_FAILED)
 			return failed(c, c->conn, err);
 		if (c->next == PGRES_POLLING_OK) {
+			PQsetErrorVerbosity(c->conn, PQERRORS_DEFAULT);
 			*conn = c->conn;
 			c->conn = NULL;
 			return 0;

@@ -496,3 +496,10 @@ def test_a_search_reads_no_more_than_it_looks_at(db):
                 assert len(cursor.fetchall()) <= 1
                 cursor.execute("select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables where relname like '\\_\\_deferred\\_0' or relname = '__deferred_default'")
                 assert cursor.fetchone()[0] < 11000, (name, since)
+
+
+def test_a_database_without_the_schema_is_named_as_the_cause(web, db):
+    db.sql("drop schema deferred cascade")
+    for path in "/", "/jobs", "/jobs.json":
+        status, _, text = web.ask(path)
+        assert status == 503 and "deferred migrate" in text and "cannot be reached" not in text
