@@ -92,7 +92,8 @@ void cli_describe(const struct cmd *const *commands, size_t n, const struct opti
 	}
 }
 
-int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
+/* However many a command has. NULL: no memory. */
+static struct option *with_global(const struct option *own)
 {
 	static const struct option global[] = {
 		{ "db", required_argument, NULL, CLI_OPT_DB },
@@ -105,17 +106,24 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		{ "help", no_argument, NULL, CLI_OPT_HELP },
 		{ 0 }
 	};
-	struct option all[34] = { 0 };
-	const char *meant;
-	int n = 0, c;
+	size_t n = 0;
+	struct option *all;
 
-	while (own && own->name && n < 24)
-		all[n++] = *own++;
-	memcpy(all + n, global, sizeof(global));
-	if (cli->describe) {
-		describe_options(cli->cmd, cli->describe, all);
-		return CLI_OPT_HELP;
-	}
+	while (own && own[n].name)
+		n++;
+	all = calloc(n + sizeof(global) / sizeof(global[0]), sizeof(*all));
+	if (all && n > 0)
+		memcpy(all, own, n * sizeof(*all));
+	if (all)
+		memcpy(all + n, global, sizeof(global));
+	return all;
+}
+
+static int next_option(struct cli *cli, int argc, char **argv, const struct option *all)
+{
+	const char *meant;
+	int c;
+
 	opterr = 0;
 	while ((c = program_getopt(argc, argv, ":h", all, &meant)) != -1) {
 		switch (c) {
@@ -152,6 +160,21 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
 		}
 	}
 	return CLI_OPT_DONE;
+}
+
+int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
+{
+	struct option *all = with_global(own);
+	int c = CLI_OPT_BAD;
+
+	if (all && cli->describe) {
+		describe_options(cli->cmd, cli->describe, all);
+		c = CLI_OPT_HELP;
+	} else if (all) {
+		c = next_option(cli, argc, argv, all);
+	}
+	free(all);
+	return c;
 }
 
 bool cli_take_limit(struct cli *cli, int c, const char *text)

@@ -12,7 +12,7 @@ select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt
        (select format('%s on %s, pid %s', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker),
        to_char(j.finished_at, 'YYYY-MM-DD HH24:MI:SS'), j.last_outcome, d.max_attempts, d.timeout_ms, j.concurrency_key, j.rule,
        p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, extract(epoch from clock_timestamp() - j.started_at)::int8,
-       d.traceparent, (select row_to_json(x) from (select j.*, d.traceparent) x)::text
+       d.traceparent, row_to_json(j)::text
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'

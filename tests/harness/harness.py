@@ -5,6 +5,7 @@ DEFERRED_INSTANCE below that folder: so pg.sweep() finds what a broken test left
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -74,6 +75,15 @@ def run(args, env=None, input=None, timeout=120, cwd=None, **kw):
         how.update(text=True, errors="surrogateescape")
     how.update({"input": input} if input is not None else {"stdin": subprocess.DEVNULL})
     return subprocess.run(command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(), timeout=timeout, **{**how, **kw})
+
+
+def json_once(text):
+    """What a JSON text says. A member that comes twice in an object, which each reader takes in its own way, is an error."""
+    def members(pairs):
+        twice = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
+        assert twice == [], twice
+        return dict(pairs)
+    return json.loads(text, object_pairs_hook=members)
 
 
 class Started:

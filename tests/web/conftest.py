@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import http.client
-import json
 import os
 import re
 import signal
@@ -48,7 +47,7 @@ class Web:
         return text
 
     def json(self, path, who="opal"):
-        return json.loads(self.page(path, who))
+        return harness.json_once(self.page(path, who))
 
     def token(self, path, who="opal"):
         return re.search(r'name="token" value="(\w+)"', self.page(path, who))[1]
