@@ -3,7 +3,7 @@
 -- returns of each: is it a parent (bool), id (int8), what it has to end as: ok, failed, ended (text), what the job that waits calls it (text or NULL), its
 --   function, state and label (text); parents first, in order of id
 -- locks: none. Index: primary keys of __deferred_edge, __deferred and __deferred_hot, __deferred_edge_parent, __deferred_log_job
-select e.above, e.id, deferred.__edge_on(e.kind), e.name, coalesce(j.fn, ''), coalesce(j.state, 'purged'), coalesce(j.label, '')
+select e.above, e.id, deferred.__edge_on(e.kind), e.name, coalesce(j.fn, case when j.state is not null then 'message' end, ''), coalesce(j.state, 'purged'), coalesce(j.label, '')
 from ((select true as above, p.parent as id, p.kind, p.name from deferred.__deferred_edge p where p.child = $1::int8 order by p.parent limit 51)
       union all
       (select false, c.child, c.kind, c.name from deferred.__deferred_edge c where c.parent = $1::int8 order by c.child limit 51)) e

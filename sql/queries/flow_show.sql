@@ -4,7 +4,7 @@
 --   the same as JSON: a list of objects with id and on, 1,000 at most (text), all of it as a JSON object (text), how its last attempt ended (text or NULL)
 -- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member, __deferred_edge, __deferred and __deferred_hot, __deferred_member_job,
 --   __deferred_edge_parent, __deferred_log_job
-select n.id, coalesce(m.name, ''), coalesce(j.fn, ''), coalesce(j.state, 'purged'), coalesce(j.label, ''), coalesce(e.says, ''), coalesce(e.list, '[]')::text,
+select n.id, coalesce(m.name, ''), coalesce(j.fn, case when j.state is not null then 'message' end, ''), coalesce(j.state, 'purged'), coalesce(j.label, ''), coalesce(e.says, ''), coalesce(e.list, '[]')::text,
        json_build_object('id', n.id, 'name', m.name, 'fn', j.fn, 'state', j.state, 'label', j.label, 'last_outcome', j.last_outcome, 'after', coalesce(e.list, '[]'))::text,
        j.last_outcome
 from (select u.id from unnest(deferred.__flow_nodes($1::int8, $2::int4, $3::int8)) u(id)) n

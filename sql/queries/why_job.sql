@@ -77,7 +77,7 @@ select h.id is not null or j.id is not null,
                select y.started_at from deferred.__deferred_hot y where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x) end,
        f.flow, f.waits_for,
        case when h.due_at = 'infinity' then (
-           select string_agg(case when e.i <= 5 then format('job %s (%s, %s)', e.parent, p.fn, coalesce(p.state, 'purged')) else '...' end, ', ' order by e.parent)
+           select string_agg(case when e.i <= 5 then format('job %s (%s)', e.parent, coalesce(coalesce(p.fn, 'message') || ', ' || p.state, 'purged')) else '...' end, ', ' order by e.parent)
            from (select x.parent, row_number() over (order by x.parent) as i from (
                      select y.parent from deferred.__deferred_edge y where y.child = h.id and y.what is null order by y.parent limit 6) x) e
            left join lateral (select x.fn, x.state from deferred.job x where x.id = e.parent offset 0) p on true) end,

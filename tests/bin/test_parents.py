@@ -138,3 +138,14 @@ def test_a_job_for_which_others_come_to_wait_while_it_runs_is_recorded(db, ledge
         run(db)
     assert parents(db, behind) == {str(job): {"id": job, "outcome": "ok", "result": result(db, job)}}
     ledger(db)
+
+
+def test_a_message_that_is_waited_for_is_called_one(db):
+    message = db.one("""select deferred.defer(null, '{}', '{"queue": "q"}')""")
+    job = db.defer("sample.noop", after=message)
+    for command, says in (("why", f"job {message} (message, ready)"), ("show", f"waits for   {message} message, ok: ready"),
+                          ("graph", f"{message} message: ready")):
+        assert says in db.run(["deferred", command, str(job)]).stdout, command
+    assert db.sql("select deferred.cancel(%s)", message) == [(True,)]
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.one("select state from deferred.job where id = %s", job) == "cancelled"
