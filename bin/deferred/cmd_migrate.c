@@ -92,6 +92,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
 	int version = 0, c, rc;
+	int64_t added;
 	bool known;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -113,8 +114,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		puts("], \"version\": null}");
 	else if (known && (rc == 0 || cli->json))
 		print_end(&progress, version);
-	if (!err.code && !progress.dry_run)
-		number_shard(cli, &err);
+	/* Jobs of a dump that was restored are ready at once. */
+	if (!err.code && !progress.dry_run && number_shard(cli, &err) == 0)
+		store_admin_maintain(cli->pg, &added, &err);
 	if (err.code) {
 		hint_rights(cli->pg, &err);
 		return cli_fail(cli, &err);

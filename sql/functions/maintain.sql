@@ -7,7 +7,16 @@ declare
     v_utc   constant text := 'UTC';
 begin
     perform deferred.__forget_keys(1000);
-    update deferred.__deferred_upkeep u set repaired_at = now(), room_until = 0  -- looked at anew: one may have gone
+    -- After a restore into another cluster jobs do not wait for five minutes.
+    update deferred.__deferred_upkeep u
+    set repaired_xid = case when deferred.__adopt(100000) then pg_current_xact_id() else u.repaired_xid end,
+        repaired_at = '-infinity'
+    where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x
+                              where x.repaired_xid > pg_snapshot_xmax(pg_current_snapshot())
+                              for update skip locked));
+    update deferred.__deferred_upkeep u
+    set repaired_at = now(), repaired_xid = greatest(u.repaired_xid, pg_current_xact_id()),
+        room_until = 0  -- looked at anew: one may have gone
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
     if found then
         perform deferred.__repair();

@@ -467,6 +467,7 @@ create index __deferred_lease_span on deferred.__deferred_lease using gist (span
 
 create table deferred.__deferred_upkeep (
     repaired_at  timestamptz not null,
+    repaired_xid xid8 not null default '0',
     purged_at    timestamptz,
     purged_older interval,
     schedules_at timestamptz not null default '-infinity',
@@ -475,6 +476,8 @@ create table deferred.__deferred_upkeep (
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
+comment on column deferred.__deferred_upkeep.repaired_xid is
+    'transaction that did so; one that this cluster has not given out: a dump was restored';
 comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';

@@ -886,3 +886,40 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
         restored.close()
     finally:
         target.remove()
+
+
+@pytest.mark.skipif(not pg.can_dump(), reason="pg_dump is older than the server")
+@pytest.mark.parametrize("migrated", [True, False], ids=["migrated", "not migrated"])
+def test_jobs_of_a_dump_with_high_transaction_ids_are_run_at_once(own_server, migrated):
+    """In lanes that were claimed from and in new ones, limited and not. Housekeeping had been done just before the dump."""
+    server = own_server
+    server.stop()
+    pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_resetwal"), "-e", "1", "-D", server.cluster.data]))
+    server.start()
+    source = Worker(server, "host:/source")
+    many(server, 2, fn="noop")
+    source.take(1)
+    jobs = many(server, 3, fn="noop") + many(server, 2, fn="noop", queue="new", priority=3) + many(server, 2, fn="noop", concurrency_key="k")
+    server.sql("update deferred.__deferred_upkeep set repaired_at = '-infinity'")
+    server.sql("select deferred.maintain()")
+    source.connection.close()
+    target = pg.Cluster(os.path.join(harness.root(), f"target{os.getpid()}")).start()
+    try:
+        target.create_db("restored")
+        dump = harness.run(["bash", "-c", f"pg_dumpall --roles-only -d '{server.conninfo}'; echo '\\connect restored'; pg_dump -d '{server.conninfo}'"],
+                           env={**os.environ, "PATH": f"{pg.bindir()}:/usr/bin:/bin"}).stdout
+        restored_by = harness.run(["psql", "-Xq", "-d", target.conninfo("postgres")], input=dump)
+        assert restored_by.stderr.split("\n")[1:] == [""] and 'role "deferred" already exists' in restored_by.stderr
+        restored = harness.Db(target, "restored")
+        assert restored.one("select min(xid)::text::bigint from deferred.__deferred_hot") > 1 << 32
+        if migrated:
+            assert restored.run(["deferred", "migrate"]).returncode == 0
+        else:
+            assert restored.run(["check_deferred", "--cnt", "0"]).returncode == 0  # its housekeeping finds them
+        assert restored.run(["check_deferred", "--cnt", "0"]).returncode == 0
+        assert restored.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", jobs) == len(jobs)
+        assert restored.one("select count(*) from deferred.__deferred_hot") == 0
+        ledger(restored)
+        restored.close()
+    finally:
+        target.remove()
