@@ -46,6 +46,7 @@ declare
     v_few     constant integer := 16;  -- calls are found one by one
     v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
     -- What is to be known of a candidate, in one number.
+    c_last_seq constant bigint := 9223372036854775807;  -- whoever forged it, 1 follows
     c_touched constant integer := 1;   -- perhaps locked by somebody
     c_apart   constant integer := 2;   -- not handed out by the batch
     c_expired constant integer := 4;
@@ -320,9 +321,10 @@ begin
         end if;
 
         insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
-        values (v.queue, v.priority, v.seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
+        values (v.queue, v.priority, v.seq % c_last_seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
                 case when not v_used_up then case when v_end > v_again then v_xids[v_end] else v_xid end end,
-                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids);
+                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids)
+        on conflict do nothing;
         delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq;
         v_got := coalesce(cardinality(v_picks), 0);
         if v_got > 0 then
@@ -348,7 +350,7 @@ begin
                 return query
                 with taken as materialized (
                     select array_agg(s.id) as ids, array_agg(s.i) as places from (select v_ids[p.i] as id, p.i from unnest(v_picks) p(i) order by 1) s)
-                select d.id, case when d.id = v_low then v_receipt end, v_attempts[d.i] + 1, nullif(v_attempt_bases[d.i], 0),
+                select d.id, case when d.id = v_low then v_receipt end, least(v_attempts[d.i], 2147483646) + 1, nullif(v_attempt_bases[d.i], 0),
                        coalesce(d.max_attempts, v_queue.max_attempts), d.timeout_ms, coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms),
                        coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms), coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at,
                        v_ready_since[d.i], coalesce(d.fn, (select h.fn from deferred.__deferred_hot h where h.id = any (array[d.id])))::text, d.label, d.params,
@@ -367,7 +369,7 @@ begin
             if v_picks is not null then
                 -- Few, or far apart: each by its id, said in a way that picks no partition, which costs more than a look in vain where the ids lie in two.
                 return query
-                select v_ids[p.i], case when p.n = 1 or v_singles > 0 then coalesce(v_receipts[p.i], v_receipt) end, v_attempts[p.i] + 1,
+                select v_ids[p.i], case when p.n = 1 or v_singles > 0 then coalesce(v_receipts[p.i], v_receipt) end, least(v_attempts[p.i], 2147483646) + 1,
                        nullif(v_attempt_bases[p.i], 0), coalesce(d.max_attempts, v_queue.max_attempts),
                        d.timeout_ms, coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
                        coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at, v_ready_since[p.i],

@@ -153,7 +153,10 @@ begin
             where l.kind = 'function' and f.name = l.name) s on true
         cross join lateral (
             select case when s.rate is not null then
-                least(s.burst, coalesce(l.tokens + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * s.rate, s.burst))
+                least(s.burst, case when l.tokens is not null and l.tokens_at < v_now + interval '1 day'
+                    then greatest(0, l.tokens)
+                         + greatest(0, extract(epoch from v_now - l.tokens_at))::double precision * s.rate
+                    else s.burst end)
                 end as tokens) t),
     -- A limit that is in force but not ours closes what it is about.
     open_lane as materialized (
@@ -251,7 +254,7 @@ begin
             used_at = v_now
         from lim m left join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
         where l.kind = m.kind and l.queue = m.queue and l.name = m.name and (a.ids is not null or m.still <> l.running))
-    select t.id, t.receipt, t.attempt + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
+    select t.id, t.receipt, least(t.attempt, 2147483646) + 1, t.attempt_base, coalesce(d.max_attempts, q.max_attempts), d.timeout_ms,
            coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
            t.visible_at, d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms,

@@ -34,7 +34,8 @@ begin
                e.alone and p_outcome = 'lost'
                and h.attempt + 1 - coalesce(h.attempt_base, 0) >= coalesce(h.max_attempts,
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
-        from (select x.id, x.xid, x.fn, x.queue, x.attempt, x.attempt_base, x.max_attempts, e.lease
+        from (select x.id, x.xid, x.fn, x.queue, least(x.attempt, 2147483646) as attempt,
+                     greatest(x.attempt_base, 0) as attempt_base, x.max_attempts, e.lease
               from held e join deferred.__deferred_hot x on x.id = any (array[e.id]) and not e.spared
                -- Of the row that is locked once more: it may have been given back, and be held by somebody else, since it was read.
                and pg_visible_in_snapshot(x.xid, e.snap)
@@ -43,7 +44,8 @@ begin
     back as (
         update deferred.__deferred_hot h
         set xid = pg_current_xact_id(), visible_at = now(), receipt = null, worker = null, suspect = h.suspect or not r.alone,
-            attempt = h.attempt + r.alone::integer, attempt_base = coalesce(h.attempt_base, 0) + (r.alone and p_outcome <> 'lost')::integer
+            attempt = r.attempt + r.alone::integer,
+            attempt_base = least(coalesce(h.attempt_base, 0), 2147483646) + (r.alone and p_outcome <> 'lost')::integer
         from row r where h.id = any (array[r.id]) and not r.used_up),
     gone as (
         delete from deferred.__deferred_hot h using row r where h.id = any (array[r.id]) and r.used_up

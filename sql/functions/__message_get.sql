@@ -83,7 +83,7 @@ begin
                 limit q.wanted + v_more for update of h skip locked) x),
         seen as (
             select x.*, case when x.expires_at <= v_now then 'expired'
-                             when x.attempt - coalesce(x.attempt_base, 0) >= x.dequeue_max then 'poisoned' else 'free' end as fate
+                             when x.attempt::bigint - coalesce(x.attempt_base, 0) >= x.dequeue_max then 'poisoned' else 'free' end as fate
             from (select * from visible union all select * from due) x),
         turn as materialized (
             select s.*, s.given + row_number() over (partition by s.name, s.fate order by s.priority desc, s.visible_at, s.xid, s.id) as turn
@@ -110,7 +110,7 @@ begin
                 from unnest(v_id, v_item, v_receipt, v_started) with ordinality as p(id, n, receipt, started_at, turn)),
             taken as (
                 update deferred.__deferred_hot h
-                set attempt = h.attempt + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
+                set attempt = least(h.attempt, 2147483646) + 1, receipt = uuid_hash_extended(gen_random_uuid(), 0), worker = null, started_at = v_now,
                     due_at = v_now + ($3)[p.n] * interval '1 millisecond', visible_at = v_now + ($3)[p.n] * interval '1 millisecond'
                 from pick p where h.id = any (array[p.id])
                 returning p.n, p.turn, h.id, h.receipt, h.attempt, h.expires_at, h.visible_at, p.receipt as old_receipt, p.started_at as old_started_at),

@@ -1,7 +1,7 @@
 -- For people, and said again each hour: so nobody waits until it is on disk, nor for a standby.
 create or replace function deferred.__offer(host text, place text, catalog bigint, fn text[], plugin text[], timeout_ms bigint[], max_attempts integer[])
 returns void
-language plpgsql
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform set_config('synchronous_commit', 'off', true);

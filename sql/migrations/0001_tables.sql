@@ -44,6 +44,12 @@ alter default privileges revoke execute on functions from public;
 create domain deferred.__function_name as text;
 comment on domain deferred.__function_name is 'the function''s name where deferred.defer() takes jsonb';
 
+-- Whatever a worker's login writes, nothing that reads it fails. Not a CHECK of the tables, whose
+-- text PostgreSQL would read again for each claim.
+create domain deferred.__moment as timestamptz
+    check (value between '0001-01-01 00:00:00+00' and '9999-12-31 23:59:59+00');
+comment on domain deferred.__moment is 'a time that can be subtracted from another one';
+
 -- ---------------------------------------------------------------- schema version
 
 create table deferred.__deferred_migration (
@@ -363,14 +369,16 @@ create table deferred.__deferred_worker (
     host       text not null,
     pid        integer not null,
     version    text not null,
-    started_at timestamptz not null default clock_timestamp(),
-    seen_at    timestamptz not null default clock_timestamp(),
-    ended_at   timestamptz,
+    started_at deferred.__moment not null default clock_timestamp(),
+    seen_at    deferred.__moment not null default clock_timestamp(),
+    ended_at   deferred.__moment,
     queues     text[],
     watch      integer,
     cnt        integer,
     runners    integer,
-    mode       text check (mode in ('run', 'loop', 'listen'))
+    mode       text check (mode in ('run', 'loop', 'listen')),
+    -- One that seems to live for ever would hide that no worker does.
+    check (greatest(started_at, seen_at, ended_at) < clock_timestamp() + interval '1 day')
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_worker is 'runs of check_deferred that had work, one row each';
 comment on column deferred.__deferred_worker.id is 'worker id';
@@ -393,7 +401,7 @@ create table deferred.__deferred_offer (
     host         text not null,
     place        text not null,
     catalog      bigint not null,
-    seen_at      timestamptz not null default clock_timestamp(),
+    seen_at      deferred.__moment not null default clock_timestamp(),
     fn           text[] collate "C" not null,
     plugin       text[] not null,
     timeout_ms   bigint[] not null,
@@ -409,7 +417,7 @@ comment on column deferred.__deferred_offer.fn is 'names, the qualified ones and
 comment on column deferred.__deferred_offer.plugin is 'in step with fn: name, version and build of the plugin; command: declared in the config file';
 comment on column deferred.__deferred_offer.timeout_ms is 'in step with fn: limit of an attempt the function asks for, milliseconds; 0: none';
 comment on column deferred.__deferred_offer.max_attempts is 'in step with fn: attempts the function asks for; 0: says nothing; -1: it is refused, and plugin says why';
-grant select, insert, update on deferred.__deferred_offer to deferred_worker;
+grant select on deferred.__deferred_offer to deferred_worker;
 grant select on deferred.__deferred_offer to deferred_viewer;
 
 -- ---------------------------------------------------------------- claims: how they work stands in sql/functions/__claim.sql
@@ -445,8 +453,8 @@ create table deferred.__deferred_lease (
     span       int8range not null,
     snap       pg_snapshot not null,
     alone      boolean not null,
-    claimed_at timestamptz not null default now(),
-    expires_at timestamptz not null
+    claimed_at deferred.__moment not null default now(),
+    expires_at deferred.__moment not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 -- To compress those of 500 jobs takes 5 million instructions, a tenth of what the server does for these jobs; a batch is read by few, and not for long.
 alter table deferred.__deferred_lease alter column ids set storage external;
@@ -493,7 +501,8 @@ grant select on deferred.__deferred, deferred.__deferred_log, deferred.__deferre
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
 grant select, insert, update, delete on deferred.__deferred_place, deferred.__deferred_lease to deferred_worker;
-grant select, insert, update on deferred.__deferred_worker to deferred_worker;
+grant select, insert (instance, host, pid, version, queues, watch, cnt, runners, mode),
+    update (queues, watch, seen_at, ended_at) on deferred.__deferred_worker to deferred_worker;
 grant select on deferred.__deferred_queue, deferred.__deferred_worker to deferred_viewer;
 grant select (queue, worker, ids, span, snap, alone, claimed_at, expires_at) on deferred.__deferred_lease to deferred_viewer;
 grant select (id, queue, fn, priority, xid, due_at, visible_at, attempt, worker, started_at, expires_at, key) on deferred.__deferred_hot to deferred_viewer;
@@ -605,8 +614,8 @@ create table deferred.__deferred_limit (
     name      text collate "C" not null,
     running   bigint[] not null default '{}',
     tokens    double precision,
-    tokens_at timestamptz,
-    used_at   timestamptz not null default clock_timestamp(),
+    tokens_at deferred.__moment,
+    used_at   deferred.__moment not null default clock_timestamp(),
     primary key (kind, queue, name)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_limit is 'where limits stand; a row is locked by the claim that uses it and made by the first one';
@@ -638,7 +647,7 @@ create table deferred.__deferred_progress (
     done        bigint,
     total       bigint,
     text        text,
-    reported_at timestamptz not null
+    reported_at deferred.__moment not null
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_progress is 'how far attempts in progress are, for those functions that say so; of use only while a hot row with that attempt is claimed';
 comment on column deferred.__deferred_progress.job_id is 'id of the job';
@@ -1058,7 +1067,7 @@ comment on column deferred.__deferred_told.done is 'notes of transactions that a
 comment on column deferred.__deferred_told.at is '... and come before this one, have been dealt with';
 insert into deferred.__deferred_told values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
 grant select on deferred.__deferred_told to deferred_worker;
-grant select, insert on deferred.__deferred_ended to deferred_worker;
+grant select, insert (id, what, upto) on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- flows: jobs deferred together, sql/functions/defer_flow.sql

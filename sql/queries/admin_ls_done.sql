@@ -6,7 +6,7 @@
 -- returns the columns of admin_ls_hot; the seconds are those since the job ended, negative
 -- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, extract(epoch from j.finished_at - clock_timestamp())::int8,
+       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(j.finished_at),
        j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, l.n = 10000
 from (select x.job_id, row_number() over (order by x.job_id desc) as n from deferred.__deferred_log x where x.final and x.outcome = 'ok' and ($5::int8 is null or x.job_id < $5)
         and ($12::text[] is null or x.job_id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))

@@ -28,7 +28,8 @@ figures as (
     select (select count(*) from dead) as dead, s.more,
            (select count(*) from dead d where d.finished_at > now() - interval '1 hour') as last_hour,
            s.more and s.since > now() - interval '1 hour' as last_hour_more,
-           extract(epoch from clock_timestamp() - coalesce((select f.finished_at from first f), (select min(d.finished_at) from dead d)))::int8 as oldest_s
+           deferred.__age_s(coalesce((select f.finished_at from first f),
+                                   (select min(d.finished_at) from dead d))) as oldest_s
     from (select count(*) > $1 as more, min(n.finished_at) as since from newest n) s)
 select f.dead, f.more, f.last_hour, coalesce(f.last_hour_more, false), f.oldest_s, row_to_json(f)::text
 from figures f

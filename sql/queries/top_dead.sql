@@ -5,7 +5,7 @@
 with newest as materialized (
     select l.job_id, l.attempt, l.outcome, l.finished_at from deferred.__deferred_log l
     where l.final and l.outcome <> 'ok' order by l.finished_at desc limit 1000)
-select n.job_id, d.fn, d.queue, extract(epoch from clock_timestamp() - n.finished_at)::int8, n.attempt, n.outcome
+select n.job_id, d.fn, d.queue, deferred.__age_s(n.finished_at), n.attempt, n.outcome
 from newest n
 cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id offset 0) d
 where deferred.state(n.outcome) = 'dead' and d.fn is not null and ($1::text is null or d.queue = $1)

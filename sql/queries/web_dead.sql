@@ -11,7 +11,7 @@ dead as (
     where deferred.state(n.outcome) = 'dead'
       and (select h.id from deferred.__deferred_hot h where h.id = n.job_id) is null
       and (select y.job_id from deferred.__deferred_log y where y.job_id = n.job_id and y.final and y.finished_at > n.finished_at limit 1) is null)
-select d.fn, d.queue, count(*), extract(epoch from clock_timestamp() - min(n.finished_at))::int8, extract(epoch from clock_timestamp() - max(n.finished_at))::int8,
+select d.fn, d.queue, count(*), deferred.__age_s(min(n.finished_at)), deferred.__age_s(max(n.finished_at)),
        (array_agg(n.job_id order by n.finished_at desc))[1], (array_agg(n.outcome order by n.finished_at desc))[1], (select count(*) = $1 from newest)
 from dead n cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id offset 0) d
 group by d.fn, d.queue

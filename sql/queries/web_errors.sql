@@ -5,8 +5,8 @@
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome, deferred.__error_kind(l.error) as said from deferred.__deferred_log l
     where l.final and l.outcome <> 'ok' order by l.finished_at desc limit $2::int4)
-select d.fn, n.outcome, n.said, count(*), extract(epoch from clock_timestamp() - min(n.finished_at))::int8,
-       extract(epoch from clock_timestamp() - max(n.finished_at))::int8, (array_agg(n.job_id order by n.finished_at desc))[1]
+select d.fn, n.outcome, n.said, count(*), deferred.__age_s(min(n.finished_at)),
+       deferred.__age_s(max(n.finished_at)), (array_agg(n.job_id order by n.finished_at desc))[1]
 from newest n
 cross join lateral (select x.fn, x.created_by from deferred.__deferred x where x.id = n.job_id and x.fn is not null offset 0) d
 where n.said is not null and ($1::text is null or d.fn = $1) and d.fn <> all ($3::text[])

@@ -40,8 +40,8 @@ select h.id is not null or j.id is not null,
        case when j.id is null then (
            select extract(epoch from clock_timestamp() - d.created_at)::int8 from deferred.__deferred d where d.id > $1 order by d.id limit 1) end,
        (select extract(epoch from clock_timestamp() - u.purged_at + u.purged_older)::int8 from deferred.__deferred_upkeep u),
-       j.state, j.queue, j.fn, j.last_outcome, coalesce(j.attempt, 0)::int8, coalesce(h.attempt - coalesce(h.attempt_base, 0), 0)::int8,
-       extract(epoch from clock_timestamp() - j.finished_at)::int8,
+       j.state, j.queue, j.fn, j.last_outcome, coalesce(j.attempt, 0)::int8, coalesce(h.attempt::int8 - coalesce(h.attempt_base, 0), 0),
+       deferred.__age_s(j.finished_at),
        l.worker is not null, l.expires_at <= clock_timestamp(), l.worker, w.id is not null, w.ended_at is not null,
        exists (select from (select x.* from deferred.__deferred_worker x where x.id > w.id order by x.id desc limit 1000) n
                where n.host = w.host and split_part(n.instance, '@', 2) <> split_part(w.instance, '@', 2)),

@@ -1,6 +1,6 @@
 -- What workers hold just now. See sql/functions/__claim.sql for when a lease holds a job.
 create or replace view deferred.__held as
-    select h.id, h.queue, h.fn, h.priority, h.attempt + 1 as attempt, l.worker, l.claimed_at, l.expires_at
+    select h.id, h.queue, h.fn, h.priority, least(h.attempt, 2147483646) + 1 as attempt, l.worker, l.claimed_at, l.expires_at
     from deferred.__deferred_lease l
     cross join lateral unnest(l.ids) i(id)
     join deferred.__deferred_hot h on h.id = i.id and pg_visible_in_snapshot(h.xid, l.snap)

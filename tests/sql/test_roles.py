@@ -2,9 +2,12 @@
 
 import contextlib
 import datetime
+import re
 
 import psycopg2
 import pytest
+
+pytestmark = pytest.mark.by_hand
 
 
 @contextlib.contextmanager
@@ -166,3 +169,68 @@ def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
         assert db.one("select next_tick from deferred.__deferred_state") == datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
         later.connection.commit()
     assert least()
+
+
+# ---- workers -----------------------------------------------------------------------------------------
+
+WORKER = "insert into deferred.__deferred_worker (instance, host, pid, version, {columns}cnt, runners, mode) values ('h:/z#1.1@b', 'z', 1, 'v', {values}0, 0, 'loop')"
+LEASE = ("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at) "
+         "values ('default', 1, 1, '{{1}}', '[1,1]', '1:1:', true, {claimed}, {expires})")
+PLACE = "insert into deferred.__deferred_place values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
+LIMIT = "insert into deferred.__deferred_limit (kind, queue, name, running, tokens, tokens_at) values ('queue', 'limited', '', {running}, {tokens}, {at})"
+FORGED = [
+    *(WORKER.format(columns="started_at, seen_at, ", values=f"'{at}', '{at}', ") for at in ("infinity", "-infinity", "9000-01-01")),
+    WORKER.format(columns="queues, ", values="array[null, repeat('q', 100000)], "),
+    *(f"update deferred.__deferred_worker set seen_at = '{at}', ended_at = null" for at in ("infinity", "-infinity", "9000-01-01")),
+    LEASE.format(claimed="'-infinity'", expires="'infinity'"), LEASE.format(claimed="now()", expires="'infinity'"), LEASE.format(claimed="'0001-01-01'", expires="'9999-01-01'"),
+    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1), PLACE.format(seq=2**63 - 2, snap="'1:1:'", xid="null", id=2**63 - 1),
+    PLACE.format(seq=2**63 - 1, snap="'18446744073709551615:18446744073709551615:'", xid="'18446744073709551615'", id=1),
+    *(LIMIT.format(running=running, tokens=tokens, at=at) for running, tokens, at in (
+        ("'{}'", "0", "'infinity'"), ("'{}'", "0", "'9000-01-01'"), ("'{}'", "'-infinity'", "now()"), ("'{}'", "'NaN'", "now()"), ("'{null, 1}'", "-1e308", "'0001-01-01'"))),
+    "insert into deferred.__deferred_offer (host, place, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
+    "select deferred.__offer('z', 'z', 1, '{null, f}', '{}', '{-1, 9223372036854775807}', '{2147483647}')",
+    "insert into deferred.__deferred_ended (id, what, not_before) values (1, 'o', 'infinity')",
+    "insert into deferred.__deferred_ended (id, what, xid) values (1, 'o', '18446744073709551615')",
+    "insert into deferred.__deferred_ended (id, what, upto) values (9223372036854775807, 'l', -9223372036854775808)",
+    "insert into deferred.__deferred_progress values (1, 1, 9223372036854775807, -1, 't', 'infinity')",
+    "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, started_at, wait_us, run_us, max_rss_kb) "
+    "values (1, 2147483647, 'failed', true, 'infinity', '-infinity', 'NaN', 'infinity', '-infinity')",
+    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = -2147483648, max_attempts = 1 where fn = 'echo'",
+    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = 2147483647, suspect = true where fn = 'echo'",
+    "update deferred.__deferred_hot set visible_at = '-infinity', max_attempts = -2147483648, params_bytes = 2147483647 where fn = 'echo'",
+    "update deferred.__deferred_hot set visible_at = 'infinity', due_at = '-infinity', params_bytes = -2147483648 where fn = 'echo'",
+    "insert into deferred.__deferred_limited values (null), ('nowhere')",
+]
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_one_row_that_a_worker_forges_stops_no_other_worker_and_blinds_nobody(db, forged):
+    """It is refused, or does no harm: jobs are run, also those of a limited queue, and all that looks goes on."""
+    db.sql("select deferred.__queue_set('limited', '{\"rate\": 1000, \"burst\": 9}', true)")
+    db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")
+    assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
+    db.defer("echo")  # one that the forger may harm
+    jobs = [db.defer("noop"), db.defer("noop", queue="limited")]
+    with acting(db, "deferred_worker") as worker:
+        try:
+            worker.execute(forged)
+            worker.connection.commit()
+        except (psycopg2.errors.CheckViolation, psycopg2.errors.NotNullViolation, psycopg2.errors.InsufficientPrivilege, psycopg2.errors.NumericValueOutOfRange):
+            worker.connection.rollback()
+    done = db.run(["check_deferred", "--cnt", "0"])
+    assert done.returncode == 0 and not re.search(r"error: (?!job 1: )", done.stderr), done.stderr
+    db.sql("update deferred.__deferred_lease set expires_at = now() where ids <> '{1}'")
+    assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") <= 1
+    for job in jobs:
+        assert [outcome for _, outcome in db.log(job) if outcome == "ok"] == ["ok"], done.stderr
+    for words in (["status"], ["--json", "status"], ["metrics"], ["alert", "--print"], ["functions"], ["ls"], ["ls", "--running"], ["why", "--all"], ["fold"]):
+        looked = db.run(["deferred", *words])
+        assert looked.returncode in (0, 1) and "ERROR" not in looked.stderr and "deferred: " not in looked.stderr, (words, looked.stderr)
+    # Nor does it hide that nobody serves a queue.
+    db.sql("update deferred.__deferred_worker set ended_at = seen_at where ended_at is null and host <> 'z'")
+    db.defer("noop")
+    db.sql("delete from deferred.__deferred_depth; insert into deferred.__deferred_depth values (now(), 'default', 1, 0, 0, false, 100000, false)")
+    db.sql("update deferred.__deferred_folded set sampled_at = (select max(at) from deferred.__deferred_depth)")
+    db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")
+    db.run(["deferred", "alert", "--print"])
+    assert db.one("select count(*) from deferred.__deferred_alert where cause in ('late', 'unserved') and name = 'default'") == 1
