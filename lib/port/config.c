@@ -168,14 +168,14 @@ static int check_range(const struct config_setting *s, double number, const char
 	return refuse(s, "is out of range", text, place, err);
 }
 
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
 /* The application becomes part of a path. */
 static bool is_file_name(const char *text)
 {
 	return text[0] != '\0' && text[0] != '.' && strlen(text) <= 64 &&
-	       text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
+	       text[strspn(text, NAME_CHARACTERS)] == '\0';
 }
-
-#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 /* GROUP:RANGE. Returns what is wrong with it; NULL: nothing. */
 static const char *parse_balance(const char *text, size_t *group_len, int64_t *range)
@@ -185,7 +185,7 @@ static const char *parse_balance(const char *text, size_t *group_len, int64_t *r
 	*group_len = colon ? (size_t)(colon - text) : 0;
 	if (!colon)
 		return "is not GROUP:RANGE, such as mail:10";
-	if (*group_len < 1 || *group_len > 63 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != *group_len)
+	if (*group_len < 1 || *group_len > 63 || strspn(text, NAME_CHARACTERS) != *group_len)
 		return "has no group of 1 to 63 letters, digits, \"_\", \".\" and \"-\" before the \":\"";
 	if (!parse_whole(colon + 1, range) || *range < 1 || *range > 1000000000)
 		return "has no range from 1 to 1000000000 after the \":\"";

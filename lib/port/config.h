@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config - settings: one table (config_table.h), one place to look them up.
+ * config - settings: one table (config_table.c), one place to look them up.
  *
  * Precedence: command-line option, environment (DEFERRED_ and the name in capitals, "." as "_"),
  * config file, default. A value is checked against type and range wherever it comes from; the error

@@ -633,11 +633,6 @@ static int known_elsewhere(struct pg *pg, const char *where, struct deferred_err
 
 /* ---- what one statement may take ---- */
 
-static bool in_transaction_block(const struct pg *pg)
-{
-	return PQtransactionStatus(pg->conn) == PQTRANS_INTRANS || PQtransactionStatus(pg->conn) == PQTRANS_INERROR;
-}
-
 /* No answer, or one that says it was given up. commits: what was sent may have been committed by itself. */
 static int too_late(struct pg *pg, bool commits, const char *where, struct deferred_error *err)
 {
@@ -669,7 +664,7 @@ static int take_answer(struct pg *pg, int sent, bool commits, const char *where,
 		return too_late(pg, commits, where, err);
 	status = PQresultStatus((PGresult *)res);
 	state = PQresultErrorField((PGresult *)res, PG_DIAG_SQLSTATE);
-	if (pg->answer == ANSWER_CANCELLED && (state ? strcmp(state, "57014") == 0 : in_transaction_block(pg))) {
+	if (pg->answer == ANSWER_CANCELLED && (state ? strcmp(state, "57014") == 0 : pg_in_transaction(pg))) {
 		rc = too_late(pg, false, where, err);
 	} else if (state && strcmp(state, "55P03") == 0 && pg->lock_ms) {
 		rc = error_set(err, DEFERRED_ETIMEOUT, where, "%s; nothing has been changed", PQresultErrorField((PGresult *)res, PG_DIAG_MESSAGE_PRIMARY));
@@ -736,7 +731,7 @@ static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct
 static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format, struct pg_result **out,
 		struct deferred_error *err)
 {
-	bool commits = !in_transaction_block(pg);
+	bool commits = !pg_in_transaction(pg);
 	PGresult *res;
 	struct wire w;
 	int rc, sent;
@@ -780,7 +775,7 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 
 int pg_command(struct pg *pg, const char *sql, struct deferred_error *err)
 {
-	bool commits = !in_transaction_block(pg) ? strncmp(sql, "begin", 5) != 0 : strcmp(sql, "commit") == 0;
+	bool commits = !pg_in_transaction(pg) ? strncmp(sql, "begin", 5) != 0 : strcmp(sql, "commit") == 0;
 	PGresult *res;
 	int rc = take_answer(pg, PQsendQuery(pg->conn, sql), commits, "command", &res, err);
 

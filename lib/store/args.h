@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_args - what the statements of a worker share, one by one (store_worker.c) and in cycles (store_cycle.c):
+ * store_args - what the statements of a worker share, one by one (worker.c) and in cycles (cycle.c):
  * settings of the transaction, how one is run, arguments, answers.
  */
 #ifndef STORE_ARGS_H

@@ -41,7 +41,7 @@ bool store_copy_takes(const struct deferred_call_spec *call);
  * of calls[0] in the caller's array, for messages. *limited is set, and nothing stored, where
  * __deferred_grant limits what the acting role may defer, or a queue or a function has limits; store_enqueue_many()
  * then looks at each job.
- * Source: job_enqueue_queues.sql, job_enqueue_reserve.sql and the two COPY commands in store_client.c.
+ * Source: job_enqueue_queues.sql, job_enqueue_reserve.sql and the two COPY commands in client.c.
  */
 int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, size_t n, size_t first, int64_t *ids,
 		       bool *limited, struct deferred_error *err);

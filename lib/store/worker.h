@@ -2,7 +2,7 @@
 /*
  * store_worker - what a worker says to the database and waits to be answered.
  *
- * Once at the start: store_probe(), store_register(), store_recover(). Then in cycles: store_cycle.h.
+ * Once at the start: store_probe(), store_register(), store_recover(). Then in cycles: cycle.c.
  */
 #ifndef STORE_WORKER_H
 #define STORE_WORKER_H

@@ -1,7 +1,8 @@
 """An include goes down: what lies on a floor of the house may use those named here, and its own. And every source of the library
-has a test that names it. `make lint` runs it.
+has a test that names it, and each file that a comment names exists. `make lint` runs it.
 
-    floors.py        exit status 1, and a line for each, if an include goes up or sideways, or a source has no test
+    floors.py        exit status 1, and a line for each, if an include goes up or sideways, a source has no test, or a
+                     comment names a file that is not there
 """
 
 import collections
@@ -55,8 +56,33 @@ def untested():
             yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
 
 
+def misnamed():
+    """Files that a comment of lib or bin names, and that are neither in the tree nor headers of others. A name without a
+    folder may lie in any; "*" and NAME stand for any name. An example that is compiled by "cc" need not be there."""
+    sources = [path for folder in ("lib", "bin") for path in glob.glob(os.path.join(TOP, folder, "**", "*.[ch]"), recursive=True)]
+    there = [os.path.relpath(path, TOP) for folder in ("lib", "bin", "sql", "tests", "cron")
+             for path in glob.glob(os.path.join(TOP, folder, "**", "*.*"), recursive=True)]
+    there += ["build/gen/sql.h"]
+    for path in sources:
+        with open(path) as f:
+            there += re.findall(r"(?m)^#include <([^>]+)>", f.read())
+    known = "\n".join(there)
+    for path in sorted(sources):
+        with open(path) as f:
+            text = f.read()
+        for comment in re.findall(r"/\*.*?\*/", text, re.S):
+            for name in re.findall(r"[\w./*-]*\w\.(?:[ch]|sql|py|awk|sh|md)\b", re.sub(r" cc .*", "", comment)):
+                pattern = re.escape(name).replace(r"\*", r"[\w]*").replace("NAME", r"[\w]+")
+                if not re.search(rf"(?m)^(?:.*/)?{pattern}$", known):
+                    yield f"{os.path.relpath(path, TOP)}: a comment names {name}, which is not there"
+            for function, name in re.findall(r"(\w+) \(((?:lib|bin)/[\w/]+\.c)", comment):
+                with open(os.path.join(TOP, name)) as f:
+                    if f"{function}(" not in f.read():
+                        yield f"{os.path.relpath(path, TOP)}: a comment looks for {function} in {name}, where it is not"
+
+
 def main():
-    found = [*wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested()]
+    found = [*wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested(), *misnamed()]
     found += [f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
