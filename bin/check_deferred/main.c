@@ -519,7 +519,7 @@ static int run_with_pidfile(void)
 		.config = config, .runners = &run.runners,
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
-		.predecessor_killed = run.pidfile.replaced,
+		.pidfile = run.pidfile.path, .predecessor_killed = run.pidfile.replaced,
 		.before_work = before_work, .lineage = check_lineage, .reload = reload, .event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);

@@ -47,13 +47,15 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 			count_job(&in_hand, job);
 		else
 			ledger += job->params_len;
+		/* Their places beside the pidfile are in use until they are recorded. */
+		in_hand.alone += w->begun.file && job->alone && job->ledger != LEDGER_CHILD && job->ledger != LEDGER_ASKING;
 	}
 	return (struct plan_in){
 		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, 
 		.left = left, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
 		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
 		.load = pool_load(&w->pool) + children,
-		.alone = in_hand.alone, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
+		.alone = in_hand.alone, .notes_begun = w->begun.file != NULL, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
 	};
 }
 

@@ -8,10 +8,11 @@
 #define HAND_OVER_US 200.0         /* and each takes a runner so long at least */
 #define PROMOTE_NS NS_PER_S        /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
+#define ALONE_MAX 64               /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
 #define LOOK_PAUSE 20              /* all lanes are looked at again after so many times as long as that took, */
 #define LOOK_PAUSE_MAX_NS NS_PER_S /* but not later than that */
 #define PARAMS_MAX (16 << 20)      /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
-#define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate to allow the next job, */
+#define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate or a lock to allow the next job, */
 #define RATE_LOOK_NS NS_PER_S      /* and looks for others meanwhile */
 
 static int64_t at_least_0(int64_t n)
@@ -29,11 +30,13 @@ static bool takes_long(const struct plan_in *in)
 	return in->run_us < 0 || in->run_us >= HOLD_US; /* or nothing is known yet */
 }
 
-/* Jobs with a lease of their own must begin when they are claimed, or our end would count against one that had not: one for each runner
- * that is free, or is soon. */
+/* Jobs with a lease of their own must begin when they are claimed, or our end would count against one that had not: one
+ * for each runner that is free, or is soon. Where it is noted which have begun, more of them may wait here. */
 static int64_t alone_room(const struct plan_in *in)
 {
-	return at_least_0(takes_long(in) ? (int64_t)in->room - (int64_t)in->unstarted : (int64_t)in->runners - (int64_t)in->alone);
+	if (takes_long(in))
+		return at_least_0((int64_t)in->room - (int64_t)in->unstarted);
+	return at_least_0((in->notes_begun ? ALONE_MAX : (int64_t)in->runners) - (int64_t)in->alone);
 }
 
 /* Jobs under a rate must start when they are claimed: no more than there are runners for. Short ones start one after the
@@ -168,6 +171,18 @@ static void wait_for_rate(struct plan *p, const struct plan_got *got)
 	p->claim_ns = rate_ns < look_ns ? rate_ns : look_ns;
 }
 
+/* Others were quicker with these jobs: ask again, but not for ever, because a transaction that stays open may hold the
+ * lock. A run that is to go on until nothing is ready has more patience than a service, which looks again anyway. */
+static int64_t wait_for_lock(struct plan *p, const struct plan_got *got)
+{
+	if (p->empty_handed++ == 0)
+		p->empty_ns = got->sent_ns;
+	p->exhausted = got->waits ? got->sent_ns > p->empty_ns + RATE_WAIT_NS : p->empty_handed >= EMPTY_HANDED_MAX;
+	if (p->exhausted)
+		return 0;
+	return 20 << (p->empty_handed < EMPTY_HANDED_MAX ? p->empty_handed : EMPTY_HANDED_MAX - 1);
+}
+
 int64_t plan_learn(struct plan *p, const struct plan_got *got)
 {
 	size_t claimed = got->free_n + got->limited_n;
@@ -191,13 +206,10 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 		/* Where fewer came than were asked for, the next one is to find out for good. */
 		p->look_at_delayed = (nothing && !got->promoted) || (claimed > 0 && claimed < p->asked);
 		wait_for_rate(p, got);
-		/* Others were quicker with these: ask again, but not for ever, a row may be locked by a transaction that stays open. */
 		if (claimed > 0 || !busy)
 			p->empty_handed = 0;
-		else if (++p->empty_handed >= EMPTY_HANDED_MAX)
-			p->exhausted = true;
 		else
-			pause_ms = 20 << p->empty_handed;
+			pause_ms = wait_for_lock(p, got);
 	}
 	if (p->adds) {
 		plan_heard(p);

@@ -24,7 +24,8 @@ struct plan {
 	size_t limited_got;       /* what the last claim under limits got */
 	bool limited_turn;        /* of a claim for one job: it is for one under limits */
 	bool alone_only;          /* the last jobs had leases of their own, and there are more of these */
-	int empty_handed;         /* claims in a row that got none of the jobs they saw */
+	int empty_handed;         /* claims in a row that got none of the jobs they saw, */
+	uint64_t empty_ns;        /* since */
 	size_t ended;             /* attempts that ended after the last claim was sent */
 	bool adds;                /* the cycle makes jobs ready, and claims none */
 	bool look_at_delayed;     /* nothing seemed ready: ask for due ones too before believing it */
@@ -49,6 +50,7 @@ struct plan_in {
 	size_t unstarted;  /* jobs in hand that no runner has begun, */
 	size_t load;       /* and those with the ones that run */
 	size_t alone, limited; /* of these */
+	bool notes_begun;  /* the next start will know which of those with leases of their own had begun */
 	int64_t params;    /* bytes of params in hand */
 	bool lanes;        /* some lanes are known */
 };
@@ -79,7 +81,7 @@ struct plan_got {
 	size_t limited_seen;      /* jobs under limits that others were quicker with */
 	int64_t wait_ms;          /* until a rate allows the next; 0: not known */
 	bool unrecorded;          /* attempts that have ended wait to be recorded */
-	bool waits;               /* the run ends when nothing is ready, and may wait for a rate */
+	bool waits;               /* the run ends when nothing is ready, and may wait for a rate or for a lock */
 };
 
 struct plan_ask plan_next(const struct plan *plan, const struct plan_in *in);

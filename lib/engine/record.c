@@ -226,6 +226,7 @@ static enum ledger_state take_return(void *data, struct job *job)
 void worker_after_records(struct worker *w)
 {
 	struct answers answers = { w, 0 };
+	struct store_ids held = { 0 };
 
 	if (w->ledger.n[LEDGER_RECORDING] > 0)
 		w->unrecordable = false;
@@ -234,4 +235,7 @@ void worker_after_records(struct worker *w)
 	ledger_each(&w->ledger, LEDGER_RECORDING, take_record, w);
 	ledger_each(&w->ledger, LEDGER_RETURNING, take_return, w);
 	ledger_closed(&w->ledger);
+	if (w->begun.used > 0 && worker_held_receipts(w, &held))
+		begun_keep(&w->begun, &held);
+	free(held.id);
 }

@@ -131,6 +131,7 @@ struct worker {
 
 	struct plan plan;
 	struct ledger ledger;
+	struct begun begun;        /* jobs with leases of their own, for the next start */
 	bool alone;                /* the cycle under way records one attempt that was set apart */
 	bool unrecordable;         /* nothing can be recorded: a table is locked, or the server refuses each try */
 	uint64_t progress_ns;      /* not to be looked for before */

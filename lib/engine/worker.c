@@ -82,6 +82,16 @@ static void end_gone(struct worker *w, struct attempt *a)
 	plan_ended(&w->plan);
 }
 
+/* A job that has ended cannot be what ends this process. Where it may be run again, our end is not to count against it;
+ * where this was its last attempt, it stays noted until that is recorded. */
+static void note_end(struct worker *w, const struct job *job)
+{
+	int32_t most = job->max_attempts > 0 ? job->max_attempts : w->scope.max_attempts;
+
+	if (job->alone && job->attempt - job->attempt_base < most)
+		begun_drop(&w->begun, job->receipt);
+}
+
 /* Take in what the runners have ended. */
 static void collect(struct worker *w, uint64_t now)
 {
@@ -98,6 +108,7 @@ static void collect(struct worker *w, uint64_t now)
 			end_gone(w, a);
 			continue;
 		}
+		note_end(w, a->job);
 		worker_decide(w, a);
 		worker_log_attempt(w, a);
 		worker_scale_attempt(w, a);
@@ -365,6 +376,8 @@ static void log_recovered(void *data, int64_t id, const char *fn, int attempt, b
 /* work: there are jobs, as far as is known. */
 static int begin(struct worker *w, bool work, struct deferred_error *err)
 {
+	const char *database = config_text(w->config, "database.conninfo");
+	struct begun_file left = { 0 };
 	int rc = w->setup->before_work ? w->setup->before_work(w->setup->data, err) : 0;
 
 	/* Not earlier: before_work() has looked up the user to switch to. */
@@ -376,9 +389,17 @@ static int begin(struct worker *w, bool work, struct deferred_error *err)
 		pool_warm_up(&w->pool);
 	if (rc == 0)
 		rc = worker_register(w, err);
-	if (rc == 0)
+	if (rc == 0) {
+		bool known = begun_read(&left, w->setup->pidfile, database);
+		const struct store_begun begun = { left.worker, left.receipt, BEGUN_MAX };
+
 		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST,
-				   log_recovered, w, err);
+				   known ? &begun : NULL, log_recovered, w, err);
+	}
+	if (rc == 0) {
+		begun_open(&w->begun, w->setup->pidfile, database, w->worker_id);
+		w->pool.begun = w->begun.file ? &w->begun : NULL;
+	}
 	if (rc == 0)
 		rc = worker_balance_begin(w, err);
 	return rc;
@@ -489,6 +510,7 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 		worker_tell_at_end(&w);
 	if (rc == 1 && w.db == DB_READY)
 		worker_notice_at_end(&w);
+	begun_close(&w.begun, rc == 1);
 	if (rc == 1)
 		rc = 0;
 	if (fatal.code) {

@@ -31,6 +31,7 @@ struct worker_setup {
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
 	const char *instance;      /* names the lock on the pidfile: main.c of check_deferred */
+	const char *pidfile;       /* what has begun is noted beside it */
 	const char *host;
 	const char *who;           /* " (pidfile ..., queue ...)", where others may write to the same log; "": need not be told */
 	uint64_t started_ns;       /* clock_ns() when this process began: the next start comes so long after it */

@@ -519,7 +519,8 @@ static bool give_one(struct pool *pool, struct runner *runner)
 		end_unrun(pool, job, f->plugin);
 		return true;
 	}
-	if (runner_send(runner, job, pool_limit_ms(pool, job), f->plugin))
+	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) &&
+	    runner_send(runner, job, pool_limit_ms(pool, job), f->plugin))
 		return true;
 	pool_add_first(pool, job);
 	return false;

@@ -13,10 +13,12 @@
 #define POOL_H
 
 #include "base/clock.h"
+#include "run/begun.h"
 #include "run/runner.h"
 
 struct pool {
 	struct runner_setup setup;
+	struct begun *begun;   /* jobs with leases of their own are marked there before they begin; NULL: they are not */
 	size_t runners_max;    /* so many live at the same time, at most */
 	size_t short_of;       /* what that was before one more could not be started */
 	uint64_t short_ns;     /* until then no more are tried; 0: not so */

@@ -125,7 +125,7 @@ static void on_recover(void *data, int tag, const struct pg_result *res)
 }
 
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
-		  store_recovered_fn *recovered, void *data, struct deferred_error *err)
+		  const struct store_begun *begun, store_recovered_fn *recovered, void *data, struct deferred_error *err)
 {
 	struct recover_data r = { recovered, data };
 	struct pg_args args;
@@ -135,6 +135,11 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 	pg_arg_int8(&args, worker);
 	pg_arg_text(&args, job_outcome_text(outcome));
 	pg_arg_int4(&args, scope->max_attempts);
+	if (begun)
+		pg_arg_int8(&args, begun->worker);
+	else
+		pg_arg_null(&args);
+	pg_arg_int8_array(&args, begun ? begun->receipt : NULL, NULL, begun ? begun->n : 0);
 	return store_run(pg, &sql_worker_recover, &args, TAG_RECOVER, on_recover, &r, err);
 }
 

@@ -91,8 +91,16 @@ int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_
 
 /* A job taken back from an earlier run. recorded: as an attempt; else nobody knows whether it had begun. */
 typedef void store_recovered_fn(void *data, int64_t id, const char *fn, int attempt, bool final, bool recorded);
+/* Jobs with leases of their own that this worker had begun. The others that it held had not begun. */
+struct store_begun {
+	int64_t worker;
+	const int64_t *receipt; /* 0: none */
+	size_t n;
+};
+
+/* begun: NULL: not known, so each job with a lease of its own counts as begun. */
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
-		  store_recovered_fn *recovered, void *data, struct deferred_error *err);
+		  const struct store_begun *begun, store_recovered_fn *recovered, void *data, struct deferred_error *err);
 
 /* Give back claims whose answer was lost: all leases of that worker but those with the receipts given. *registered is false where this server does not
  * know us: it has nothing of ours, and we need another number. */

@@ -1,12 +1,17 @@
 -- Leases that have ended, or whose workers are known to be dead: what they hold is ready again, at the tail of its lane. Who died with a
 -- batch leaves open which job had begun, so it counts against none of them: they are suspect now, and claimed one by one. Of a lease
--- on one job alone it was an attempt, and is recorded as such.
+-- on one job alone it was an attempt, and is recorded as such. Where it is known which of these
+-- had begun (p_begun, of p_begun_worker), the others count as never claimed.
 --
 -- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
 --
--- That a worker has lost its session is no proof that it is dead: a network may be cut. Most jobs may run twice; one of which no more than so many may run
--- at once is left until its lease ends (p_spare), for by then a worker that lives has stopped it.
-create or replace function deferred.__lost(p_workers bigint[], p_outcome text, p_max_attempts integer, p_spare boolean default false)
+-- A worker that has lost its session may still live, because a network may be cut. Most jobs may run
+-- twice. Two kinds are left until their lease ends (p_spare): those with a concurrency limit, because
+-- by then a worker that lives has stopped them; and those whose last attempt this would have been,
+-- because the next start on that host may know that they had not begun.
+create or replace function deferred.__lost(p_workers bigint[], p_outcome text,
+    p_max_attempts integer, p_spare boolean default false, p_begun_worker bigint default null,
+    p_begun bigint[] default null)
 returns table (id bigint, fn text, attempt integer, final boolean, recorded boolean, worker bigint)
 language plpgsql
 as $$
@@ -21,16 +26,24 @@ begin
     lease as materialized (
         select e.* from ended e union all select b.* from left_behind b),
     held as materialized (
-        select h.id, l.tid as lease, l.alone, l.worker, l.receipt, l.claimed_at, l.snap,
-               p_spare and l.expires_at >= now() and deferred.__at_most(h.queue, h.fn, h.concurrency_key) as spared
+        select h.id, l.tid as lease, u.unbegun, l.alone and not u.unbegun as alone, l.worker,
+               l.receipt, l.claimed_at, l.snap,
+               p_spare and l.expires_at >= now()
+               and (deferred.__at_most(h.queue, h.fn, h.concurrency_key)
+                    or l.alone and h.attempt::bigint + 1 - coalesce(h.attempt_base, 0) >= coalesce(
+                           h.max_attempts, (select q.max_attempts from deferred.__deferred_queue q
+                                            where q.name = h.queue), p_max_attempts)) as spared
         from lease l cross join lateral unnest(l.ids) i(id)
+        cross join lateral (
+            select l.alone and l.worker is not distinct from p_begun_worker
+                   and coalesce(l.receipt <> all (p_begun), false) as unbegun) u
         join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
         -- One that its function has extended has a lease of its own.
         where p_workers is not null
            or not exists (select from deferred.__deferred_lease o
                           where o.receipt = l.receipt and o.expires_at >= now() and h.id = any (o.ids) and pg_visible_in_snapshot(h.xid, o.snap))),
     row as materialized (
-        select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at, e.alone,
+        select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at, e.alone, e.unbegun,
                e.alone and p_outcome = 'lost'
                and h.attempt + 1 - coalesce(h.attempt_base, 0) >= coalesce(h.max_attempts,
                        (select q.max_attempts from deferred.__deferred_queue q where q.name = h.queue), p_max_attempts) as used_up
@@ -43,7 +56,8 @@ begin
         join held e on e.id = h.id and e.lease = h.lease),
     back as (
         update deferred.__deferred_hot h
-        set xid = pg_current_xact_id(), visible_at = now(), receipt = null, worker = null, suspect = h.suspect or not r.alone,
+        set xid = pg_current_xact_id(), visible_at = now(), receipt = null, worker = null,
+            suspect = h.suspect or not (r.alone or r.unbegun),
             attempt = r.attempt + r.alone::integer,
             attempt_base = least(coalesce(h.attempt_base, 0), 2147483646) + (r.alone and p_outcome <> 'lost')::integer
         from row r where h.id = any (array[r.id]) and not r.used_up),

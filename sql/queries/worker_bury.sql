@@ -14,7 +14,8 @@ dead as (
         where not exists (
             select from deferred.__deferred_lease l cross join lateral unnest(l.ids) i(id)
             join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
-            where l.worker = s.id and l.expires_at >= now() and deferred.__at_most(h.queue, h.fn, h.concurrency_key) offset 0)))  -- of each, not of all
+            where l.worker = s.id and l.expires_at >= now()
+              and (l.alone or deferred.__at_most(h.queue, h.fn, h.concurrency_key)) offset 0)))  -- of each, not of all
     returning w.id)
 select s.id, format('%s pid %s, %s', s.host, s.pid, substring(s.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')),
        l.id, l.fn, l.attempt, l.final, l.recorded

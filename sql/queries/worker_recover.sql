@@ -3,6 +3,8 @@
 -- $1 instance, text   $2 our worker id, int8
 -- $3 outcome to record, text: lost, or superseded when we ended the previous run
 -- $4 default of max_attempts, int4
+-- $5 one of these workers, int8; NULL: none
+-- $6 receipts of those of its jobs with a lease of their own that had begun, int8[]
 -- returns one row a job: id (int8), fn (text), attempt (int4), final (bool), an attempt was recorded (bool)
 -- locks: those workers, their leases, and the hot rows they hold; rows locked by others are left alone, the end of their lease frees
 --   them. Index: __deferred_worker_alive, __deferred_lease_worker, primary key of __deferred_hot
@@ -12,4 +14,4 @@ with dead as materialized (
     returning w.id)
 select l.id, l.fn, l.attempt, l.final, l.recorded
 from (select array_agg(d.id) as ids from dead d having count(*) > 0) d
-cross join lateral deferred.__lost(d.ids, $3::text, $4::int4) l
+cross join lateral deferred.__lost(d.ids, $3::text, $4::int4, false, $5::int8, $6::int8[]) l

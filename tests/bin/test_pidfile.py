@@ -95,6 +95,7 @@ def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolat
     again = started(db, "--grace", "50ms")
     assert f"job {job} record: was held by a run that has ended; ready again" in again.output()
     assert db.log(job) == [] and content(db) == f"{again.pid}\n"
+    wait_for(db.noted, 20, "it has begun")
     again.kill()
     wait_for(lambda: not db.orphans(), 20, "its runners are gone")
     third = started(db, "--grace", "50ms")
@@ -106,8 +107,9 @@ def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolat
 
 @pytest.mark.slow
 def test_a_copy_that_does_not_answer_sigterm_is_killed_after_the_grace_period(db):
-    job = db.defer("sleep", '{"ms": 60000}', max_attempts=1)  # claimed alone: begun, for sure
+    job = db.defer("sleep", '{"ms": 60000}', max_attempts=1)
     stopped = started(db)
+    wait_for(db.noted, 20, "it has begun")
     stopped.signal(signal.SIGSTOP)
     successor = db.spawn(["check_deferred", "--grace", "100ms"])
     assert stopped.wait(20) == -signal.SIGKILL

@@ -77,6 +77,7 @@ def test_p1_jobs_of_a_killed_parent_are_claimed_again_at_the_next_start(db):
     again = db.spawn(["check_deferred", "--lease", "1h"])
     before = wait_for(lambda: db.held(job) not in (None, before) and db.held(job), 10)
     assert db.log(job) == [], "who dies with a batch in hand leaves open what had begun"
+    wait_for(db.noted, 20, "it has begun")
     again.kill()
     again = db.spawn(["check_deferred", "--lease", "1h", "--grace", "100ms"])
     wait_for(lambda: db.held(job) not in (None, before), 20)

@@ -240,6 +240,11 @@ class Db:
         rows = self.sql("select worker, claimed_at from deferred.__held where id = %s", job)
         return rows[0] if rows else None
 
+    def noted(self):
+        """Some job with a lease of its own has begun, as the next start will see."""
+        with open(self.pidfile + ".begun", "rb") as f:
+            return any(f.read()[16:])
+
     def hot(self):
         """Number of jobs still to be run."""
         return self.one("select count(*) from deferred.__deferred_hot")

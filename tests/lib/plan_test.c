@@ -271,6 +271,14 @@ static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
 	}
 	assert_int_equal(claim(&p, &IN(), (struct plan_got){ .busy = true }), 0);
 	assert_true(p.exhausted);
+	p = (struct plan){ 0 }; /* a run until nothing is ready */
+	for (uint64_t ns = 0; ns <= 60 * NS_PER_S; ns += (uint64_t)pause_ms * MS) {
+		pause_ms = claim(&p, &IN(.now = IN().now + ns), (struct plan_got){ .busy = true, .waits = true });
+		assert_true(pause_ms >= 40 && pause_ms <= 1280);
+		assert_false(p.exhausted);
+	}
+	assert_int_equal(claim(&p, &IN(.now = IN().now + 61 * NS_PER_S), (struct plan_got){ .busy = true, .waits = true }), 0);
+	assert_true(p.exhausted);
 	p.exhausted = false;
 	claim(&p, &IN(), (struct plan_got){ .free_n = 2 });
 	assert_int_equal(p.empty_handed, 0);

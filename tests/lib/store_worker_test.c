@@ -125,14 +125,14 @@ static void a_new_run_takes_over_what_an_earlier_one_of_its_instance_held(void *
 	job_list_free(claim(old, 2)); /* nobody knows which of the two had begun */
 	put(1, 1);
 	job_list_free(claim(old, 1)); /* its only attempt */
-	OK(store_recover(pg, &scope, worker, JOB_LOST, note, &seen, &err));
+	OK(store_recover(pg, &scope, worker, JOB_LOST, NULL, note, &seen, &err));
 	assert_int_equal(seen.n, 3);
 	assert_int_equal(seen.recorded, 1);
 	assert_int_equal(seen.final, 1);
 	/* What it holds itself is left to it, and the old one has nothing any more. */
 	job_list_free(claim(worker, 2));
 	memset(&seen, 0, sizeof(seen));
-	OK(store_recover(pg, &scope, worker, JOB_LOST, note, &seen, &err));
+	OK(store_recover(pg, &scope, worker, JOB_LOST, NULL, note, &seen, &err));
 	assert_int_equal(seen.n, 0);
 	OK(store_end(pg, worker, &err));
 }

@@ -906,11 +906,31 @@ def test_what_a_worker_holds_stands_in_its_leases(db, worker):
     w.rollback()
 
 
-def recover(w, instance="host:/pid", outcome="lost", max_attempts=3):
+def recover(w, instance="host:/pid", outcome="lost", max_attempts=3, begun_worker=None, begun=()):
     """Jobs taken over: id, function, number of the attempt, whether that was the last one, whether there was one."""
-    recovered = sorted(w.ask("worker_recover", instance, w.id, outcome, max_attempts))
+    recovered = sorted(w.ask("worker_recover", instance, w.id, outcome, max_attempts, begun_worker, list(begun)))
     w.commit()
     return recovered
+
+
+def test_of_jobs_held_alone_those_that_had_not_begun_are_as_they_were(db, worker):
+    begun, waited, _ = [db.defer("g", max_attempts=n) for n in (1, 1, 1)]
+    dead = worker()
+    held = {j.id: j for j in dead.take()}
+    assert len({j.receipt for j in held.values()}) == 3
+    w = worker()
+    receipts = [j.receipt for j in held.values() if j.id != waited]
+    assert recover(w, begun_worker=dead.id, begun=[*receipts, 0]) == [(j, "g", 1, j != waited, j != waited) for j in sorted(held)]
+    assert db.sql("select id, attempt, suspect, receipt from deferred.__deferred_hot") == [(waited, 0, False, None)]
+    assert [j.id for j in w.take()] == [waited]
+
+
+def test_what_another_run_has_noted_says_nothing_of_this_one(db, worker):
+    job = db.defer("g", max_attempts=1)
+    dead = worker()
+    dead.take()
+    w = worker()
+    assert recover(w, begun_worker=dead.id + 1000, begun=[0]) == [(job, "g", 1, True, True)]
 
 
 @pytest.mark.parametrize("outcome, error, final", [("lost", "check_deferred died", True), ("superseded", "replaced by a new start of check_deferred", False)])
@@ -1095,7 +1115,7 @@ def statements(w):
         "worker_bury": (([1, 2], 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"), "__deferred_hot": "__deferred_hot_pkey",
                                       "__deferred_lease": "__deferred_lease_worker"}),
         "worker_watch": ((w.id,), {"__deferred_worker": "__deferred_worker_pkey"}),
-        "worker_recover": (("host:/pid", w.id, "lost", 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+        "worker_recover": (("host:/pid", w.id, "lost", 3, None, []), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }
 
 

@@ -714,7 +714,7 @@ def test_who_lost_his_session_keeps_what_must_not_run_twice_until_its_lease_ends
     cut = worker("host:/other")
     again, = cut.limited(known=["g"])
     cut.commit()
-    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3)] == [again.id] == [function]
+    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3, None, [])] == [again.id] == [function]
     other.commit()
 
 
