@@ -397,7 +397,7 @@ mutants: deps-check
 include tests/tests.mk
 check-lint: deps-lint
 	+@$(MAKE) --no-print-directory $(PARALLEL) lint
-MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8])
+MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8] docs/man/*.[1-8])
 # The plugin sample crashes on purpose. gcc -fanalyzer is not among these: it takes lists for leaks.
 lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
 	@for tool in gcc clang cppcheck mandoc patch; do command -v $$tool > /dev/null || \

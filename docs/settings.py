@@ -23,7 +23,7 @@ def mdoc(text):
     text = re.sub(r"(?<=[.;])\s+(?=[A-Z0-9\"])", lambda m: "\n", re.sub(r"\s+", " ", text)).replace("\\", "\\e")
     # A page of the manual becomes a reference, and stands on a line of its own.
     text = re.sub(
-        r"\s*\b([a-z_.]+)\((\d)\)([.,;]?)\s*", lambda m: f"\n.Xr {m[1]} {m[2]}{' ' + m[3] if m[3] else ''}\n", text
+        r"\s*\b([a-z_.-]+)\((\d)\)([.,;]?)\s*", lambda m: f"\n.Xr {m[1]} {m[2]}{' ' + m[3] if m[3] else ''}\n", text
     )
     return re.sub(r"\n+", "\n", text.strip()).replace("\n'", "\n\\&'") + "\n"
 

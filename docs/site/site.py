@@ -33,7 +33,7 @@ def pages():
     for path in sorted(glob.glob(os.path.join(TOP, "docs", "**", "*.md"), recursive=True)):
         name = os.path.relpath(path, TOP)
         found[name.replace("README.md", "index.md").removesuffix(".md") + ".html"] = name
-    for pattern in ("lib/*.[1-8]", "bin/*/*.[1-8]", "cron/*.[1-8]"):
+    for pattern in ("lib/*.[1-8]", "bin/*/*.[1-8]", "cron/*.[1-8]", "docs/man/*.[1-8]"):
         for path in sorted(glob.glob(os.path.join(TOP, pattern))):
             found[f"man/{os.path.basename(path)}.html"] = os.path.relpath(path, TOP)
     return found
@@ -67,7 +67,7 @@ def links_to_man(path, text):
     parts = re.split(r"(<a\b.*?</a>|<pre\b.*?</pre>|<[^>]+>)", text, flags=re.S)
     for i in range(0, len(parts), 2):
         parts[i] = re.sub(
-            r"\b([a-z_.]+)\((\d)\)",
+            r"\b([a-z_.-]+)\((\d)\)",
             lambda m: f'<a href="{between(path, MAN[m[0]])}">{m[0]}</a>' if m[0] in MAN else m[0],
             parts[i],
         )

@@ -183,7 +183,7 @@ static int refuse_foreign(struct pg *pg, struct deferred_error *err)
 	if (rc == 0 && pg_rows(res) > 0) {
 		rc = error_set(err, DEFERRED_ESCHEMA, WHERE, "the schema was made by a version that was never released: its step %d is \"%s\"",
 			       (int)pg_int(res, 0, 0), pg_text(res, 0, 1, NULL));
-		error_hint(err, "deferred(1) tells under UNRELEASED SCHEMAS how to take its jobs along");
+		error_hint(err, "migrate an empty database, and let the version that made this schema run its jobs");
 	}
 	pg_result_free(res);
 	pg_args_clear(&args);

@@ -67,7 +67,7 @@ def test_alerts_and_dashboard_use_metrics_that_are_there(db):
     assert len(runbooks) == rules.count("- alert:") == 8
     commands = set(re.findall(r"(?m)^  (\w+) ", deferred(db, "help").stdout))
     assert {line.split()[1] for book in runbooks for line in book.split("; ")} <= commands
-    with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1")) as f:
+    with open(os.path.join(pg.TOP, "docs", "man", "deferred-metrics.1")) as f:
         page = f.read()
     assert all(name.removesuffix("_bucket") in page for name in used)
     if shutil.which("promtool"):

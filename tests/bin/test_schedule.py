@@ -31,7 +31,7 @@ def schedule(db, *args, **kw):
 
 
 def man_page(begin, end):
-    with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1"), encoding="utf-8") as f:
+    with open(os.path.join(pg.TOP, "docs", "man", "deferred-schedule.1"), encoding="utf-8") as f:
         text = f.read()
     return [b.replace("\\e", "\\") for b in re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", text[text.index(begin):text.index(end)], re.M | re.S)]
 
@@ -53,7 +53,7 @@ def test_the_examples_of_the_man_page_are_what_it_prints(db, tmp_path):
             re.sub(r"\d", "0", re.sub(r"\w{3} ", "", line)).replace("+00:00", "+00:00") for line in printed]
     ok(schedule(db, "rm", "nightly"))
     path = tmp_path / "app.conf"
-    path.write_text(man_page(".Sh SCHEDULES", ".Sh MESSAGES")[0])
+    path.write_text(man_page(".Sh SCHEDULES", ".Sh JSON OUTPUT")[0])
     assert ok(schedule(db, "sync", path)) == "added     nightly\n"
     row, = json.loads(ok(db.run(["deferred", "--json", "schedule", "ls"])))
     assert (row["rule"], row["timezone"], row["fn"], row["params"], row["overlap"], row["source"]) == (

@@ -27,7 +27,7 @@ SOURCES = (
     "docs/**/*.md",
     "lib/README.md",
     "tests/bench/README.md",
-    "lib/*.[1-8]",
+    "lib/*.[1-8]", "docs/man/*.[1-8]",
     "bin/*/*.[1-8]",
     "cron/*.[1-8]",
     "cron/deferred.conf",
@@ -39,7 +39,7 @@ SOURCES = (
 
 PHRASES = re.compile(
     r"""
-    \b(?:is|are|was|were|be|been)\ told\b | \banew\b | \bfor\ want\ of\b | \bpass(?:es|ed)?\ over\b | ,\ but\ for\b
+    \b(?:is|are|was|were|be|been)\ told\b | (?<!-)\banew\b | \bfor\ want\ of\b | \bpass(?:es|ed)?\ over\b | ,\ but\ for\b
   | \bbeside\b | \bso\ many\b | \bmend(?:s|ed)?\b | ^(?:Who|What|Whoever|Whichever)\ [a-z]+(?![^?]*\?) | ^Counted\ are\b
   | ;\ (?:who|what)\ [a-z]+s\b
 """,

@@ -13,7 +13,7 @@ from documents import read, section
 from harness import run
 
 
-MAN_PAGES = [os.path.relpath(p, pg.TOP) for d in ("lib", "bin/*", "cron") for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))]
+MAN_PAGES = [os.path.relpath(p, pg.TOP) for d in ("lib", "bin/*", "cron", "docs/man") for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))]
 
 
 def man_options():
@@ -123,7 +123,7 @@ def test_pages_and_sections_that_others_name_are_there():
     texts = {"README.md": read("README.md"), **{name: re.sub(r"\n\.Xr (\S+) (\d)", r" \1(\2)", text) for name, text in pages.items()}}
     sections = 0
     for name, text in texts.items():
-        for page in re.findall(r"\b((?:check_)?deferred[\w.]*\(\d\))", text):
+        for page in re.findall(r"\b((?:check_)?deferred[\w.-]*\(\d\))", text):
             assert page in pages, (name, page)
         for heading, page in re.findall(r"\b([A-Z]{2,}(?: [A-Z]{2,})*) in (\S+\(\d\))", text):
             assert f"\n.Sh {heading}\n" in pages[page], (name, heading, page)

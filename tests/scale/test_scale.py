@@ -193,8 +193,8 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
 
 
 def test_one_entry_point_by_plproxy(tmp_path):
-    """The example of deferred(1), as it stands there, with these connections."""
-    with open(os.path.join(pg.TOP, "bin", "deferred", "deferred.1")) as f:
+    """The example of deferred-shard(1), as it stands there, with these connections."""
+    with open(os.path.join(pg.TOP, "docs", "man", "deferred-shard.1")) as f:
         page = f.read()
     example = page[page.index("create extension plproxy;"):]
     example = example[:example.index(".Ed")].replace("\\e", "\\")
