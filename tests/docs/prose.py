@@ -99,6 +99,8 @@ def mdoc_line(line):
     if not line.startswith("."):
         return line
     words = [w.strip('"') for w in re.findall(r'"[^"]*"|\S+', line[1:])]
+    if words and words[0] in ("Ql", "Li"):  # code, one word as in Markdown
+        return "CODE" + (f" {words[-1]}" if words[-1] in (".", ",", ";", ":") else "")
     if words and words[0] == "Xr":
         return f"{words[1]}({words[2]})" + "".join(words[3:])
     return " ".join("CODE" if w == "Nm" and len(words) == 1 else w for w in words if w == "Nm" or w not in MACROS)

@@ -1,27 +1,37 @@
-"""The members of the JSON that commands print are those that deferred(1) lists, no more and no less."""
+"""The members of the JSON that commands print are those that the pages of docs/man list, no more and no less."""
 
-import json
+import glob
+import os
 import re
 
 import pytest
 
 import harness
-from documents import read
+import pg
+from documents import read, section
 
 FREE = {"params", "opts", "result", "tags", "schedule"}  # what is in them is the user's, or what "schedule ls" prints
 VALUES = {"ls": {"ready", "delayed"}, "rule run": {"error"}}  # values of a member, and members of another case
-SAME = {"function set": "function ls"}
+SAME = {"function set": "function", "function ls": "function"}
 
 
 def documented():
-    """By command, each list of members that stands behind "JSON:"."""
-    page, found = read("bin", "deferred", "deferred.1"), {}
-    for entry in re.split(r"(?m)^\.It Cm ", page)[1:]:
-        name = re.match(r"(?:[a-z]+(?: (?:ls|add|rm|set|show|next|test|run|pause|clear|rotate|enable|allow|for|sync|backfill)\b)?)?", entry)[0]
-        lists = re.findall(r"(?ms)^JSON:(.*?)(?=^\.(?:It|El|Pp|Sh|Bl)|\Z)", entry)
-        words = [set(re.findall(r"\b[a-z][a-z0-9_]*\b", re.sub(r"\(.*?\)", "", " ".join(re.findall(r"(?m)^\.(?:Ql|Pq or Ql) (.*)", text))))) for text in lists]
-        if words:
-            found.setdefault(name, []).extend(w - VALUES.get(name, set()) for w in words)
+    """By command, the lists of members in the sections JSON OUTPUT."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(pg.TOP, "docs", "man", "*.1"))):
+        command, page = os.path.basename(path).removeprefix("deferred-").removesuffix(".1"), read(path)
+        if "\n.Sh JSON OUTPUT\n" not in page:
+            continue
+        alone, *entries = re.split(r"(?m)^\.It Cm ", section(page, "JSON OUTPUT"))
+        texts = [(command, text) for text in alone.split("\n.Pp\n")]
+        for entry in entries:
+            head, text = entry.split("\n", 1)
+            texts += [(f"{command} {word}", text) for word in re.findall(r"[a-z]+", head)]
+        for name, text in texts:
+            quoted = " ".join(re.findall(r"(?m)^\.(?:It )?Ql (.*)", re.sub(r"\(.*?\)", "", text)))
+            words = set(re.findall(r"\b[a-z][a-z0-9_]*\b", quoted))
+            if words:
+                found.setdefault(name, []).append(words - VALUES.get(name, set()))
     return found
 
 
