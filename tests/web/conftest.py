@@ -42,9 +42,14 @@ class Web:
         return answer.status, answer.headers, answer.read().decode()
 
     def page(self, path, who="opal"):
-        status, _, text = self.ask(path, who)
+        """A busy server has no time for a page now and then. Its reader asks again."""
+        status, _, text = harness.wait_for(lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, who)), 60, path)
         assert status == 200, (path, status, text)
         return text
+
+    def step(self, path, fields):
+        """The answer to a form that is sent again where there was no time for it: nothing was done then."""
+        return harness.wait_for(lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, "opal", "POST", fields)), 60, path)
 
     def json(self, path, who="opal"):
         return harness.json_once(self.page(path, who))

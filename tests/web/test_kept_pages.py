@@ -217,6 +217,8 @@ def test_other_pages_go_on_while_advice_is_worked_out(start_web, db):
     status, headers, text, page = next(s for s in seen if s[0] == 202)
     assert json.loads(text) == {"page": "advice", "under_way": True} and headers["Retry-After"] == "3"
     assert page[0] == 200 and ("worked out just now" not in page[2] or page[1]["Refresh"] == "3")
+    # Should that have taken too long, as on a busy machine, there is less to read.
+    db.sql("delete from deferred.__deferred_log where finished_at < now() - interval '1.2 days'")
     told = asked(web, "/advice.json")
     assert told["advice"]["attempts"] > 15000 and told == web.json("/advice.json", "vic")
 

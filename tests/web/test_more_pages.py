@@ -262,7 +262,7 @@ def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     assert web.ask(path, "opal", "POST", {})[0] == 403 and web.ask(path, "rea", "POST", fields)[0] == 403 and web.ask(path)[0] == 405
     told = []
     while True:
-        status, _, text = web.ask(path, "opal", "POST", fields)
+        status, _, text = web.step(path, fields)
         assert status == 200
         told.append(re.search(r"(\d+) jobs are ready again( so far)?\.", text).groups())
         if "data-go" not in text:
@@ -328,7 +328,7 @@ def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
         if not form:
             break
         fields = {k: html.unescape(v) for k, v in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[2])}
-        text = web.ask(html.unescape(form[1]), "opal", "POST", fields)[2]
+        text = web.step(html.unescape(form[1]), fields)[2]
         steps += 1
     assert "1600 jobs are ready again." in text and steps >= 2 and db.sql("select id from deferred.job where state = 'dead'") == [(id,) for id in other]
     audit = web.json("/audit.json")["actions"]
