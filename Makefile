@@ -83,7 +83,7 @@ DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pyt
 	python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh mandoc python3-markdown
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
-DEPS_DEB := $(DEPS_BUILD) dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
+DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 PYTHON := /usr/bin/python3
 
@@ -181,7 +181,7 @@ $(B)/flags: FORCE
 
 # The header has names only. It keeps its time while they are the same, so that another text compiles one file.
 $(B)/gen/sql.h: $(B)/gen/sql.c
-	@awk -v mode=h -f sql/embed.awk $(SQL) > $@.tmp && if cmp -s $@.tmp $@; then rm $@.tmp; else mv $@.tmp $@; fi
+	@awk -v mode=h -f sql/embed.awk $(SQL) > $@.$$$$ && if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@.$$$$ $@; fi
 $(B)/gen/sql.c: $(SQL) sql/embed.awk
 	@mkdir -p $(@D)
 	$(call say,SQL)awk -v mode=c -f sql/embed.awk $(SQL) > $@.tmp && mv $@.tmp $@
@@ -368,13 +368,15 @@ ledger: deps-check
 growth: deps-check
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
+# The major version of the newest server, which the tests use too.
+SERVER = $(shell basename -a /usr/lib/postgresql/* | sort -n | tail -n 1)
 .PHONY: check-ha check-scale
 check-ha: deps-check
-	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-15-auto-failover pgbouncer openssl
+	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-$(SERVER)-auto-failover pgbouncer openssl
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@DEFERRED_HA=1 PYTHONPATH=tests/ha:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/ha $(TESTS)
 check-scale: deps-check
-	@tests/harness/deps.sh $(DEPS_CHECK) postgresql-15-plproxy
+	@tests/harness/deps.sh $(DEPS_CHECK) postgresql-$(SERVER)-plproxy
 	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts
 	@DEFERRED_SCALE=1 $(if $(SEED),SEED=$(SEED)) PYTHONPATH=tests/faults:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/scale $(TESTS)
 	+@$(MAKE) --no-print-directory bench-shards

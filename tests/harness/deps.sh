@@ -28,22 +28,13 @@ if [ "$(id -u)" -ne 0 ]; then
 	exit 1
 fi
 echo "installing:$missing"
-# The server is needed for private clusters only: keep its package from making and starting one of its own.
-conf=/etc/postgresql-common/createcluster.conf
-case $missing in
-*postgresql*)
-	if [ ! -e $conf ]; then
-		mkdir -p /etc/postgresql-common
-		echo "create_main_cluster = false" > $conf
-	fi
-	;;
-esac
-# Of nginx the program is needed only: its package is not to serve anything.
+# Of nginx the program is needed only: its package is not to serve anything. PostgreSQL's package makes its usual cluster:
+# it would not do so later, when the administrator installs it, since it is installed then.
 policy=/usr/sbin/policy-rc.d
 case $missing in
 *nginx*)
 	if [ ! -e $policy ]; then
-		printf '#!/bin/sh\nexit 101\n' > $policy
+		printf '#!/bin/sh\n[ "$1" != nginx ] || exit 101\n' > $policy
 		chmod 755 $policy
 		trap 'rm -f $policy; systemctl disable nginx > /dev/null 2>&1' EXIT
 	fi

@@ -179,9 +179,10 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     assert conffiles == {"/etc/deferred/deferred.conf", "/etc/cron.d/deferred", "/etc/logrotate.d/deferred", "/etc/logrotate.d/deferred-http"}
     lines = [line for line in debian.read("/etc/cron.d/deferred").splitlines() if line and not line.startswith("#")]
     assert lines == ["MAILTO=root"]
-    assert "#*/2 * * * *   root   /usr/bin/check_deferred 2>>/var/log/deferred.log\n" in debian.read("/etc/cron.d/deferred")
-    units = [line.split(" ")[0] for line in debian.files() if re.match(r"\./(usr/)?lib/systemd/system/.*deferred", line)]
-    assert len(units) == 6 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
+    command = "[ -x /usr/bin/check_deferred ] && /usr/bin/check_deferred 2>>/var/log/deferred.log"
+    assert f"#*/2 * * * *   root   {command}\n" in debian.read("/etc/cron.d/deferred")
+    units = [line.split(" ")[0] for line in debian.files() if re.match(r"\./usr/lib/systemd/system/.*deferred", line)]
+    assert len(units) == 7 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
     assert all("/usr/local" not in debian.read(unit) and "Copy" not in debian.read(unit) for unit in units)
     for user, home, owned in ("deferred", "/var/lib/deferred", "/var/lib/deferred\n"), ("deferred_front", "/nonexistent", ""):
         assert re.fullmatch(rf"{user}:x:\d+:\d+:[^:]*:{home}:/usr/sbin/nologin\n", debian.run("getent", "passwd", user))
@@ -192,7 +193,7 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     # Used: functions run as the user of the package.
     conf = debian.read("/etc/deferred/deferred.conf") + '\nfunction "whoami" { command = {"/usr/bin/id", "-un"} }\n'
     debian.write("/etc/deferred/deferred.conf", conf)
-    cron = debian.read("/etc/cron.d/deferred").replace("#*/2 * * * *   root   /usr/bin/check_deferred 2>>", "*/2 * * * *   root   /usr/bin/check_deferred 2>>")
+    cron = debian.read("/etc/cron.d/deferred").replace(f"#*/2 * * * *   root   {command}", f"*/2 * * * *   root   {command}")
     debian.write("/etc/cron.d/deferred", cron)
     assert "functions and views" in debian.deferred("deferred", "migrate")
     job = run_a_job(debian, "first")
@@ -215,9 +216,32 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     debian.run("dpkg", "--remove", *NAMES)
     assert debian.read("/etc/deferred/deferred.conf") == conf and not os.path.exists(debian.path("/usr/bin/deferred"))
     assert os.path.exists(debian.path("/var/log/deferred.log"))
+    # Cron's line is still there, and says nothing.
+    assert debian.read("/etc/cron.d/deferred") == cron
+    assert debian.run("sh", "-c", command, ok=False) == "" and debian.read("/var/log/deferred.log") == ""
 
     # Purged: what is left is the key, without which accounts in the database are worth nothing.
     debian.run("dpkg", "--purge", *NAMES)
     call(["sh", "-c", f"rm -f {debian.path('/root')}/*.deb"])
     left = {line.split(" ")[0] for line in debian.files() - before}
     assert left == {"./etc/deferred", "./etc/deferred/http.key"} and before <= debian.files()
+
+
+def test_installing_what_the_tests_need_stops_no_other_service_and_leaves_no_setting(debian):
+    """nginx alone is kept from being started. PostgreSQL makes its cluster as its package does."""
+    settings = {line.split(" ")[0] for line in debian.files() if line.startswith("./etc/")}
+    with open(os.path.join(pg.TOP, "tests/harness/deps.sh")) as f:
+        debian.write("/root/deps.sh", f.read())
+    for name, text in (("dpkg-query", ""), ("systemctl", ""), ("apt-get", """
+        for service in nginx postgresql cron; do
+            /usr/sbin/policy-rc.d $service start && echo $service is started
+        done
+        echo apt-get "$@" """)):
+        debian.write(f"/usr/local/bin/{name}", "#!/bin/sh\n" + text)
+        os.chmod(debian.path(f"/usr/local/bin/{name}"), 0o755)
+    path = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    said = debian.run("sh", "/root/deps.sh", "nginx", "postgresql", "cron", env=path)
+    assert "nginx is started" not in said and "postgresql is started\ncron is started\n" in said
+    assert said.endswith(" --no-install-recommends nginx postgresql cron\n"), said
+    assert {line.split(" ")[0] for line in debian.files() if line.startswith("./etc/")} == settings
+    assert not os.path.exists(debian.path("/usr/sbin/policy-rc.d"))
