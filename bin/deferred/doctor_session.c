@@ -22,7 +22,12 @@ void doctor_role(struct doctor *d)
 	if (!pg_bool(res, 0, 3)) {
 		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", pg_text(res, 0, 0, NULL));
 		doctor_why(d, "it can neither claim jobs nor record how they ended");
-		doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
+		if (pg_bool(res, 0, 5))
+			doctor_do(d, "deferred --db 'user=ROLE' doctor, with the role of cron's line, for %s is one of an "
+				     "application or of people; no such role yet: create role deferred_run login in role "
+				     "deferred_worker", pg_text(res, 0, 0, NULL));
+		else
+			doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
 	}
 	doctor_rights_told(d, res);
 	pg_result_free(res);

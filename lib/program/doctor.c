@@ -161,7 +161,12 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 		doctor_do(d, "deferred doctor, once more when the server has less to do");
 	} else if (strcmp(err->sqlstate, "42501") == 0) {
 		doctor_why(d, "a check reads with the rights of the role that is connected");
-		doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
+		/* The command may be run by anybody: an application's role is not to become a worker's. */
+		if (d->host)
+			doctor_do(d, "deferred doctor, as the role of cron's line; if that is %s: grant %s to %s",
+				  doctor_user_name(d), d->role, doctor_user_name(d));
+		else
+			doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
 	} else {
 		doctor_why(d, "the check itself failed: nothing is known of what it checks");
 		doctor_do(d, "%s", err->hint[0] ? err->hint : "deferred doctor, once more; if this stays so, read the server's log");

@@ -1,7 +1,8 @@
 -- doctor_role: what may the role do that acts?
 -- no parameters
 -- returns one row: the role, quoted where it has to be (text), it is a superuser (bool), it has the rights of deferred_owner (bool), those of
---   deferred_worker (bool), statements that give deferred_worker back what it needs (text, with ";" between; '': it has all)
+--   deferred_worker (bool), statements that give deferred_worker back what it needs (text, with ";" between; '': it has all),
+--   the role has the rights of an application or of people (bool)
 -- locks: none
 select quote_ident(current_user), r.rolsuper, coalesce(pg_has_role(r.oid, to_regrole('deferred_owner')::oid, 'usage'), false),
        coalesce(pg_has_role(r.oid, to_regrole('deferred_worker')::oid, 'usage'), false),
@@ -10,8 +11,9 @@ select quote_ident(current_user), r.rolsuper, coalesce(pg_has_role(r.oid, to_reg
            from (values ('deferred.__deferred', 'select'), ('deferred.__deferred_hot', 'select'), ('deferred.__deferred_hot', 'update'), ('deferred.__deferred_hot', 'delete'),
                         ('deferred.__deferred_log', 'select'), ('deferred.__deferred_log', 'insert'), ('deferred.__deferred_queue', 'select'), ('deferred.__deferred_migration', 'select'),
                         ('deferred.__deferred_place', 'insert'), ('deferred.__deferred_place', 'delete'), ('deferred.__deferred_lease', 'insert'), ('deferred.__deferred_lease', 'update'),
-                        ('deferred.__deferred_lease', 'delete'), ('deferred.__deferred_worker', 'insert'), ('deferred.__deferred_worker', 'update'), ('deferred.__deferred_offer', 'insert'),
-                        ('deferred.__deferred_offer', 'update'), ('deferred.__deferred_progress', 'insert'), ('deferred.__deferred_limit', 'insert')) n(name, needs)
-           where not has_table_privilege('deferred_worker', n.name, n.needs)), '')
+                        ('deferred.__deferred_lease', 'delete'), ('deferred.__deferred_progress', 'insert'), ('deferred.__deferred_limit', 'insert')) n(name, needs)
+           where not has_table_privilege('deferred_worker', n.name, n.needs)), ''),
+       coalesce(pg_has_role(r.oid, to_regrole('deferred_producer')::oid, 'usage')
+                or pg_has_role(r.oid, to_regrole('deferred_viewer')::oid, 'usage'), false)
 from pg_catalog.pg_roles r
 where r.rolname = current_user

@@ -104,7 +104,12 @@ mount --bind "$1/spool" /var/spool/cron/crontabs
 mount -t tmpfs tmpfs /run
 shift; exec "$@"'
 mkdir -p "$work/cron/cron.d" "$work/cron/spool"
-if [ "$(id -u)" = 0 ] && command -v cron > /dev/null && unshare -m sh -c "$fenced" sh "$work/cron" true 2> /dev/null; then
+# What a private cron daemon lacks here; empty: nothing.
+lacks=
+[ "$(id -u)" = 0 ] || lacks='root'
+command -v cron > /dev/null || lacks='the package cron'
+[ -n "$lacks" ] || unshare -m sh -c "$fenced" sh "$work/cron" true 2> /dev/null || lacks='unshare -m, which this container or kernel refuses'
+if [ -z "$lacks" ]; then
 	say "cron starts check_deferred"
 	printf 'MAILTO=""\n%s\n' "$line" > "$work/cron/cron.d/deferred"
 	chmod 644 "$work/cron/cron.d/deferred"
@@ -130,7 +135,7 @@ if [ "$(id -u)" = 0 ] && command -v cron > /dev/null && unshare -m sh -c "$fence
 	kill $cron && wait $cron 2> /dev/null || :
 	cron=
 else
-	say "check_deferred, started here as cron would (a private cron daemon takes root)"
+	say "check_deferred, started here as cron would (a private cron daemon needs $lacks)"
 	printf '   $ check_deferred --config %s --cnt 100\n' "$DEFERRED_CONFIG"
 	env -i PATH=/usr/bin:/bin HOME=/ build/bin/check_deferred --config "$DEFERRED_CONFIG" --cnt 100 2>> "$work/deferred.log"
 	drained || { echo "   jobs are left:"; build/bin/deferred ls; cat "$work/deferred.log"; exit 1; }
