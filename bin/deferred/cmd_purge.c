@@ -12,6 +12,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Attempts that fit into a page, about; what --batch counts is rows. */
 #define ROWS_A_PAGE 50
@@ -21,6 +23,7 @@ struct purge {
 	const char *command; /* of --archive; NULL: none */
 	int64_t older_ms, dead_ms, batch; /* dead_ms: of dead jobs; below 0: they stay */
 	int64_t partitions, attempts, jobs, workers;
+	char *in_use; /* partitions that go as a whole the next time: "{name,name}" */
 };
 
 static void tell(struct purge *p, const char *partition, int64_t rows)
@@ -35,22 +38,37 @@ static void tell(struct purge *p, const char *partition, int64_t rows)
 	p->partitions++;
 }
 
+static int leave(struct purge *p, const char *partition, struct deferred_error *err)
+{
+	char *list;
+
+	if (asprintf(&list, "%.*s%s%s}", (int)strlen(p->in_use) - 1, p->in_use, p->in_use[1] == '}' ? "" : ",", partition) < 0)
+		return error_set(err, DEFERRED_ENOMEM, "purge", "out of memory");
+	free(p->in_use);
+	p->in_use = list;
+	if (!p->cli->json)
+		printf("left %s for the next time: it is in use\n", partition);
+	return 0;
+}
+
 static int drop_partitions(struct purge *p, struct deferred_error *err)
 {
 	struct pg_result *res;
 	bool more = true;
-	int rc;
+	int rc = 0;
 
-	while (more) {
-		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, p->dead_ms, &res, err);
+	while (rc == 0 && more) {
+		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, p->dead_ms, p->in_use, &res, err);
 		if (rc < 0)
 			return rc;
 		more = !pg_null(res, 0, 0);
-		if (more)
+		if (more && pg_bool(res, 0, 1))
 			tell(p, pg_text(res, 0, 0, NULL), 0);
+		else if (more)
+			rc = leave(p, pg_text(res, 0, 0, NULL), err);
 		pg_result_free(res);
 	}
-	return 0;
+	return rc;
 }
 
 static int archive_partitions(struct purge *p, struct deferred_error *err)
@@ -80,7 +98,7 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 {
 	int32_t pages = (int32_t)(p->batch / ROWS_A_PAGE) + 1;
 	struct pg_result *parts;
-	int rc = store_admin_purge_parts(p->cli->pg, p->older_ms, &parts, err);
+	int rc = store_admin_purge_parts(p->cli->pg, p->older_ms, p->in_use, &parts, err);
 
 	for (size_t i = 0; rc == 0 && i < pg_rows(parts); i++) {
 		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {
@@ -100,7 +118,7 @@ static int delete_jobs(struct purge *p, struct deferred_error *err)
 	int rc;
 
 	do {
-		rc = store_admin_purge_jobs(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, &n, err);
+		rc = store_admin_purge_jobs(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, p->in_use, &n, err);
 		if (rc == 0)
 			p->jobs += n;
 	} while (rc == 0 && id > 0);
@@ -189,7 +207,9 @@ static int run(struct cli *cli, int argc, char **argv)
 	cli_set_limits(cli, true);
 	if (cli->json)
 		printf("{\"partitions\": [");
-	rc = purge(&p, &err);
+	p.in_use = strdup("{}");
+	rc = p.in_use ? purge(&p, &err) : error_set(&err, DEFERRED_ENOMEM, "purge", "out of memory");
+	free(p.in_use);
 	if (cli->json)
 		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts, p.jobs,
 		       p.workers);

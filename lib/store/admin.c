@@ -495,7 +495,7 @@ static void arg_dead_ms(struct pg_args *args, int64_t dead_ms)
 		pg_arg_int8(args, dead_ms);
 }
 
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, struct pg_result **res,
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but, struct pg_result **res,
 				struct deferred_error *err)
 {
 	struct pg_args args;
@@ -503,6 +503,7 @@ int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms
 	pg_args_init(&args);
 	pg_arg_int8(&args, older_ms);
 	arg_dead_ms(&args, dead_ms);
+	pg_arg_text(&args, but);
 	return exec(pg, &sql_admin_purge_partition, &args, res, err);
 }
 
@@ -558,13 +559,14 @@ int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, s
 	return rc;
 }
 
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, older_ms);
+	pg_arg_text(&args, but);
 	rc = pg_exec(pg, &sql_admin_purge_parts, &args, PG_TEXT, res, err);
 	pg_args_clear(&args);
 	return rc;
@@ -585,7 +587,7 @@ int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int
 }
 
 /* One that goes through ids: how many it deleted, and where it goes on, 0 where nothing further is old enough. */
-static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
 		      struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -596,6 +598,8 @@ static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t o
 	pg_arg_int8(&args, older_ms);
 	pg_arg_int8(&args, *id);
 	pg_arg_int4(&args, batch);
+	if (but)
+		pg_arg_text(&args, but);
 	rc = exec(pg, stmt, &args, &res, err);
 	if (rc == 0) {
 		*deleted = pg_int(res, 0, 0);
@@ -605,14 +609,15 @@ static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t o
 	return rc;
 }
 
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err)
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
+			   struct deferred_error *err)
 {
-	return purge_some(pg, &sql_admin_purge_jobs, older_ms, id, batch, deleted, err);
+	return purge_some(pg, &sql_admin_purge_jobs, older_ms, id, batch, but, deleted, err);
 }
 
 int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err)
 {
-	return purge_some(pg, &sql_admin_purge_orphans, older_ms, id, batch, deleted, err);
+	return purge_some(pg, &sql_admin_purge_orphans, older_ms, id, batch, NULL, deleted, err);
 }
 
 int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)

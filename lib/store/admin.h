@@ -141,8 +141,11 @@ int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_e
 
 /* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */
 
-/* Drop one partition. *res holds its name, NULL when none is left. Source: admin_purge_partition.sql. */
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, struct pg_result **res,
+/*
+ * Drop one partition. *res holds its name, NULL when none is left, and false if it is in use. It goes as a whole the next time, so it
+ * is to be among those of `but` from then on: "{name,name}". Source: admin_purge_partition.sql.
+ */
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but, struct pg_result **res,
 				struct deferred_error *err);
 
 /*
@@ -158,14 +161,14 @@ int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data
 int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err);
 
 /* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res, struct deferred_error *err);
 
 /* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
 			  int32_t pages, int64_t *deleted, struct deferred_error *err);
 
 /* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
 			   struct deferred_error *err);
 
 /* The same of what stands beside jobs that are gone, and of flows from *id on. Source: admin_purge_orphans.sql. */

@@ -1,7 +1,7 @@
 -- The first partition that holds nothing younger than the limit, no hot job and no dead one that
--- stays: of the log, else of jobs. None: no row.
+-- stays, and is none of `but`: of the log, else of jobs. None: no row.
 create or replace function deferred.__outlived(
-    older_than interval, dead_older_than interval,
+    older_than interval, dead_older_than interval, but text[],
     out name text, out is_log boolean, out until timestamptz)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -15,6 +15,7 @@ begin
         select x.name, x.first, x.past, t.is_log
         from (values (true, 'deferred.__deferred_log'::regclass), (false, 'deferred.__deferred')) t (is_log, parent)
         cross join lateral deferred.__partitions(t.parent) x
+        where x.name <> all (but)
         order by t.is_log desc, length(x.first), x.first
     loop
         if p.is_log then

@@ -10,7 +10,7 @@ declare
 begin
     if v_name is not null then return v_name; end if;
     -- Dead jobs go too: the archive has them.
-    select * into v from deferred.__outlived(older_than, '0');
+    select * into v from deferred.__outlived(older_than, '0', '{}');
     if v.name is null then return null; end if;
     v_name := '__purged' || substr(v.name, 2);
     execute format('alter table deferred.%I detach partition deferred.%I', case when v.is_log then '__deferred_log' else '__deferred' end, v.name);

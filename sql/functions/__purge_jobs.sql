@@ -1,16 +1,18 @@
 -- And the definitions: those from id on, in order of id, that are past the limit, not hot and have
--- no log row left. next_id NULL: nothing further is old enough.
-create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, out purged bigint, out next_id bigint)
+-- no log row left. next_id NULL: nothing further is old enough. `but`: partitions that go as a whole.
+create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, but text[] default '{}',
+    out purged bigint, out next_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_cutoff timestamptz := clock_timestamp() - older_than;
+    v_but    oid[] := array(select c.oid from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relname = any (but));
 begin
     with seen as materialized (
         select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id limit batch),
     gone as (
         delete from deferred.__deferred d using seen s
-        where d.id = s.id and s.created_at < v_cutoff
+        where d.id = s.id and s.created_at < v_cutoff and d.tableoid <> all (v_but)
           and not exists (select from deferred.__deferred_hot h where h.id = d.id)
           and not exists (select from deferred.__deferred_log l where l.job_id = d.id)
         returning d.id),
@@ -28,4 +30,4 @@ begin
 end
 $$;
 comment on function deferred.__purge_jobs is 'part of "deferred purge": deletes outlived jobs from some ids on';
-grant execute on function deferred.__purge_jobs(interval, bigint, integer) to deferred_purger;
+grant execute on function deferred.__purge_jobs to deferred_purger;

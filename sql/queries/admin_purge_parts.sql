@@ -1,6 +1,6 @@
 -- admin_purge_parts: partitions of the log that may hold outlived rows, and how long they are. Those that begin after the
 -- limit are left out: history that is kept costs a purge nothing.
--- $1 older than, milliseconds (int8)
+-- $1 older than, milliseconds (int8), $2 partitions that go as a whole (text, as an array)
 -- returns partition (text, schema-qualified), pages (int8)
 -- locks: none
 select format('deferred.%I', c.relname), pg_relation_size(c.oid) / current_setting('block_size')::int8
@@ -9,4 +9,5 @@ join pg_catalog.pg_class c on c.oid = i.inhrelid
 cross join lateral (select (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz as first) b
 where i.inhparent = 'deferred.__deferred_log'::regclass
   and (b.first is null or b.first < clock_timestamp() - $1::int8 * interval '1 millisecond')
+  and c.relname <> all ($2::text::text[])
 order by c.relname
