@@ -1,9 +1,14 @@
--- The breaker: a function of which the last p_crashes attempts crashed, whoever made them, is paused. It gets limits for that, as anybody may set them: one
--- attempt at a time, and one in p_retry_ms. So claims know nothing of it, its jobs stay in the queue, and one of them is tried now and then; when an
--- attempt ends in another way than by a crash, the limits it had before are back. What it counts are the sums by minute: a minute in which other attempts
--- ended too is none of crashes alone. Attempts that were cut off or lost say nothing. p_crashes 0: none is paused; those that are get free all the same.
+-- The breaker: a function of which the last p_crashes attempts crashed, whoever made them, is
+-- paused. It gets limits for that, as anybody may set them: one attempt at a time, and one in
+-- p_retry_ms. So claims know nothing of it, its jobs stay in the queue, and one of them is tried
+-- now and then; when an attempt ends in another way than by a crash, the limits it had before
+-- are back. What it counts are the sums by minute: a minute in which other attempts ended too is
+-- none of crashes alone. A function that several roles use is not paused while the jobs of one
+-- of them crash: so no role can have it paused for the others. Attempts that were cut off or
+-- lost say nothing. p_crashes 0: none is paused; those that are get free all the same.
 --
--- Reads: of the series of functions those with a crash in the last hour, by the primary key of __deferred_sum; of these up to 1,000 minutes.
+-- Reads: of the series of functions those with a crash in the last hour, by the primary key of
+-- __deferred_sum; of these up to 1,000 minutes.
 create or replace function deferred.__breaker(p_crashes bigint, p_retry_ms bigint) returns void
 language plpgsql
 as $$
@@ -31,11 +36,17 @@ begin
         select c.fn, n.crashed
         from crashing c
         cross join lateral (
-            select sum(x.crashed) as crashed
-            from (select m.crashed, sum(m.ok + m.failed + m.timeout + m.cancelled + m.snoozed) over (order by m.at desc) as others
+            select sum(x.crashed) as crashed, min(x.at) filter (where x.crashed > 0) as since
+            from (select m.at, m.crashed, sum(m.ok + m.failed + m.timeout + m.cancelled + m.snoozed) over (order by m.at desc) as others
                   from (select y.* from deferred.__deferred_sum y where y.span = 1 and y.series = c.id and y.at >= c.from_at order by y.at desc limit 1000) m) x
             where x.others = 0) n
-        where n.crashed >= p_crashes
+        cross join lateral (
+            select count(*) filter (where u.crashed_at >= n.since) as crashing,
+                   count(*) filter (where u.crashed_at >= n.since is not true) as others
+            from deferred.__deferred_caller u
+            where u.fn = c.fn
+              and greatest(u.crashed_at, u.other_at) > now() - interval '7 days') u
+        where n.crashed >= p_crashes and not (u.crashing = 1 and u.others > 0)
     loop
         insert into deferred.__deferred_function as f (name, max_running, rate, broken_at) values (v.fn, 1, 1000.0 / p_retry_ms, now())
         on conflict (name) do update

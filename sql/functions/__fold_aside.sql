@@ -19,6 +19,8 @@ begin
         delete from deferred.__deferred_sum s
         where s.span = 60 and s.series = any (array(select x.id from deferred.__deferred_series x)) and s.at < p_now - interval '400 days';
         delete from deferred.__deferred_depth d where d.at < p_now - interval '8 days';
+        delete from deferred.__deferred_caller c
+        where greatest(c.crashed_at, c.other_at) < p_now - interval '7 days';
     end if;
     perform brin_summarize_new_values(v_index) where v_index is not null;
 exception when lock_not_available then

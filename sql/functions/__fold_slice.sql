@@ -16,13 +16,25 @@ begin
         select date_bin('1 minute', l.finished_at, v_epoch) as at, coalesce(d.queue, '') as queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin,
                l.outcome, l.final and deferred.state(l.outcome) = 'dead' as dead, deferred.__bucket(m.wait_us) as wait_bucket,
                deferred.__bucket(m.run_us) as run_bucket, coalesce(m.wait_us, 0) as wait_us, coalesce(m.run_us, 0) as run_us,
-               coalesce(m.user_us, 0) + coalesce(m.sys_us, 0) as cpu_us, deferred.__measure(l.max_rss_kb) as max_rss_kb
+               coalesce(m.user_us, 0) + coalesce(m.sys_us, 0) as cpu_us, deferred.__measure(l.max_rss_kb) as max_rss_kb,
+               d.created_by as creator
         from deferred.__deferred_log l
         cross join lateral (
             select deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us,
                    deferred.__measure(l.user_us) as user_us, deferred.__measure(l.sys_us) as sys_us) m
-        left join lateral (select d.queue, d.fn from deferred.__deferred d where d.id = l.job_id offset 0) d on true
+        left join lateral (select d.queue, d.fn, d.created_by from deferred.__deferred d where d.id = l.job_id offset 0) d on true
         where l.finished_at >= p_from and l.finished_at < p_to),
+    caller as (
+        insert into deferred.__deferred_caller as c (fn, creator, crashed_at, other_at)
+        select r.fn, r.creator, max(r.at) filter (where r.outcome = 'crashed'),
+               max(r.at) filter (where r.outcome <> 'crashed')
+        from row r
+        where r.fn <> '' and r.creator is not null
+          and r.outcome in ('crashed', 'ok', 'failed', 'timeout', 'cancelled', 'snoozed')
+        group by r.fn, r.creator
+        on conflict (fn, creator) do update
+        set crashed_at = greatest(c.crashed_at, excluded.crashed_at),
+            other_at = greatest(c.other_at, excluded.other_at)),
     seen as materialized (
         select r.at, r.queue, r.fn, r.plugin, r.outcome, r.dead, r.wait_bucket, r.run_bucket, grouping(r.outcome) = 0 as counts, count(*) as n, 0 as arrived,
                sum(r.wait_us) as wait_us, sum(r.run_us) as run_us, sum(r.cpu_us) as cpu_us, max(r.max_rss_kb) as max_rss_kb

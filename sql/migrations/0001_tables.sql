@@ -758,6 +758,22 @@ comment on column deferred.__deferred_sum.max_rss_kb is 'largest max_rss_kb of t
 comment on column deferred.__deferred_sum.wait is 'how long they waited: {bucket, attempts} for each bucket in use, deferred.__bucket()';
 comment on column deferred.__deferred_sum.run is 'how long they ran, as wait';
 
+create table deferred.__deferred_caller (
+    fn         text collate "C" not null,
+    creator    text collate "C" not null,
+    crashed_at timestamptz,
+    other_at   timestamptz,
+    primary key (fn, creator)
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_caller is
+    'roles whose jobs of a function had attempts in the last 7 days; deferred.__breaker() reads it';
+comment on column deferred.__deferred_caller.fn is 'function';
+comment on column deferred.__deferred_caller.creator is 'role that deferred the jobs';
+comment on column deferred.__deferred_caller.crashed_at is
+    'minute of the last attempt that crashed; NULL: none did';
+comment on column deferred.__deferred_caller.other_at is
+    'minute of the last attempt that ended in another way; NULL: none did';
+
 create table deferred.__deferred_depth (
     at       timestamptz not null,
     queue    text collate "C" not null,

@@ -242,6 +242,34 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
     assert db.sql("select name from deferred.__deferred_alert where cause = 'breaker' and ended_at is null") == []
 
 
+def test_crashes_of_one_role_do_not_pause_a_function_that_others_use(db, told):
+    def attempts(role, outcome, ago):
+        job = db.one("select deferred.defer('shared', '{}')")
+        db.sql("update deferred.__deferred set created_by = %s where id = %s", role, job)
+        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) select %s, n, %s, true, now() - %s::interval from generate_series(1, 20) n",
+               job, outcome, ago)
+        db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 hour', slice = '1 day'")
+        db.sql("select deferred.__fold()")
+
+    attempts("prod2", "ok", "30 minutes")
+    attempts("prod1", "crashed", "5 minutes")
+    assert ("breaker", "shared") not in told.look()
+    assert db.one("select count(*) from deferred.__deferred_function") == 0
+    attempts("prod3", "crashed", "3 minutes")  # of two roles: it is the function
+    assert ("breaker", "shared") in told.look()
+    assert db.one("select deferred.__function_resume('shared')")
+    # A function that one role uses alone is paused for its crashes.
+    db.sql("update deferred.__deferred_alert set ended_at = now() - interval '1 hour' where cause = 'breaker'")
+    db.sql("delete from deferred.__deferred_caller where creator <> 'prod1'")
+    told.look(later="1 hour")
+    assert db.one("select count(*) from deferred.__deferred_function where name = 'shared' and broken_at is not null") == 1
+    # Who has not used it for a week is no user.
+    db.sql("update deferred.__deferred_caller set crashed_at = now() - interval '8 days', other_at = null")
+    db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 hours'")
+    db.sql("select deferred.__fold()")
+    assert db.one("select count(*) from deferred.__deferred_caller") == 0
+
+
 def test_who_may_not_run_jobs_has_nothing_told(db):
     with db.connect() as connection, connection.cursor() as cursor:
         for role, call in (("deferred_producer", "__alert('{}')"), ("deferred_viewer", "__alert('{}')"), ("deferred_viewer", "__function_resume('f')"),
