@@ -136,7 +136,7 @@ begin
     v_now := clock_timestamp();  -- later than any holder before us looked at the clock
     return query
     with lim as materialized (
-        select l.kind, l.queue, l.name, r.still, s.rate, t.tokens,
+        select l.kind, l.queue, l.name, r.still, s.rate, s.broken, t.tokens,
                greatest(0, least(1000000000, s.max_running - cardinality(r.still), floor(t.tokens)))::integer as room,
                cardinality(r.still) as running
         from unnest(v_kind, v_of, v_name) w(kind, queue, name)
@@ -146,10 +146,12 @@ begin
             select array(select h.id from unnest(l.running) i join deferred.__deferred_hot h on h.id = any (array[i])
                          where h.receipt is not null) as still) r
         left join lateral (
-            select q.max_running, q.rate, coalesce(q.burst, 1) as burst from deferred.__deferred_queue q
+            select q.max_running, q.rate, coalesce(q.burst, 1) as burst, false as broken
+            from deferred.__deferred_queue q
             where l.kind = 'queue' and q.name = l.queue
             union all
-            select f.max_running, f.rate, coalesce(f.burst, 1) from deferred.__deferred_function f
+            select f.max_running, f.rate, coalesce(f.burst, 1), f.broken_at is not null
+            from deferred.__deferred_function f
             where l.kind = 'function' and f.name = l.name) s on true
         cross join lateral (
             select case when s.rate is not null then
@@ -160,7 +162,8 @@ begin
                 end as tokens) t),
     -- A limit that is in force but not ours closes what it is about.
     open_lane as materialized (
-        select g.queue, g.fn, least(q.rate, f.rate) as rate, least(n, q.room, f.room) as room
+        select g.queue, g.fn, least(q.rate, f.rate) as rate, least(n, q.room, f.room) as room,
+               coalesce(f.broken, false) as broken
         from unnest(v_lane_queue, v_lane_fn) g(queue, fn)
         left join lim q on q.kind = 'queue' and q.queue = g.queue
         left join lim f on f.kind = 'function' and f.name = g.fn
@@ -172,7 +175,27 @@ begin
             select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
             where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited and y.concurrency_key is null
               and y.due_at is null and y.receipt is null
-            order by y.queue, y.fn, y.priority desc, y.id limit g.room) x
+            order by y.queue, y.fn, y.priority desc, y.id
+            limit g.room) x
+        where not g.broken
+        union all
+        -- The trial of a function that the breaker paused: of a random role, whatever the priority.
+        select x.tid, x.id, x.turn, g.queue, g.fn, null, g.rate
+        from open_lane g
+        cross join lateral (
+            select w.tid, w.id, (hashtextextended(d.created_by, $8) & 32767)::smallint as turn
+            from ((select y.ctid as tid, y.id from deferred.__deferred_hot y
+                   where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited
+                     and y.concurrency_key is null and y.due_at is null and y.receipt is null
+                   order by y.queue, y.fn, y.priority desc, y.id limit 500)
+                  union
+                  (select y.ctid, y.id from deferred.__deferred_hot y
+                   where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited
+                     and y.concurrency_key is null and y.due_at is null and y.receipt is null
+                   order by y.queue desc, y.fn desc, y.priority, y.id desc limit 500)) w
+            join deferred.__deferred d on d.id = any (array[w.id])
+            order by turn desc, w.id limit g.room) x
+        where g.broken and g.room > 0
         union all
         select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, least(q.rate, f.rate)
         from (select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash, coalesce(h.concurrency, 1) as concurrency, l.running,

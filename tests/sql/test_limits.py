@@ -726,3 +726,18 @@ def test_what_workers_say_of_their_functions_is_not_waited_for(db, worker):
         assert w.ask_plain("show synchronous_commit") == [("off",)]
         w.commit()
     assert db.sql("select catalog, fn from deferred.__deferred_offer") == [(6, ["f"])]
+
+
+def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priority(db, worker):
+    for queue in ("q", "r"):
+        many(db, 30, fn="shared", queue=queue, priority=32767)
+    other = db.defer("shared", queue="q", priority=-5)
+    db.sql("update deferred.__deferred set created_by = case when id = %s then 'prod2' else 'prod1' end", other)
+    db.sql("insert into deferred.__deferred_function (name, max_running, rate, broken_at) values ('shared', 1, 0.001, now())")
+    db.sql("select deferred.__mark(0, 1000)")
+    w, tried = worker(), []
+    for seed in range(40):
+        rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, seed, 1 << 24, 5)
+        tried.append([r[0] for r in rows if r[0] is not None])
+        w.connection.rollback()
+    assert {len(jobs) for jobs in tried} == {1} and 5 <= tried.count([other]) <= 35
