@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LOST_LATE_MS 10000 /* leases that have ended are looked for among those of late, */
 #define LOST_ALL_NS (10 * NS_PER_S) /* and now and then among all: delayed.c tells why */
@@ -78,7 +79,7 @@ static int add_claim(struct worker *w, const struct plan_ask *ask, struct deferr
 	struct store_claim claim = {
 		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
 		.n = (int)ask->free, .limited = (int)ask->limited, .rated = ask->rated, .bytes = ask->bytes, .alone = ask->alone,
-		.lanes = ask->look ? NULL : &w->lanes,
+		.lanes = ask->look ? NULL : &w->lanes, .round = w->round, .anew = ask->anew,
 	};
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
@@ -236,11 +237,13 @@ static void after_claim(struct worker *w)
 		.sent_ns = c->sent_ns, .free = c->claims, .limited = c->claims_limited, .promoted = c->promotes,
 		.made_ready = c->promoted > 0 || c->losses.len > 0, .looked = c->looks,
 		.look_us = (uint64_t)c->look_us, .free_n = c->claimed_len, .limited_n = c->limited_len, .alone_n = c->claimed_alone,
-		.busy = c->busy, .cut = c->cut, .limits = c->limits, .limited_seen = (size_t)c->limited_seen, .wait_ms = c->limited_wait_ms,
+		.busy = c->busy, .more = c->more, .cut = c->cut, .limits = c->limits, .limited_seen = (size_t)c->limited_seen, .wait_ms = c->limited_wait_ms,
 		.unrecorded = w->ledger.n[LEDGER_ENDED] > 0, .waits = !w->loop && w->cnt == 0,
 	};
 	int64_t pause_ms = plan_learn(&w->plan, &got);
 
+	if (c->claims_limited)
+		memcpy(w->round, c->round, sizeof(w->round));
 	if (c->claims)
 		lanes_move(&w->lanes, &c->lanes);
 	if (pause_ms > 0)

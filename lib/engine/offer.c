@@ -121,6 +121,7 @@ void worker_offer(struct worker *w, uint64_t now)
 			goto done;
 		}
 		w->offer.known = catalog;
+		plan_delayed(&w->plan); /* jobs of functions that no worker had may be ready now */
 	}
 	w->offer.functions = w->pool.functions;
 	w->offer.again_ns = now + AGAIN_NS;

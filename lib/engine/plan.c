@@ -105,6 +105,7 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
 	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !p->woken);
 	ask.look = !in->lanes || in->now >= p->lanes_ns;
+	ask.anew = !p->round || p->ended > 0;
 	return ask;
 }
 
@@ -120,6 +121,7 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 	if (p->ended > 0)
 		plan_heard(p);
 	p->ended = 0;
+	p->round |= ask->limited > 0;
 	p->adds = false; /* it sees what goes before it */
 	p->limited_turn = !p->limited_turn;
 }
@@ -131,14 +133,14 @@ static void learn_lanes(struct plan *p, const struct plan_got *got)
 
 	if (got->looked)
 		p->lanes_ns = got->sent_ns + (pause_ns < LOOK_PAUSE_MAX_NS ? pause_ns : LOOK_PAUSE_MAX_NS);
-	else if (got->free_n == 0)
+	else if (got->free_n == 0 && !got->more)
 		p->claim_ns = p->lanes_ns;
 }
 
 static void learn_free(struct plan *p, const struct plan_got *got)
 {
 	learn_lanes(p, got);
-	p->dry = got->free_n == 0 && !got->busy && got->looked;
+	p->dry = got->free_n == 0 && !got->busy && !got->more && got->looked;
 	if (got->cut) {
 		/* The next one need not ask for many more than it can take. */
 		p->asked = got->free_n + got->limited_n;
@@ -153,7 +155,8 @@ static void learn_free(struct plan *p, const struct plan_got *got)
 
 static void learn_limited(struct plan *p, const struct plan_got *got)
 {
-	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0;
+	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0 && !got->more;
+	p->round = p->round && got->limited_n == 0;
 	p->limited_got = got->limited_n;
 	/* Kept: where claims of the two kinds take turns, the last one before the sleep may be the other. */
 	p->rate_ns = got->wait_ms > 0 ? got->sent_ns + (uint64_t)got->wait_ms * NS_PER_MS : 0;
@@ -197,10 +200,11 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 	if (got->made_ready) {
 		p->dry = p->dry && got->free;
 		p->limited_dry = p->limited_dry && got->limited;
+		p->round = false;
 	}
 	if (got->free || got->limited) {
 		/* What attempts that ended meanwhile make ready will come with their record. */
-		bool nothing = claimed == 0 && !busy && !got->unrecorded;
+		bool nothing = claimed == 0 && !busy && !got->more && !got->unrecorded;
 
 		p->exhausted = nothing && got->promoted && p->ended == 0 && p->dry && (p->limited_dry || !p->limits);
 		/* Where fewer came than were asked for, the next one is to find out for good. */
@@ -220,7 +224,7 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 
 void plan_again(struct plan *p)
 {
-	p->exhausted = p->dry = p->limited_dry = false;
+	p->exhausted = p->dry = p->limited_dry = p->round = false;
 	p->rate_ns = 0;
 }
 
@@ -245,7 +249,7 @@ void plan_ended(struct plan *p)
 
 void plan_heard(struct plan *p)
 {
-	p->dry = p->limited_dry = false;
+	p->dry = p->limited_dry = p->round = false;
 }
 
 bool plan_idle(const struct plan *p, uint64_t sent_ns)

@@ -22,6 +22,7 @@ struct plan {
 	bool limits;              /* there may be jobs under limits */
 	size_t asked, asked_free; /* jobs the last claim was for, and how many of them free ones */
 	size_t limited_got;       /* what the last claim under limits got */
+	bool round;               /* through all queues under limits; nothing was heard since it began */
 	bool limited_turn;        /* of a claim for one job: it is for one under limits */
 	bool alone_only;          /* the last jobs had leases of their own, and there are more of these */
 	int empty_handed;         /* claims in a row that got none of the jobs they saw, */
@@ -62,6 +63,7 @@ struct plan_ask {
 	int alone;         /* of all, so many may have a lease of their own */
 	int bytes;         /* of params */
 	bool promote;      /* delayed jobs and ended leases are looked at */
+	bool anew;         /* a round through the queues under limits begins */
 	bool look;         /* all lanes are asked, not only the known ones */
 };
 
@@ -76,6 +78,7 @@ struct plan_got {
 	size_t free_n, limited_n; /* jobs claimed */
 	size_t alone_n;           /* of the free ones, so many with leases of their own */
 	bool busy;                /* a lane was locked by others */
+	bool more;                /* some were not looked at, of either kind */
 	bool cut;                 /* jobs were left, for their params or for plan_ask.alone */
 	bool limits;              /* some queue has jobs under limits */
 	size_t limited_seen;      /* jobs under limits that others were quicker with */

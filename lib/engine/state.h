@@ -150,6 +150,7 @@ struct worker {
 	} said[SAID_MAX];          /* what is missing here, as functions told it */
 	size_t said_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
+	char round[LIMITED_ROUND_MAX]; /* store_cycle.round of the last claim under limits */
 	struct lanes lanes;        /* that gave something to the last claim */
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */

@@ -615,6 +615,13 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
 	pg_arg_int4(&args, claim->alone);
+	snprintf(cycle->round, sizeof(cycle->round), "%s", claim->round ? claim->round : "");
+	if (claim->anew)
+		cycle->round[strcspn(cycle->round, "/")] = '\0';
+	if (cycle->round[0])
+		pg_arg_text(&args, cycle->round);
+	else
+		pg_arg_null(&args);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;
@@ -729,7 +736,7 @@ static struct job *job_of(struct store_cycle *cycle, struct common *common, cons
 	job->claimed_ns = job->lease_ns = cycle->sent_ns;
 	job->priority = common->priority;
 	job->lease_ms = job->granted_ms = common->lease_ms;
-	job->alone = !pg_null(res, i, 17);
+	job->alone = pg_bool(res, i, 17);
 	job->asks = pg_bool(res, i, tick + 3);
 	if (traceparent_valid(pg_text(res, i, tick + 2, NULL)))
 		memcpy(job->traceparent, pg_text(res, i, tick + 2, NULL), sizeof(job->traceparent));
@@ -740,11 +747,15 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 {
 	struct common common = { "", 0, 0, 0, 0 };
 
+	if (pg_rows(res) == 0)
+		cycle->round[strcspn(cycle->round, "/")] = '\0'; /* the round has ended */
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job *job;
 
 		cycle->limited_seen = pg_int(res, i, 18);
 		cycle->limited_wait_ms = pg_int(res, i, 19);
+		snprintf(cycle->round, sizeof(cycle->round), "%s", pg_text(res, i, 27, NULL));
+		cycle->more |= strchr(cycle->round, '/') != NULL;
 		if (pg_null(res, i, 0) || !(job = job_of(cycle, &common, res, i, 21)))
 			continue;
 		job->limited = true;
@@ -815,6 +826,7 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->look_us = pg_int(res, 0, 1);
 		cycle->limits = pg_bool(res, 0, 2);
 		cycle->waiting = pg_int(res, 0, 3);
+		cycle->more |= pg_bool(res, 0, 4);
 	}
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);

@@ -28,6 +28,8 @@ struct store_lease {
 	enum job_gone gone;   /* of a job: why */
 };
 
+#define LIMITED_ROUND_MAX 192 /* two names of queues */
+
 struct store_cycle {
 	struct pg *pg;
 	bool claims;             /* jobs were asked for */
@@ -54,6 +56,8 @@ struct store_cycle {
 	struct job *claimed, **claimed_tail;
 	size_t claimed_len, claimed_alone;
 	bool busy;               /* another claim was at it */
+	bool more;               /* jobs or queues were not looked at: asking again at once makes sense */
+	char round[LIMITED_ROUND_MAX]; /* of the claim under limits: where it is in its round through all queues */
 	bool cut;                /* some could have been taken, but for the bytes of their params */
 	bool looks;              /* all lanes were asked */
 	int64_t look_us;         /* so long was spent on those that had nothing */
@@ -100,6 +104,8 @@ struct store_claim {
 	const char *const *known;   /* functions to be handed out; NULL: all */
 	size_t known_len;
 	const struct lanes *lanes;  /* to be asked; NULL: all */
+	const char *round;          /* store_cycle.round of the last claim under limits; empty: none */
+	bool anew;                  /* a new round begins there */
 };
 
 void store_cycle_begin(struct store_cycle *cycle, struct pg *pg);

@@ -43,6 +43,7 @@ as $$
 #variable_conflict use_column
 declare
     v_locked_max constant integer := 1000;  -- kept for later, of jobs whose rows are locked; the others are repaired
+    v_lane_cost constant integer := 40;  -- a lane that gives nothing takes as long as to put so many apart
     v_few     constant integer := 16;  -- calls are found one by one
     v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
     -- What is to be known of a candidate, in one number.
@@ -69,6 +70,7 @@ declare
     v_all      boolean;   -- not drawn
     v_fresh    boolean := false;
     v_more     boolean := current_setting('deferred.claim_left')::integer < p_n;  -- something was claimed before
+    v_spare    integer := current_setting('deferred.claim_spare');  -- jobs that this claim may still put apart
     v_used     bigint := current_setting('deferred.claim_bytes');  -- of params, by what was claimed before
     v_alone    integer := current_setting('deferred.claim_alone');  -- that may still get a lease of their own
     v_receipt  bigint;
@@ -111,7 +113,7 @@ declare
 begin
     -- In the second round lanes that have more share what others could not give. The third is for who has nothing, and holds no lock: it
     -- waits for a lane that another claim is at.
-    if v_left = 0 or (p_round = 2 and current_setting('deferred.claim_more') = '')
+    if v_left = 0 or v_spare <= 0 or (p_round = 2 and current_setting('deferred.claim_more') = '')
        or (p_round = 3 and (v_left < p_n or current_setting('deferred.claim_lock') <> 'busy')) then
         return;
     end if;
@@ -389,8 +391,15 @@ begin
         end if;
         -- What needs a lease of its own beyond what can begin, or more room for params, is left, and nothing more is read for it: it would be
         -- left too, and all that is left is looked at by each claim.
-        exit when v_left <= 0 or v_cut or (v_fresh and v_aside = 0);
+        v_spare := v_spare - v_aside;
+        exit when v_left <= 0 or v_spare <= 0 or v_cut or (v_fresh and v_aside = 0);
     end loop;
+    if v_left = v_goal then
+        v_spare := v_spare - v_lane_cost;
+    end if;
+    if v_spare < current_setting('deferred.claim_spare')::integer then
+        v_said := set_config('deferred.claim_spare', v_spare::text, true);
+    end if;
     v_said := set_config('deferred.claim_left', (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text, true);
     if v_left > 0 then
         return;

@@ -1,15 +1,18 @@
 -- What a claim found and does not hand out: jobs that have expired end, those that it may not hand out are put apart, for
--- deferred.__claim_limited(). Rarely called, and not planned before: a start has to plan what it runs.
+-- deferred.__claim_limited(), or aside, where no worker has their function. Rarely called, and not planned before: a start has to plan what it runs.
 --
 -- Rows that somebody has locked are not waited for, because the claim holds its lane. Their ids are returned.
 create or replace function deferred.__claim_aside(p_queue text, p_apart bigint[], p_expired bigint[]) returns bigint[]
 language plpgsql
 as $$
 declare
+    v_offered text[];
     v_free bigint[] := array(select h.id from deferred.__deferred_hot h where h.id = any (p_apart || p_expired) for update skip locked);
 begin
     if p_apart is not null then
-        update deferred.__deferred_hot h set limited = true
+        v_offered := deferred.__functions_offered();
+        update deferred.__deferred_hot h
+        set limited = true, unknown = coalesce(h.concurrency_key is null and h.fn not in (select unnest(v_offered)) and v_offered <> '{}', false)
         where h.id = any (array(select unnest(p_apart) intersect select unnest(v_free)));
         perform deferred.__limited_add(p_queue);
     end if;

@@ -2,7 +2,7 @@
 -- weights, from a random start, which has claims of one job shared as well. Each lane comes in three rounds: see deferred.__claim().
 --
 -- Lanes hand on what they have done by settings of the transaction, for the rows they return are out of their reach: jobs still wanted
--- (deferred.claim_left), bytes of params taken (claim_bytes), leases on one job alone still to be had (claim_alone), whether a lane may have more (claim_more), whether this claim holds the lock of
+-- (deferred.claim_left), bytes of params taken (claim_bytes), leases on one job alone still to be had (claim_alone), jobs that may still be put apart (claim_spare), whether a lane may have more (claim_more), whether this claim holds the lock of
 -- one (claim_lock: held, or busy: it met one that was locked), time for looking in vain (claim_look), jobs left
 -- (claim_waiting).
 create or replace function deferred.__claim_lanes(p_queues text[], p_n integer, p_seed bigint, p_lane_queues text[], p_lane_priorities integer[], p_look boolean,
@@ -19,6 +19,7 @@ begin
     v_said := set_config('deferred.claim_left', p_n::text, true);
     v_said := set_config('deferred.claim_bytes', '0', true);
     v_said := set_config('deferred.claim_alone', p_alone::text, true);
+    v_said := set_config('deferred.claim_spare', '4000', true);
     v_said := set_config('deferred.claim_more', '', true);
     v_said := set_config('deferred.claim_lock', '', true);
     v_said := set_config('deferred.claim_waiting', '0', true);

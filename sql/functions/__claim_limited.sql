@@ -14,11 +14,11 @@
 -- for: then nothing is taken that this limit is about, and `seen` says that asking again makes sense.
 create or replace function deferred.__claim_limited(
     queues text[], n integer, n_rated integer, worker bigint, lease_ms bigint, max_attempts integer,
-    known text[], seed bigint, max_bytes integer, n_alone integer)
+    known text[], seed bigint, max_bytes integer, n_alone integer, round text)
 returns table (id bigint, receipt bigint, attempt integer, attempt_base integer, job_max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint,
     backoff_ceiling_ms bigint, backoff_exponent double precision, created_at timestamptz, ready_since timestamptz, fn text, label text,
-    params json, job_queue text, job_priority integer, job_lease_ms bigint, commit text, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz,
-    previous_tick timestamptz, traceparent text, parents boolean, tid tid, claimed_at timestamptz)
+    params json, job_queue text, job_priority integer, job_lease_ms bigint, alone boolean, seen bigint, wait_ms bigint, start_ms bigint, tick timestamptz,
+    previous_tick timestamptz, traceparent text, parents boolean, tid tid, claimed_at timestamptz, round_next text)
 -- Lists of up to a hundred limits meet each other here; what the session rules out is right for the big tables.
 language plpgsql set search_path = pg_catalog, pg_temp set enable_hashjoin = on
 as $$
@@ -26,15 +26,29 @@ as $$
 declare
     v_keys_looked constant integer := 300;  -- keys looked at in a queue, and
     v_keys_taken  constant integer := 100;  -- found free: then the search ends
+    v_strange_most constant integer := 500;  -- names met of functions that are unknown here, and
+    v_strange_jobs constant integer := 2000;  -- jobs set aside
     v_now    timestamptz := clock_timestamp();
     v_pivot  bigint := hashint8extended($8, 0);
-    v_at     bigint;
+    v_key    bigint;
+    v_at     text collate "C";  -- queues up to there were looked at, in a round
+    v_from   text collate "C";  -- that began there; NULL: it has ended
+    v_over   boolean;           -- and has come to the first queue again
+    v_round  text;
+    v_served text[];
+    v_turn   integer := 0;
+    v_steps  integer := 0;
+    v_steps_most constant integer := least(600, 60 + 4 * n);  -- through indexes; the next claim goes on with the next queue
+    v_offered text[];
     v_looked integer;
     v_found  integer;
     v_fn     text collate "C";
     v_queue  text collate "C";
     v_head   record;
     v_more   bigint[];
+    -- names that this worker has not
+    v_strange_queue text[] := '{}';
+    v_strange_fn    text[] := '{}';
     -- lanes of a queue and a function that hold ready jobs without a key
     v_lane_queue text[] := '{}';
     v_lane_fn    text[] := '{}';
@@ -51,32 +65,87 @@ declare
     v_name       text[];
     v_wanted     bigint;
 begin
-    for v_queue in select q.name from deferred.__limited_queues($1) q loop
+    if $1 is null then
+        -- Anywhere, where the worker has not begun a round: else who begins anew each time would never come to the last queues.
+        v_at := case when $11 is not null then split_part($11, '/', 1) else coalesce((
+            select q.name from deferred.__deferred_queue q tablesample system (20) repeatable (v_pivot & 65535)
+            order by hashtextextended(q.name, v_pivot) limit 1), '') end;
+        v_from := case when $11 like '%/%' then split_part($11, '/', 2) else v_at end;
+        v_over := v_at < v_from;
+    else
+        v_served := array(select q.name from deferred.__limited_queues($1) q);
+    end if;
+    if $7 is null then
+        -- A worker that has met no unknown function tries one job of those set aside, so that its runner tells which functions it has.
+        select h.id, h.queue, h.fn into v_head
+        from unnest(coalesce($1, array[null])) s(queue)
+        cross join lateral (
+            select h.id, h.queue, h.fn from deferred.__deferred_hot h
+            where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null
+              and h.queue >= coalesce(s.queue, '') and h.queue <= coalesce(s.queue, '~')
+            order by h.unknown, h.queue, h.fn, h.priority desc, h.id limit 1 for update skip locked) h
+        where not exists (select from deferred.__deferred_queue q where q.name = h.queue and q.paused)
+        order by hashtextextended(h.queue, v_pivot) limit 1;
+        if found then
+            update deferred.__deferred_hot h set unknown = false where h.id = v_head.id;
+            v_lane_queue := array[v_head.queue::text];
+            v_lane_fn := array[v_head.fn::text];
+        end if;
+    end if;
+    loop
+        if v_served is not null then
+            v_turn := v_turn + 1;
+            exit when v_turn > cardinality(v_served);
+            v_queue := v_served[v_turn];
+        else
+            if v_over and v_at >= v_from then
+                v_from := null;  -- all were looked at
+                exit;
+            end if;
+            exit when v_steps >= v_steps_most;
+            v_queue := deferred.__limited_next(v_at);
+            v_steps := v_steps + 1;
+            if v_queue is null or (v_over and v_queue > v_from) then
+                v_at := case when v_over then v_from else '' end;
+                v_over := true;
+                continue;
+            end if;
+            v_at := v_queue;
+            continue when exists (select from deferred.__deferred_queue q where q.name = v_queue and q.paused);
+        end if;
         v_fn := '';
         loop
             select x.fn into v_fn from deferred.__deferred_hot x
-            where x.queue = v_queue and x.limited and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
-            order by x.fn limit 1;
+            where x.queue = v_queue and x.limited and not x.unknown and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
+            order by x.unknown, x.queue, x.fn limit 1;
             exit when not found;
-            continue when v_fn <> all ($7);
+            v_steps := v_steps + 1;
+            if v_fn <> all ($7) then
+                v_strange_queue := v_strange_queue || v_queue::text;
+                v_strange_fn := v_strange_fn || v_fn::text;
+                exit when cardinality(v_strange_fn) >= v_strange_most;
+                continue;
+            end if;
+            continue when v_queue = v_lane_queue[1] and v_fn = v_lane_fn[1];  -- the one tried
             v_lane_queue := v_lane_queue || v_queue::text;
             v_lane_fn := v_lane_fn || v_fn::text;
         end loop;
 
         v_looked := 0;
         v_found := 0;
-        v_at := v_pivot;
+        v_key := v_pivot;
         for lap in 0..1 loop
             while v_looked < v_keys_looked and v_found < least(n, v_keys_taken) loop
                 -- The first job of the next key. One that was deferred with a delay has not arrived yet; one that waits
                 -- for its next attempt has.
                 select x.id, x.fn, x.due_at, x.receipt, x.concurrency, hashtextextended(x.concurrency_key, 0) as hash into v_head
                 from deferred.__deferred_hot x
-                where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_at
+                where x.queue = v_queue and x.concurrency_key is not null and hashtextextended(x.concurrency_key, 0) >= v_key
                   and x.fn is not null and (x.due_at is null or x.attempt > coalesce(x.attempt_base, 0))
                 order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
                 exit when not found or (lap = 1 and v_head.hash >= v_pivot);
                 v_looked := v_looked + 1;
+                v_steps := v_steps + 1;
                 v_more := null;
                 if v_head.concurrency > 1 then
                     select array_agg(y.id) into v_more from (
@@ -96,12 +165,33 @@ begin
                     if v_head.fn <> all (v_key_fn) then v_key_fn := v_key_fn || v_head.fn::text; end if;
                 end if;
                 exit when v_head.hash = 9223372036854775807;
-                v_at := v_head.hash + 1;
+                v_key := v_head.hash + 1;
             end loop;
-            v_at := -9223372036854775808;
+            v_key := -9223372036854775808;
         end loop;
     end loop;
+    if v_strange_fn <> '{}' then
+        -- Of functions that no worker has: met once, and then by no claim until one has them.
+        v_offered := deferred.__functions_offered();
+        update deferred.__deferred_hot h set unknown = true
+        where h.id = any (array(
+            select y.id from (
+                select s.queue, s.fn from unnest(v_strange_queue, v_strange_fn) s(queue, fn)
+                where v_offered is not null and s.fn not in (select unnest(v_offered))) s
+            cross join lateral (
+                select x.id from deferred.__deferred_hot x
+                where x.queue = s.queue collate "C" and x.fn = s.fn collate "C" and x.limited and not x.unknown and x.concurrency_key is null
+                  and x.due_at is null and x.receipt is null
+                order by x.unknown, x.queue, x.fn, x.priority desc, x.id limit v_strange_most for update skip locked) y
+            limit v_strange_jobs));
+    end if;
+    v_round := v_at || case when v_from is not null then '/' || v_from else '' end;
     if v_lane_fn = '{}' and v_key_job = '{}' then
+        return query
+        select null::bigint, null::bigint, null::integer, null::integer, null::integer, null::bigint, null::bigint, null::bigint, null::double precision,
+               null::timestamptz, null::timestamptz, null::text, null::text, null::json, null::text, null::integer, null::bigint, null::boolean, 0::bigint,
+               null::bigint, null::bigint, null::timestamptz, null::timestamptz, null::text, null::boolean, null::tid, null::timestamptz, v_round
+        where v_from is not null;
         return;
     end if;
 
@@ -174,8 +264,8 @@ begin
         cross join lateral (
             select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
             where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited and y.concurrency_key is null
-              and y.due_at is null and y.receipt is null
-            order by y.queue, y.fn, y.priority desc, y.id
+              and y.due_at is null and y.receipt is null and not y.unknown
+            order by y.unknown, y.queue, y.fn, y.priority desc, y.id
             limit g.room) x
         where not g.broken
         union all
@@ -186,13 +276,13 @@ begin
             select w.tid, w.id, (hashtextextended(d.created_by, $8) & 32767)::smallint as turn
             from ((select y.ctid as tid, y.id from deferred.__deferred_hot y
                    where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited
-                     and y.concurrency_key is null and y.due_at is null and y.receipt is null
-                   order by y.queue, y.fn, y.priority desc, y.id limit 500)
+                     and y.concurrency_key is null and y.due_at is null and y.receipt is null and not y.unknown
+                   order by y.unknown, y.queue, y.fn, y.priority desc, y.id limit 500)
                   union
                   (select y.ctid, y.id from deferred.__deferred_hot y
                    where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited
-                     and y.concurrency_key is null and y.due_at is null and y.receipt is null
-                   order by y.queue desc, y.fn desc, y.priority, y.id desc limit 500)) w
+                     and y.concurrency_key is null and y.due_at is null and y.receipt is null and not y.unknown
+                   order by y.unknown desc, y.queue desc, y.fn desc, y.priority, y.id desc limit 500)) w
             join deferred.__deferred d on d.id = any (array[w.id])
             order by turn desc, w.id limit g.room) x
         where g.broken and g.room > 0
@@ -242,7 +332,7 @@ begin
             select x.*, sum(x.bytes) filter (where x.expired is not true) over (order by x.turn, x.id) as upto,
                    count(*) filter (where x.alone and x.expired is not true) over (order by x.turn, x.id) as alone_upto
             from (select r.*, r.expires_at <= v_now as expired,
-                         r.suspect or coalesce(r.max_attempts,
+                         coalesce(r.suspect, false) or coalesce(r.max_attempts,
                                 (select q.max_attempts from deferred.__deferred_queue q where q.name = r.queue), $6) = 1 as alone
                   from row r) x) y
         where y.expired or y.upto = y.bytes or y.upto <= $9),
@@ -281,12 +371,12 @@ begin
            coalesce(d.backoff_floor_ms, q.backoff_floor_ms), coalesce(d.backoff_ceiling_ms, q.backoff_ceiling_ms),
            coalesce(d.backoff_exponent, q.backoff_exponent), d.created_at,
            t.visible_at, d.fn::text, d.label, d.params, t.queue::text, t.priority::integer, t.lease_ms,
-           case when t.alone then set_config('synchronous_commit', 'on', true) end, s.n,
+           case when t.alone then set_config('synchronous_commit', 'on', true) = 'on' end, s.n,
            (select greatest(1, ceil(min((1 - m.tokens) / m.rate) * 1000))::bigint from lim m where m.tokens < 1 having count(*) > 0),
            -- Counted by the worker from the moment it sent the transaction, which may have been at other things first.
            case when t.rate is not null then greatest(40, least(86400000, floor(800 / t.rate)))::bigint
                                              + floor(extract(epoch from v_now - now()) * 1000)::bigint end,
-           d.tick, d.previous_tick, d.traceparent, t.parents, t.at, now()
+           d.tick, d.previous_tick, d.traceparent, t.parents, t.at, now(), v_round
     from (select (select count(*) from pick) - (select count(*) from able a where a.waits) + (v_wanted > cardinality(v_kind))::integer as n) s
     left join (taken t cross join lateral deferred.__call(t.id) d left join deferred.__deferred_queue q on q.name = t.queue) on true
     order by t.turn, t.id;

@@ -54,6 +54,7 @@ counts as (
         from (select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
               where l.limited and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
+                and h.unknown in (false, true)
                 and h.fn is not null and d.id is null
               union all
               select h.visible_at

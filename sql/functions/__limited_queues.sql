@@ -1,4 +1,3 @@
--- One step through each of the two indexes for every queue that has such jobs.
 create or replace function deferred.__limited_queues(queues text[]) returns table (name text)
 language plpgsql stable rows 10
 as $$
@@ -13,12 +12,7 @@ begin
         return;
     end if;
     loop
-        select least((select h.queue from deferred.__deferred_hot h
-                      where h.queue > v_name and h.limited and h.due_at is null and h.concurrency_key is null
-                      order by h.queue, h.fn limit 1),
-                     (select h.queue from deferred.__deferred_hot h
-                      where h.queue > v_name and h.concurrency_key is not null
-                      order by h.queue, hashtextextended(h.concurrency_key, 0) limit 1)) into v_name;
+        v_name := deferred.__limited_next(v_name);
         exit when v_name is null;
         name := v_name;
         if not exists (select from deferred.__deferred_queue q where q.name = v_name and q.paused) then return next; end if;

@@ -28,7 +28,7 @@ begin
         end loop;
     end loop;
     with seen as materialized (
-        select h.id, h.limited, h.bounded, deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
+        select h.id, h.limited, h.bounded, h.unknown or deferred.__is_limited(h.queue, h.fn, h.concurrency_key) as to_limit,
                exists (select from deferred.__deferred_queue q where q.name = h.queue and q.max_length is not null) as to_bound
         from deferred.__deferred_hot h where h.id >= from_id order by h.id limit batch),
     row as materialized (

@@ -13,7 +13,7 @@ begin
         join deferred.__deferred_hot h on h.id = any (array[i.id]) and h.queue = i.queue
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           -- Of a call, until a worker takes it.
-          and (h.fn is null or (not h.suspect and not exists (
+          and (h.fn is null or (h.suspect is not true and not exists (
               select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))))
           and (h.expires_at is null or h.expires_at > v_now)
         order by h.id for update of h),

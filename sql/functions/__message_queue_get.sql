@@ -21,7 +21,7 @@ begin
           select from deferred.__deferred_hot h where h.queue = $1 and h.fn is not null and h.due_at is null and not h.limited
           union all
           select from deferred.__deferred_hot h
-          where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null
+          where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true)
           union all
           select from deferred.__deferred_hot h
           where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited)

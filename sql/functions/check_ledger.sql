@@ -36,7 +36,7 @@ as $$
     select 'I7: a hot row is delayed, ready or claimed', h.id, format('attempt %s of base %s, receipt %s, worker %s, due %s',
            h.attempt, coalesce(h.attempt_base, 0), h.receipt, h.worker, h.due_at)
     from deferred.__deferred_hot h
-    where h.attempt < h.attempt_base or h.attempt_base < 0
+    where h.attempt < h.attempt_base or h.attempt_base < 0 or (h.unknown and (not h.limited or h.due_at is not null or h.concurrency_key is not null))
        or case when h.fn is not null then (h.receipt is null) <> (h.worker is null) or (h.receipt is not null and (h.due_at is not null or not h.limited))
                else h.worker is not null or h.due_at <> h.visible_at
                     or (h.receipt is not null and h.visible_at > clock_timestamp() and h.due_at is null) end

@@ -21,6 +21,7 @@ begin
     if found then
         perform deferred.__repair();
         perform deferred.__forget_offers();
+        perform deferred.__known_again(array(select o.fn from deferred.__offered o));
     end if;
     update deferred.__deferred_upkeep u set schedules_at = now()
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x

@@ -256,8 +256,8 @@ create table deferred.__deferred_hot (
     attempt         integer not null default 0,
     priority        smallint not null default 0,
     limited         boolean not null default false,
-    suspect         boolean not null default false,
     bounded         boolean not null default false,
+    unknown         boolean not null default false,
     queue           text collate "C" not null,
     fn              text collate "C",
     due_at          timestamptz,
@@ -271,6 +271,7 @@ create table deferred.__deferred_hot (
     max_attempts    integer,
     params_bytes    integer,
     watched         boolean,
+    suspect         boolean,
     key             text collate "C",
     concurrency_key text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
@@ -291,8 +292,9 @@ comment on column deferred.__deferred_hot.started_at is 'when a message was take
 comment on column deferred.__deferred_hot.expires_at is 'copied from __deferred';
 comment on column deferred.__deferred_hot.key is 'key and created_by of __deferred in one: deferred.__own_key(); no two roles meet';
 comment on column deferred.__deferred_hot.limited is 'true: claimed by deferred.__claim_limited() only';
-comment on column deferred.__deferred_hot.suspect is 'true: was in a batch whose worker died, and may be why; it is claimed alone until an attempt has ended';
+comment on column deferred.__deferred_hot.suspect is 'true: was in a batch whose worker died, and may be why; it is claimed alone until an attempt has ended; NULL: false';
 comment on column deferred.__deferred_hot.bounded is 'true: counts for max_length of its queue';
+comment on column deferred.__deferred_hot.unknown is 'true: no worker has its function, and no claim looks at it until one says that it has: deferred.__offer()';
 comment on column deferred.__deferred_hot.concurrency_key is 'as key, of concurrency_key';
 comment on column deferred.__deferred_hot.concurrency is 'copied from __deferred';
 comment on column deferred.__deferred_hot.watched is 'true: another job waits for it, and is told of its end by __deferred_ended; else nobody does: false: it has waited for others itself; NULL: for none';
@@ -307,7 +309,8 @@ create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where du
 -- Jobs of a queue with a max_length are counted by it too: each index that a row is not in costs its insert as much as half of one it is in.
 create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) where key is not null or bounded;
 -- One lane for each queue and function: no claim walks over jobs of a function that is at its limit.
-create index __deferred_hot_limited on deferred.__deferred_hot (queue, fn, priority desc, id)
+-- Jobs of unknown functions lie behind all others, so that no claim walks over their names.
+create index __deferred_hot_limited on deferred.__deferred_hot (unknown, queue, fn, priority desc, id)
     where limited and due_at is null and concurrency_key is null;
 -- One lane for each key, in the order of ids: a job waiting for a retry keeps its place. By a hash of the key, so that
 -- a search can begin at a random one.
@@ -636,10 +639,10 @@ create table deferred.__deferred_limit_guard (
     n integer primary key
 );
 comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
-comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its first place';
-insert into deferred.__deferred_limit_guard select generate_series(0, 2047);
+comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its first place; 2048: of the functions that workers have, by a claim that asks for them and a worker that changes them';
+insert into deferred.__deferred_limit_guard select generate_series(0, 2048);
 grant select, update on deferred.__deferred_limit_guard to deferred_worker;
-grant select (limited, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
+grant select (limited, unknown, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 
 create table deferred.__deferred_progress (
     job_id      bigint primary key,

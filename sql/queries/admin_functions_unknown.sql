@@ -6,16 +6,16 @@
 --   function, as the view deferred.job; all of __deferred_offer
 with recursive known as materialized (
     select o.fn from deferred.__offered o),
--- A worker that meets a function that it has not puts the job apart.
+-- A worker that meets a function that no worker has sets the job aside.
 apart as (
-    (select h.queue, h.fn from deferred.__deferred_hot h where h.limited and h.due_at is null and h.concurrency_key is null and h.fn is not null
-     order by h.queue, h.fn limit 1)
+    (select h.queue, h.fn from deferred.__deferred_hot h where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null and h.fn is not null
+     order by h.unknown, h.queue, h.fn limit 1)
     union all
     select n.queue, n.fn from apart a
     cross join lateral (
         select h.queue, h.fn from deferred.__deferred_hot h
-        where h.limited and h.due_at is null and h.concurrency_key is null and h.fn is not null and (h.queue, h.fn) > (a.queue, a.fn)
-        order by h.queue, h.fn limit 1) n),
+        where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null and h.fn is not null and (h.queue, h.fn) > (a.queue, a.fn)
+        order by h.unknown, h.queue, h.fn limit 1) n),
 looked as materialized (
     select r.id, r.fn from deferred.__ready(null, null, null, null, greatest($1::int8 / 10, 1)) r
     union all
@@ -23,8 +23,8 @@ looked as materialized (
     from (select a.queue, a.fn from apart a limit $1) a
     cross join lateral (
         select h.id, h.fn from deferred.__deferred_hot h
-        where h.queue = a.queue and h.fn = a.fn and h.limited and h.due_at is null and h.concurrency_key is null
-        order by h.queue, h.fn, h.priority desc, h.id limit $1) h
+        where h.unknown and h.queue = a.queue and h.fn = a.fn and h.limited and h.due_at is null and h.concurrency_key is null
+        order by h.unknown, h.queue, h.fn, h.priority desc, h.id limit $1) h
     where a.fn not in (select k.fn from known k)
     union all
     (select h.id, h.fn from deferred.__deferred_hot h where h.due_at > now() and h.fn is not null order by h.due_at limit $1)),

@@ -9,7 +9,7 @@ select exists (select from deferred.__deferred_queue q where q.name = $1::text a
             select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and not h.limited and h.fn is not null
             union all
             select from deferred.__deferred_hot h
-            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null and h.fn is not null
+            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true) and h.fn is not null
             union all
             select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and h.concurrency_key is not null and h.fn is not null
             union all

@@ -2,7 +2,7 @@
 -- $1 queues served, text[]; NULL: all
 -- returns one row: a lane was locked by another claim, and nothing was taken (bool); microseconds spent on lanes that had nothing, and on finding
 --   lanes (int8); there may be jobs for job_claim_limited.sql too (bool); ready jobs that it left,
---   at least, as far as it looked (int8)
+--   at least, as far as it looked (int8); it stopped because it had put so many apart, and asking again at once makes sense (bool)
 -- locks: none
 select current_setting('deferred.claim_lock') = 'busy', (extract(epoch from current_setting('deferred.claim_look')::interval) * 1000000)::int8,
-       deferred.__limited_jobs($1::text[]), current_setting('deferred.claim_waiting')::int8
+       deferred.__limited_jobs($1::text[]), current_setting('deferred.claim_waiting')::int8, current_setting('deferred.claim_spare')::int4 <= 0

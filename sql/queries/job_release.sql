@@ -23,7 +23,8 @@ marked as (
       and not exists (select from deferred.__deferred_limited l where l.queue = d.queue)),
 back as (
     update deferred.__deferred_hot h
-    set receipt = null, worker = null, limited = h.limited or free.apart = 1, visible_at = now(), xid = pg_current_xact_id()
+    set receipt = null, worker = null, limited = h.limited or free.apart = 1,
+        unknown = free.apart = 1 and h.concurrency_key is null and coalesce(h.fn <> all (deferred.__functions_offered()), false), visible_at = now(), xid = pg_current_xact_id()
     from free where h.id = any (array[free.id])
     returning h.id)
 select o.id, o.id in (select b.id from back b) from ours o

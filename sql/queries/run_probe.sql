@@ -14,11 +14,17 @@ select (select max(s.version) from deferred.__deferred_state s),
        or exists (select from deferred.__deferred_lease l where l.expires_at < now() and ($1::text[] is null or l.queue = any ($1)))
        or exists (select from deferred.__limited_queues($1::text[]) q
                   where (select true from deferred.__deferred_hot h
-                         where h.queue = q.name and h.limited and h.due_at is null and h.concurrency_key is null
+                         where h.queue = q.name and h.limited and not h.unknown and h.due_at is null and h.concurrency_key is null
                            and h.receipt is null and h.fn is not null limit 1)
                      or (select true from deferred.__deferred_hot h
                          where h.queue = q.name and h.concurrency_key is not null and h.due_at is null
                            and h.receipt is null and h.fn is not null limit 1))
+       -- Jobs set aside: a start may have their functions. A service has said which it has.
+       or (exists (select from unnest(coalesce($1::text[], array[null])) s(queue)
+                   where (select true from deferred.__deferred_hot h
+                          where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null
+                            and h.queue >= coalesce(s.queue, '') and h.queue <= coalesce(s.queue, '~') limit 1))
+           and not exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null))
        or exists (select from deferred.__deferred_hot h
                   where h.due_at <= now() and h.fn is not null
                     and h.due_at >= $3::timestamptz

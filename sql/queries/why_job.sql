@@ -66,7 +66,7 @@ select h.id is not null or j.id is not null,
            select count(*) from (
                select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and not x.limited and x.fn is not null
                union all
-               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.limited and x.concurrency_key is null
+               select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.limited and x.concurrency_key is null and x.unknown in (false, true)
                union all
                select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and x.concurrency_key is not null and x.fn is not null
                union all

@@ -284,6 +284,56 @@ static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
 	assert_int_equal(p.empty_handed, 0);
 }
 
+/* Jobs or queues are left that the claim did not look at. */
+static void what_was_not_looked_at_is_asked_for_at_once(void **state)
+{
+	const struct plan_got none = { .sent_ns = 10000 * MS, .free = true, .limited = true, .promoted = true, .looked = true, .limits = true, .look_us = 100 };
+	struct plan_got more = none;
+	struct plan p = PLAN(.promoted_ns = 10000 * MS);
+	struct plan_ask ask;
+
+	(void)state;
+	more.more = true;
+	for (int i = 0; i < 100; i++) {
+		ask = plan_next(&p, &IN());
+		assert_true(ask.free > 0 && ask.anew == (i == 0));
+		ask.limited = 1;
+		plan_sent(&p, &ask, 10000 * MS);
+		assert_int_equal(plan_learn(&p, &more), 0);
+		assert_false(p.dry || p.limited_dry || p.exhausted);
+	}
+	ask = plan_next(&p, &IN());
+	assert_false(ask.anew);
+	assert_int_equal(plan_learn(&p, &none), 0);
+	assert_true(p.exhausted);
+}
+
+/* What was looked at before is looked at again. */
+static void a_round_begins_anew_with_what_may_be_ready_since(void **state)
+{
+	struct plan_ask ask = { .free = 1, .limited = 1 };
+	struct plan p = PLAN();
+
+	(void)state;
+	plan_sent(&p, &ask, 10000 * MS);
+	assert_false(plan_next(&p, &IN()).anew);
+	plan_heard(&p);
+	assert_true(plan_next(&p, &IN()).anew);
+	plan_sent(&p, &ask, 10000 * MS);
+	plan_again(&p);
+	assert_true(plan_next(&p, &IN()).anew);
+	plan_sent(&p, &ask, 10000 * MS);
+	plan_ended(&p);
+	assert_true(plan_next(&p, &IN()).anew);
+	plan_sent(&p, &ask, 10000 * MS);
+	assert_false(plan_next(&p, &IN()).anew);
+	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .limited_n = 1, .more = true });
+	assert_true(plan_next(&p, &IN()).anew);
+	plan_sent(&p, &ask, 10000 * MS);
+	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .made_ready = true, .more = true });
+	assert_true(plan_next(&p, &IN()).anew);
+}
+
 static void a_run_waits_for_a_rate_and_a_service_sleeps(void **state)
 {
 	struct plan_got got = { .limits = true, .wait_ms = 3000, .waits = true };
@@ -354,6 +404,8 @@ int main(void)
 		cmocka_unit_test(a_cycle_that_makes_jobs_ready_makes_nothing_dry),
 		cmocka_unit_test(what_became_due_is_asked_for_in_both_kinds),
 		cmocka_unit_test(who_meets_locked_jobs_asks_again_but_not_for_ever),
+		cmocka_unit_test(what_was_not_looked_at_is_asked_for_at_once),
+		cmocka_unit_test(a_round_begins_anew_with_what_may_be_ready_since),
 		cmocka_unit_test(a_run_waits_for_a_rate_and_a_service_sleeps),
 		cmocka_unit_test(what_was_cut_is_not_asked_for_again_at_once),
 		cmocka_unit_test(only_the_first_claim_after_a_notification_leaves_delayed_jobs_out),

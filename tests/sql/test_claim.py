@@ -87,7 +87,7 @@ class Worker:
         """Of all lanes there are, or of those named, each a queue and a priority."""
         names, priorities = zip(*lanes) if lanes else ([], [])
         rows = self.ask("job_claim", queues, n, window, self.id, lease_ms, max_attempts, known, seed, size, list(names), list(priorities), int(lanes is None), alone)
-        (self.busy, _, self.limits, self.waiting), = self.ask("job_claimed", queues)
+        (self.busy, _, self.limits, self.waiting, self.more), = self.ask("job_claimed", queues)
         self.left = any(r[18] for r in rows)  # for its params
         return sorted(map(Claimed, filled(rows)), key=lambda j: -j.priority)
 
@@ -351,7 +351,7 @@ def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worke
     assert sorted(got) == mine
     assert w.take(known=["nowhere"]) == [] and w.limits
     assert w.take(known=None) == []
-    w.ask("job_claim_limited", None, 100, 100, w.id, MINUTE, 3, None, 1, 1 << 24, 1000)
+    w.ask("job_claim_limited", None, 100, 100, w.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
     assert w.held() == sorted(elsewhere + mine)
     w.commit()
 
@@ -822,7 +822,7 @@ def test_a_released_job_has_made_no_attempt(db, worker):
         assert w.release(*claimed) == 2
         w.commit()
     assert db.log() == []
-    assert db.sql("select distinct attempt, receipt, worker, suspect from deferred.__deferred_hot") == [(0, None, None, False)]
+    assert db.sql("select distinct attempt, receipt, worker, suspect from deferred.__deferred_hot") == [(0, None, None, None)]
 
 
 def test_a_job_can_be_given_back_after_its_lease_as_long_as_nobody_took_it(db, worker):

@@ -15,11 +15,11 @@ MINUTE = 60000
 class Limited(Worker):
     """A worker that claims jobs under limits too."""
 
-    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, alone=1000000):
-        rows = self.ask("job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone)
+    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, alone=1000000, round=None):
+        rows = self.ask("job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round)
         self.seen = rows[0][18] if rows else 0
         self.wait_ms = rows[0][19] if rows else None
-        return [Claimed(r) for r in rows if r[0] is not None]
+        return [Claimed(r[:-1]) for r in rows if r[0] is not None]
 
     def take(self, *args, **kw):
         """Claim and commit; the ids."""

@@ -591,7 +591,7 @@ def test_marking_waits_for_a_claim_that_is_under_way(db, worker, first):  # noqa
     b.rollback()
     a.commit()
     assert db.sql("select marked from deferred.__mark(0, 100)") == [(6,)]
-    taken = [r[0] for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000) if r[0]]
+    taken = [r[0] for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000, None) if r[0]]
     b.commit()
     assert len(taken) == 1 and not set(taken) & set(held) and b.take() == []
     assert set(held) == set(jobs[:2])
@@ -615,8 +615,8 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
             if rng.random() < 0.5:
                 got = w.claim(rng.randint(1, 8), window=rng.choice((1, 10)), seed=step)
             else:
-                rows = w.ask("job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000)
-                got = [Claimed(r) for r in rows if r[0] is not None]
+                rows = w.ask("job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000, None)
+                got = [Claimed(r[:-1]) for r in rows if r[0] is not None]
             if rng.random() < 0.2:
                 w.rollback()
                 continue
@@ -747,12 +747,12 @@ def test_repair_leaves_alone_a_lane_that_is_being_claimed_and_rows_that_are_lock
 def test_limited_rows_that_say_they_are_claimed_and_are_in_no_lease_are_repaired(db, worker):  # noqa: F811
     a = worker()
     jobs = many(db, 3, concurrency_key="k", concurrency=3)
-    assert len(a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000)) == 3
+    assert len(a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)) == 3
     a.commit()
     assert db.one("select deferred.__repair()") == 0
     db.sql("delete from deferred.__deferred_lease where ids = array[%s::bigint]", jobs[0])
     assert db.one("select deferred.__repair()") == 1
-    got = a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000)
+    got = a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
     assert [r[0] for r in got if r[0]] == jobs[:1]
     a.commit()
 

@@ -82,7 +82,7 @@ def test_a_claim_changes_no_indexed_column(db):
         select a.attname from pg_index i join pg_attribute a on a.attrelid = i.indrelid
         where i.indrelid = 'deferred.__deferred_hot'::regclass
           and (a.attnum = any (i.indkey) or pg_get_expr(i.indpred, i.indrelid) ~ ('\\m' || a.attname || '\\M'))""")}
-    assert indexed == {"id", "queue", "fn", "priority", "xid", "due_at", "key", "limited", "bounded", "concurrency_key"}
+    assert indexed == {"id", "queue", "fn", "priority", "xid", "due_at", "key", "limited", "unknown", "bounded", "concurrency_key"}
     db.sql("select deferred.__enqueue_many(array_fill('noop'::text, array[50]), array_fill('{}'::json, array[50])," +
            ",".join(["null"] * 14) + ")")
     db.sql("""update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = attempt + 1, started_at = now(),

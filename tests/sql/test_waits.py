@@ -151,7 +151,7 @@ def test_every_way_to_end_is_told(db):
     db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")
     db.sql("select deferred.__message_clear_some('messages', 1000000, 1000)")
     db.sql("select deferred.__claim_aside('expired', null, array[%s])", job["expired"])
-    db.sql("select deferred.__claim_limited('{limited}', 1, 1, 1, 1000, 1, null, 1, 1000, 1)")
+    db.sql("select deferred.__claim_limited('{limited}', 1, 1, 1, 1000, 1, null, 1, 1000, 1, null)")
     db.hold(job["lost"], receipt=7, worker=7, alone=True)
     db.sql("select deferred.__lost('{7}', 'lost', 1)")
     db.defer("a", queue="key", key="k", on_duplicate="replace")
