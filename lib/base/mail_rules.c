@@ -104,9 +104,9 @@ static bool is_plain(const char *text)
 const char *mail_header_wrong(const char *name, const char *text, bool *plain)
 {
 	static const char *const plain_names[] = {
-		"In-Reply-To", "References", "Auto-Submitted", "Precedence", "Importance", "Priority", "Feedback-ID", "Archived-At",
-		"Thread-Index", "List-Id", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Archive", "List-Help", "List-Owner",
-		"List-Post", "List-Subscribe", NULL };
+		"In-Reply-To", "References", "Auto-Submitted", "Precedence", "Importance", "Priority", "Feedback-ID",
+		"Archived-At", "Thread-Index", "List-Id", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Archive",
+		"List-Help", "List-Owner", "List-Post", "List-Subscribe", NULL };
 	static const char *const text_names[] = { "Keywords", "Comments", "Organization", "Thread-Topic", NULL };
 	size_t len = strspn(name, ALNUM "-");
 

@@ -15,7 +15,8 @@ begin
                                                   'content_base64', 'cid',
                                                   'delete_after_send')) as unknown,
            min(m.key) filter (where json_typeof(m.value) <> 'null' and json_typeof(m.value) <>
-                              case m.key when 'delete_after_send' then 'boolean' else 'string' end) as wrong,
+                              case m.key when 'delete_after_send' then 'boolean' else 'string' end)
+               as wrong,
            min(m.text) filter (where m.key = 'path') as path,
            min(m.text) filter (where m.key = 'name') as name,
            nullif(min(m.text) filter (where m.key = 'type'), '') as type,
@@ -30,7 +31,8 @@ begin
     return case
         when f.unknown is not null then format('has the unknown member "%s"', left(f.unknown, 100))
         when f.repeated then 'has a member twice'
-        when f.wrong = 'delete_after_send' then 'has a delete_after_send that is neither true nor false'
+        when f.wrong = 'delete_after_send'
+            then 'has a delete_after_send that is neither true nor false'
         when f.wrong is not null then format('has a %s that is not text', f.wrong)
         when f.control then 'has a control character in its path, name, type or cid'
         when f.sources <> 1 then 'needs one of "content", "content_base64" and "path"'

@@ -3,7 +3,8 @@
 -- mail.attachment_dir, mail.from and mail.recipients_max.
 create or replace function deferred.send_mail("to" text[], subject text, text text default null,
     html text default null, "from" text default null, cc text[] default null,
-    bcc text[] default null, reply_to text default null, headers json default null, attachments json default null,
+    bcc text[] default null, reply_to text default null, headers json default null,
+    attachments json default null,
     message_id text default null, calendar text default null, opts json default null) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -13,7 +14,8 @@ declare
     bad record;
 begin
     if cardinality($1 || $6 || $7) is not distinct from 0 or num_nonnulls($1, $6, $7) = 0 then
-        raise exception using errcode = '22023', message = 'no recipient: "to", cc and bcc are empty';
+        raise exception using errcode = '22023',
+            message = 'no recipient: "to", cc and bcc are empty';
     end if;
     if cardinality($1 || $6 || $7) > 10000 then
         raise exception using errcode = '22023', message = 'more than 10000 recipients',
@@ -24,7 +26,8 @@ begin
             hint = 'select deferred.send_mail(''ann@example.org'', ''subject'', ''text'')';
     end if;
     select f.field, f.address, deferred.__mail_address_wrong(f.address) as wrong into bad
-    from (select 'to' as field, unnest($1) as address union all select 'from', $5 where $5 is not null
+    from (select 'to' as field, unnest($1) as address
+          union all select 'from', $5 where $5 is not null
           union all select 'cc', unnest($6) union all select 'bcc', unnest($7)
           union all select 'reply_to', $8 where $8 is not null) f
     where deferred.__mail_address_wrong(f.address) is not null limit 1;
@@ -57,14 +60,15 @@ begin
                                where lower(k) = lower(e.key) offset 1)
                   then 'is there twice'
                   else deferred.__mail_header_wrong(e.key,
-                      case when json_typeof(e.value) = 'string' then e.value #>> '{}' end) end as wrong
+                      case when json_typeof(e.value) = 'string' then e.value #>> '{}' end)
+                  end as wrong
               from json_each($9) with ordinality e(key, value, nth)) h
         where h.wrong is not null limit 1;
         if found then
             raise exception using errcode = '22023',
                 message = format('headers: "%s" %s', left(bad.key, 200), bad.wrong),
-                hint = 'In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe and the '
-                       'like; others begin with X-';
+                hint = 'In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe and '
+                       'the like; others begin with X-';
         end if;
     end if;
     if $10 is not null and json_typeof($10) <> 'array' then
@@ -77,7 +81,8 @@ begin
         select f.nth, f.wrong into bad
         from (select e.nth, coalesce(deferred.__mail_file_wrong(e.file, $4 is not null),
                   case when e.file ->> 'cid' in (
-                      select o.value ->> 'cid' from json_array_elements($10) with ordinality o(value, nth)
+                      select o.value ->> 'cid'
+                      from json_array_elements($10) with ordinality o(value, nth)
                       where o.nth < e.nth and json_typeof(o.value) = 'object')
                   then 'has a cid that is there twice' end) as wrong
               from json_array_elements($10) with ordinality e(file, nth)) f
@@ -101,8 +106,8 @@ begin
             hint = 'the first line is BEGIN:VCALENDAR';
     end if;
     return deferred.defer('send_mail', json_strip_nulls(json_build_object(
-        'to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5, 'cc', $6, 'bcc', $7, 'reply_to', $8,
-        'headers', $9, 'attachments', $10, 'message_id', $11, 'calendar', $12)), $13);
+        'to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5, 'cc', $6, 'bcc', $7,
+        'reply_to', $8, 'headers', $9, 'attachments', $10, 'message_id', $11, 'calendar', $12)), $13);
 end
 $$;
 comment on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json,
@@ -114,7 +119,8 @@ grant execute on function deferred.send_mail(text[], text, text, text, text, tex
 
 create or replace function deferred.send_mail("to" text, subject text, text text default null,
     html text default null, "from" text default null, cc text[] default null,
-    bcc text[] default null, reply_to text default null, headers json default null, attachments json default null,
+    bcc text[] default null, reply_to text default null, headers json default null,
+    attachments json default null,
     message_id text default null, calendar text default null, opts json default null) returns bigint
 language sql set search_path = pg_catalog, pg_temp
 as $$

@@ -247,7 +247,8 @@ static void a_variable_has_its_value_or_its_default(void **state)
 {
 	(void)state;
 	for (int empty = 0; empty < 2; empty++) {
-		struct config *config = load("/* ${NOPE} */ mail { to = \"${NOPE:-}\" host = ${NOPE:-mx}\n user = '${NOPE}' "
+		struct config *config = load("/* ${NOPE} */ mail { to = \"${NOPE:-}\" host = ${NOPE:-mx}\n"
+					     "user = '${NOPE}' "
 					     "from = \"<${YES:-no}>\" helo = \"\\${NOPE}\" } // ${NOPE}\n");
 
 		assert_null(config_text(config, "mail.to"));

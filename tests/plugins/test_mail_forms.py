@@ -103,7 +103,9 @@ def shape(part):
 
 
 def leaves(part):
-    return [leaf for p in part.iter_parts() for leaf in leaves(p)] if part.get_content_maintype() == "multipart" else [part]
+    if part.get_content_maintype() != "multipart":
+        return [part]
+    return [leaf for p in part.iter_parts() for leaf in leaves(p)]
 
 
 def lines(text):

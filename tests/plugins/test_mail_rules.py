@@ -30,7 +30,8 @@ HEADERS = ([{}, {"Auto-Submitted": "auto-generated"}, {"X-A": "ü", "x-b": "1"},
            [{"Bcc": "eve@x.org"}, {"X-A": ""}, {"X-A": "x" * 2001}, {"X-A": "a\r\nBcc: e@x.org"},
             {"References": "<ü@x>"},
             {"X-A": "1", "x-a": "2"}, {f"X-{i}": "x" for i in range(51)}, {"": "x"}, {"X-A:": "x"}, {"X-ü": "x"},
-            {"X-" + "a" * 49: "x"}, {"X-Spam-Status": "no"}, {"X-SMTPAPI": "x"}, {"List-Id": " "}, {"X-A": None}, {"X-A": 5}])
+            {"X-" + "a" * 49: "x"}, {"X-Spam-Status": "no"}, {"X-SMTPAPI": "x"}, {"List-Id": " "}, {"X-A": None},
+            {"X-A": 5}])
 FILE = {"name": "a.txt", "content": "x"}
 FILES = ([[], [FILE], [{"name": "ü.csv", "content": ""}], [{"name": "x" * 255, "content": "x"}], [{**FILE, "type": ""}],
           [{**FILE, "type": "text/x-log; charset=UTF-8"}], [{**FILE, "type": 'application/x; a=b; c="d e;"'}],
@@ -52,7 +53,8 @@ FILES = ([[], [FILE], [{"name": "ü.csv", "content": ""}], [{"name": "x" * 255, 
           [{**FILE, "type": "text/plain; charset=utf-8x"}], [{"path": "FILE", "name": "a\u0085"}], {}, "x"] +
          [[{**FILE, "type": kind}] for kind in ("text", "/plain", "text/", "multipart/mixed", "Multipart/x",
                                                 "message/partial",
-                                               "message/external-body", "text/plain;", "text/plain; charset", "text/plain; a=\"b",
+                                               "message/external-body", "text/plain;", "text/plain; charset",
+                                                "text/plain; a=\"b",
                                                "te xt/plain", "text/plain x", "a/b; c=d e", "ü/b", "a/" + "b" * 130, "a/b; =c")] +
          [[{"name": "a", "content_base64": text}] for text in ("a", "eA==x", "e A==", "é", "eA-_", "aaaaa", "eA=",
                                                                "eA===",
@@ -119,8 +121,8 @@ def verdicts(db, call, smtpd, tmp_path):
         for i in (8, 9):
             values[i] = None if values[i] is None else psycopg2.extras.Json(values[i])
         try:
-            db.sql("""select deferred.send_mail(%s::text[], %s, %s, %s, "from" => %s, cc => %s, bcc => %s, reply_to => %s, headers => %s,
-                      attachments => %s, message_id => %s, calendar => %s)""", *values)
+            db.sql("""select deferred.send_mail(%s::text[], %s, %s, %s, "from" => %s, cc => %s, bcc => %s, reply_to => %s,
+                      headers => %s, attachments => %s, message_id => %s, calendar => %s)""", *values)
         except psycopg2.errors.InvalidParameterValue:
             return False
         return True
