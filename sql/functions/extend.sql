@@ -14,7 +14,11 @@ begin
     -- A call gets a lease of its own beside that of its batch, which nobody has to wait for.
     select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
-    if found then
+    if l.receipt is not null and not deferred.__may_finish($1) then
+        raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
+            hint = 'grant the role that deferred it to the role of the function';
+    end if;
+    if l.receipt is not null then
         if v_end > l.expires_at then
             insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)
             values (l.queue, l.worker, l.receipt, array[$1], int8range($1, $1, '[]'), l.snap, true, l.claimed_at, v_end);

@@ -2,8 +2,8 @@
 -- finished in the transaction of their own work.
 --
 -- Who knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has one for all jobs that it claims
--- at once, so no function is told it: a function is told a token that is good for its own job (deferred_plugin.h), and may act
--- on that over a connection of its own with the rights of a producer.
+-- at once, so no function is told it: a function is told a token that is good for its own job (deferred_plugin.h). It may act
+-- on that job over a connection of its own, as a producer whom sql/functions/__may_finish.sql lets.
 --
 -- Which lease holds the job is read without a lock; whether it holds it still, the hot row tells (sql/functions/__claim.sql).
 --
@@ -24,6 +24,10 @@ begin
     end if;
     select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
+    if l.receipt is not null and not deferred.__may_finish($1) then
+        raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
+            hint = 'grant the role that deferred it to the role of the function';
+    end if;
     delete from deferred.__deferred_hot x
     where x.id = $1 and (pg_visible_in_snapshot(x.xid, l.snap)
                          or (x.fn is null and x.receipt = $2 and x.visible_at > clock_timestamp()))

@@ -172,7 +172,7 @@ def role(db):
         db.sql(f"drop role {name}")
 
 
-def test_a_producer_who_knows_the_receipt_may_and_others_may_not(db, job, role):
+def test_who_deferred_it_may_with_the_receipt_and_a_member_of_that_role_and_no_other_producer(db, job, role):
     role()
     assert refused(db, f"select deferred.finish({job}, {told(job)})")[0] == "42501"
     db.sql("reset role")
@@ -181,6 +181,25 @@ def test_a_producer_who_knows_the_receipt_may_and_others_may_not(db, job, role):
     assert db.sql("select done from deferred.__deferred_progress") == []
     db.sql("reset role")
     role("deferred_producer")
+    for call in f"select deferred.finish({job}, {told(job)})", f"select deferred.extend({job}, {told(job)}, 1)":
+        assert refused(db, call) == ("42501", f"job {job} was deferred by another role")
+    db.sql("reset role")
+    db.sql(f"update deferred.__deferred set created_by = 'producer_of_' || current_database() where id = {job}")
+    creator = db.one(f"select created_by from deferred.__deferred where id = {job}")
+    db.sql(f"create role {creator} in role deferred_producer")
+    try:
+        role("deferred_producer")
+        member = db.one("select current_user")
+        db.sql("reset role")
+        db.sql(f"grant {creator} to {member}")
+        for who in member, creator:
+            db.sql(f"set role {who}")
+            db.sql(f"select deferred.extend({job}, {told(job)}, 100000)")
+    finally:
+        db.sql("reset role")
+        db.sql(f"drop role {creator}")
+    db.sql(f"update deferred.__deferred set created_by = %s where id = {job}", member)
+    db.sql(f"set role {member}")
     assert refused(db, "select * from deferred.__deferred_progress")[0] == "42501"
     assert refused(db, f"select deferred.__refuse_receipt({job}, {told(job)})")[0] == "42501"
     db.sql(f"select deferred.extend({job}, {told(job)}, 5000)")
