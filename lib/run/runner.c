@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@
 #define STALL_NS (10 * NS_PER_S)   /* one that does not, for so long, is broken */
 #define TORN_NS NS_PER_S            /* the rest of a frame comes within that */
 #define READS_MAX 17               /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
+#define NAMESPACE_MS 1000           /* a child has its user namespace by then */
 #define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
 
 /* A call that the runner was given, and what came in for it so far. */
@@ -188,9 +190,67 @@ static char **environment(const struct runner_setup *setup, char instance[static
 	return env;
 }
 
+/* ---- a user namespace for each ----------------------------------------------------------------- */
+
+/*
+ * Functions of one user may look into each other's processes, and would find params and receipts there. Not so across user
+ * namespaces. In these all ids are as outside. Root alone can make such ones, and not where a program is to gain rights of root.
+ */
+static bool no_namespaces; /* the kernel, or the container that this runs in, does not let us */
+
+static bool wants_namespace(const struct runner_setup *setup)
+{
+	const struct config_command *commands;
+	size_t n;
+
+	commands = config_commands(setup->config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (commands[i].new_privileges)
+			return false;
+	return setup->switch_user && setup->uid != 0 && !no_namespaces;
+}
+
+/* In the child, which has no ids in it until its parent has given them. */
+static void enter_namespace(int sock)
+{
+	char said = unshare(CLONE_NEWUSER) == 0 ? 'y' : 'n';
+
+	if (write(sock, &said, 1) != 1 || read(sock, &said, 1) != 1)
+		_exit(126);
+}
+
+static bool map_ids(pid_t pid, const char *which)
+{
+	static const char all[] = "0 0 4294967295\n";
+	char path[64];
+	bool written;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, which);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	written = fd >= 0 && write(fd, all, sizeof(all) - 1) == (ssize_t)sizeof(all) - 1;
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+/* A child without ids cannot become the user of functions, and ends; the next one stays outside. */
+static void give_ids(pid_t pid, int sock)
+{
+	struct pollfd fd = { sock, POLLIN, 0 };
+	char said;
+
+	if (poll(&fd, 1, NAMESPACE_MS) <= 0 || read(sock, &said, 1) != 1)
+		return; /* it has died, or does not get ready and is killed for it */
+	no_namespaces = said != 'y' || !map_ids(pid, "uid_map") || !map_ids(pid, "gid_map");
+	if (no_namespaces)
+		log_line(LOG_L_DEBUG, "runners have no user namespaces: %s", strerror(errno));
+	send(sock, &said, 1, MSG_NOSIGNAL);
+}
+
 /* In the child, before exec. Only calls that are safe after fork. Ends in exec or _exit. */
-static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int cgroup, int sock, int board,
-			  int output, int stop)
+static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int cgroup,
+			  bool namespace, int sock, int board, int output, int stop)
 {
 	char ppid[16], build[64];
 	/* The instance stands in the arguments as well: those of a process that nobody may look into can still be read. */
@@ -208,6 +268,8 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 		dprintf(output, "cannot enter its control group: %s\n", strerror(errno));
 		_exit(126);
 	}
+	if (namespace)
+		enter_namespace(sock);
 	if (setup->switch_user &&
 	    (initgroups(setup->user, setup->gid) < 0 || setgid(setup->gid) < 0 || setuid(setup->uid) < 0))
 		_exit(126);
@@ -270,6 +332,7 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	struct runner *r = calloc(1, sizeof(*r));
 	int sock[2] = { -1, -1 }, output[2] = { -1, -1 }, board = -1, rc = 0;
 	pid_t parent = getpid();
+	bool namespace = wants_namespace(setup);
 	sigset_t all, mask;
 	char instance[ORPHAN_COOKIE_SIZE], **env = environment(setup, instance);
 
@@ -300,12 +363,16 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	sigprocmask(SIG_BLOCK, &all, &mask);
 	r->pid = fork();
 	if (r->pid == 0)
-		become_runner(setup, env, instance, parent, r->cgroup, sock[1], board, output[1], r->stop);
+		become_runner(setup, env, instance, parent, r->cgroup, namespace, sock[1], board, output[1], r->stop);
 	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner") : 0;
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (rc < 0)
 		goto done;
 	setpgid(r->pid, r->pid); /* the child does the same: whoever comes first */
+	close(sock[1]);
+	sock[1] = -1;
+	if (namespace)
+		give_ids(r->pid, sock[0]);
 	r->socket = sock[0];
 	r->output = output[0];
 	sock[0] = output[0] = -1;

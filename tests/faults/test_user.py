@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -114,3 +115,102 @@ def test_a_plugin_has_them_too(db):
     run.signal(15)
     run.wait()
     shutil.rmtree(folder)
+
+
+# A program of one job that looks for another one, which runs beside it, in all processes it can see.
+SPY = r"""#!/usr/bin/python3
+import glob, os, time
+seen = []
+def look(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read(100000)
+    except OSError:
+        return b""
+while not os.path.exists("FOLDER/paying"):
+    time.sleep(0.01)
+for folder in glob.glob("/proc/[0-9]*"):
+    if os.path.basename(folder) == str(os.getpid()):
+        continue
+    for name in "environ", "fd/0", "fd/4", "cwd/../../proc/self/environ", "task/" + os.path.basename(folder) + "/environ":
+        text = look(f"{folder}/{name}")
+        if b"DEFERRED_JOB_FN=pay" in text or b"4111-SECRET" in text:
+            seen.append(name)
+    try:
+        os.close(os.open(f"{folder}/mem", os.O_RDWR))
+        seen.append("mem")
+    except OSError:
+        pass
+open("FOLDER/done", "w")
+print(sorted(set(seen)))
+"""
+PAY = """#!/bin/sh
+touch FOLDER/paying
+while [ ! -e FOLDER/done ]; do sleep 0.1; done
+"""
+
+
+def in_container(db, args, ids, first):
+    """Runs a program in a user namespace that has so many ids, after a first command in it."""
+    run = db.spawn(["unshare", "--user", "sh", "-c", f'read go && {first} && exec "$@"', "sh", *args], env=REFUSED, stdin=subprocess.PIPE)
+    own = os.readlink("/proc/self/ns/user")
+    harness.wait_for(lambda: os.readlink(f"/proc/{run.pid}/ns/user") != own, 20)
+    for name in "uid_map", "gid_map":
+        with open(f"/proc/{run.pid}/{name}", "w") as f:
+            f.write(f"0 0 {ids}")
+    run.process.stdin.write(b"go\n")
+    run.process.stdin.close()
+    return run.wait(60), run.output()
+
+
+def beside_each_other(db, container=(), more=""):
+    """What a spy finds of a job that runs beside it as the same user."""
+    out = os.path.join(db.dir, "out")
+    os.chmod(db.dir, 0o711)
+    os.mkdir(out)
+    os.chown(out, NOBODY.pw_uid, NOBODY.pw_gid)
+    functions = ""
+    for name, text in ("spy", SPY), ("pay", PAY):
+        path = os.path.join(db.dir, name)
+        with open(path, "w") as f:
+            f.write(text.replace("FOLDER", out))
+        os.chmod(path, 0o755)
+        functions += f'function "{name}" {{ command = {{"{path}"}} {more} }}\n'
+    db.config(functions)
+    os.chmod(db.config_file, 0o644)
+    pay, spy = db.defer("pay", '{"card": "4111-SECRET"}'), db.defer("spy")
+    args = ["check_deferred", "--cnt", "2", "--runners", "2", "--user", "nobody"]
+    if container:
+        code, said = in_container(db, harness.command(args), *container)
+    else:
+        done = db.run(args, env=REFUSED)
+        code, said = done.returncode, done.stderr
+    assert code == 0, said
+    assert db.log(pay) == db.log(spy) == [(1, "ok")]
+    ledger(db)
+    return json.loads(db.one("select result from deferred.__deferred_log where job_id = %s", spy).replace("'", '"'))
+
+
+def test_functions_of_one_user_see_nothing_of_each_other(db):
+    assert beside_each_other(db) == []
+
+
+@pytest.mark.parametrize("container", [(65535, "true"), (4294967295, "sh -c 'echo 0 >/proc/sys/user/max_user_namespaces'")],
+                         ids=["part of all ids", "no namespaces"])
+def test_where_no_user_namespaces_can_be_made_functions_run_without(db, container):
+    assert "environ" in beside_each_other(db, container), "else this shows nothing"
+
+
+def test_beside_a_program_that_may_gain_rights_functions_are_outside_too(db):
+    assert "environ" in beside_each_other(db, more="new_privileges = 1")
+
+
+def test_in_its_namespace_a_function_sees_files_and_users_as_they_are(db):
+    db.config('function "look" { command = {"/bin/sh", "-c", "stat -c %u:%g /etc/passwd; id -u; id -g; id -G; cat /proc/self/uid_map"} }\n')
+    os.chmod(db.dir, 0o711)
+    job = db.defer("look")
+    done = db.run(["check_deferred", "--user", "nobody"], env=REFUSED)
+    assert done.returncode == 0, done.stderr
+    groups = " ".join(map(str, os.getgrouplist("nobody", NOBODY.pw_gid)))
+    result = db.one("select result from deferred.__deferred_log where job_id = %s", job).split("\n")
+    assert result[:4] == ["0:0", str(NOBODY.pw_uid), str(NOBODY.pw_gid), groups] and result[4].split() == ["0", "0", "4294967295"]
