@@ -264,7 +264,8 @@ static void say_unknown_function(struct cause *c, const char *fn, const char *ho
 		return;
 	}
 	SAY(why, "no worker has function %s", fn);
-	SAY(mend, "install its plugin on a host that runs check_deferred; or, where the name is wrong: deferred cancel --fn %s", fn);
+	SAY(mend, "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
+		  "or, where the name is wrong: deferred cancel --fn %s", fn);
 }
 
 static int64_t patience(const struct cause_serving *s)

@@ -19,6 +19,9 @@
 #define DIE_LIMIT_NS (5 * NS_PER_S) /* one that was killed must be dead by then, or is given up */
 #define HELD_MAX (16u << 20)       /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
+#define PASS_FIRST_NS NS_PER_S     /* a plugin that a runner died of is loaded again after that, then after twice as long */
+#define PASS_HUNG_NS (60 * NS_PER_S) /* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
+#define PASS_MOST_NS (300 * NS_PER_S)
 #define FAILED_STARTS_MAX 5
 #define SHORT_NS (15 * NS_PER_S)   /* no further runner is tried so long after one that could not be started */
 
@@ -93,6 +96,40 @@ static void tell_clash(const struct pool *pool, const struct runner_function *f,
 		log_line(LOG_L_WARNING, "and %zu more functions like these", news - CLASHES_TOLD);
 }
 
+/* Functions that were here, and are not while a plugin is passed over: they are refused, so that nobody is told to install it. */
+static void add_missing(const struct pool *pool, struct runner_function **f, size_t *n)
+{
+	const struct runner_function *const before[] = { pool->functions, pool->clashes };
+	const size_t len[] = { pool->functions_len, pool->clashes_len };
+	struct runner_function *all = *f;
+	size_t known = *n;
+
+	if (pool->setup.passed_over_len == 0)
+		return;
+	all = realloc(all, (known + len[0] + len[1] + 1) * sizeof(*all));
+	if (!all)
+		return;
+	*f = all;
+	for (size_t b = 0; b < 2; b++)
+		for (size_t i = 0; i < len[b]; i++) {
+			struct runner_function *add = &all[*n];
+
+			if (find_function(all, known, before[b][i].name))
+				continue;
+			*add = (struct runner_function){ .name = strdup(before[b][i].name), .clash = true, .max_attempts = -1 };
+			if (asprintf(&add->plugin, "function \"%s\": plugin '%s' is not loaded, for a runner died while loading it",
+				     before[b][i].name, pool->setup.passed_over[0].file) < 0)
+				add->plugin = NULL;
+			if (add->name && add->plugin) {
+				++*n;
+			} else {
+				free(add->name);
+				free(add->plugin);
+			}
+		}
+	qsort(all, *n, sizeof(*all), compare_functions);
+}
+
 /* Put those that clash aside. Returns how many are left. */
 static size_t learn_clashes(struct pool *pool, struct runner_function *f, size_t n)
 {
@@ -129,6 +166,7 @@ static void learn_functions(struct pool *pool, struct runner *runner)
 
 	if (n > 1)
 		qsort(f, n, sizeof(*f), compare_functions);
+	add_missing(pool, &f, &n);
 	n = learn_clashes(pool, f, n);
 	if (pool->functions_known && same_functions(pool, f, n)) {
 		free_functions(f, n);
@@ -593,6 +631,100 @@ static void kill_runner(struct pool *pool, struct pool_member *m, int sig, enum 
 		m->killed_ns = clock_ns();
 }
 
+/* ---- plugins that a runner died of -------------------------------------------------------------- */
+
+static void free_passed_over(struct pool *pool)
+{
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		free(pool->setup.passed_over[i].file);
+	free(pool->setup.passed_over);
+	pool->setup.passed_over = NULL;
+	pool->setup.passed_over_len = 0;
+}
+
+static struct runner_passed_over *find_passed_over(struct pool *pool, const char *file)
+{
+	struct runner_passed_over *list = pool->setup.passed_over;
+	size_t n = pool->setup.passed_over_len;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].file, file) == 0)
+			return &list[i];
+	list = realloc(list, (n + 1) * sizeof(*list));
+	if (!list)
+		return NULL;
+	pool->setup.passed_over = list;
+	list[n] = (struct runner_passed_over){ .file = strdup(file) };
+	if (!list[n].file)
+		return NULL;
+	pool->setup.passed_over_len++;
+	return &list[n];
+}
+
+/* Runners go without this one for a while: what killed it may have been no fault of the plugin. */
+static void pass_over(struct pool *pool, const char *file, bool hung)
+{
+	struct runner_passed_over *p = find_passed_over(pool, file);
+	uint64_t wait_ns = hung ? PASS_HUNG_NS : PASS_FIRST_NS;
+
+	if (!p) {
+		log_line(LOG_L_ERROR, "plugin '%s' not loaded: out of memory", file);
+		return;
+	}
+	for (unsigned int i = 0; i < p->times && wait_ns < PASS_MOST_NS; i++)
+		wait_ns *= 2;
+	wait_ns = wait_ns > PASS_MOST_NS ? PASS_MOST_NS : wait_ns;
+	p->times++;
+	p->until_ns = clock_ns() + wait_ns;
+	log_line(LOG_L_ERROR, "plugin '%s' not loaded: its runner %s while loading it; trying again in %.0f s", file, hung ? "hung" : "died",
+		 (double)wait_ns / 1e9);
+}
+
+/* This runner has got ready: what it was to load again is loaded, or refused with a reason. The others are without it. */
+static void end_passed_over(struct pool *pool, const struct pool_member *m)
+{
+	struct runner_passed_over *list = pool->setup.passed_over;
+	size_t left = 0;
+
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		if (list[i].until_ns <= m->spawned_ns)
+			free(list[i].file);
+		else
+			list[left++] = list[i];
+	if (left == pool->setup.passed_over_len)
+		return;
+	pool->setup.passed_over_len = left;
+	for (size_t i = 0; i < pool->places; i++)
+		if (pool->member[i].runner && &pool->member[i] != m && !pool->member[i].retired && runner_ready(pool->member[i].runner))
+			retire(pool, &pool->member[i]);
+}
+
+/* When it is time to load one again a runner is started for that, in the place of another one if need be. */
+static void load_again(struct pool *pool, uint64_t now)
+{
+	struct pool_member *free_place = NULL, *leaves = NULL;
+	bool due = false;
+
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		due |= pool->setup.passed_over[i].until_ns <= now;
+	if (!due || pool->stopping || pool->fatal.code)
+		return;
+	for (size_t i = 0; i < pool->places; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner)
+			free_place = m;
+		else if (m->retired || !runner_ready(m->runner))
+			return; /* one makes room, or is loading */
+		else if (!leaves || runner_load(m->runner) < runner_load(leaves->runner))
+			leaves = m;
+	}
+	if (free_place && pool->alive < pool->runners_max)
+		spawn(pool, free_place);
+	else if (leaves)
+		retire(pool, leaves);
+}
+
 /* ---- events ----------------------------------------------------------------------------------- */
 
 size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
@@ -634,6 +766,9 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 	uint64_t deadline = pool->short_ns ? pool->short_ns : UINT64_MAX;
 	size_t staying = count_staying(pool);
 
+	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
+		if (pool->setup.passed_over[i].until_ns > now)
+			sooner(&deadline, pool->setup.passed_over[i].until_ns);
 	for (size_t i = 0; i < pool->places; i++) {
 		const struct pool_member *m = &pool->member[i];
 		int64_t timeout_ms;
@@ -708,22 +843,11 @@ void pool_read(struct pool *pool)
 			kill_runner(pool, &pool->member[i], SIGKILL, JOB_INTERRUPTED, "a function closed the socket of its runner");
 		if (!was_ready && runner_ready(r)) {
 			pool->failed_starts = 0;
+			end_passed_over(pool, &pool->member[i]);
 			learn_functions(pool, r);
 		}
 		collect(pool, r);
 	}
-}
-
-static void pass_over(struct pool *pool, const char *file)
-{
-	char **bigger = realloc(pool->setup.passed_over, (pool->setup.passed_over_len + 1) * sizeof(*bigger));
-
-	if (!bigger)
-		return;
-	pool->setup.passed_over = bigger;
-	bigger[pool->setup.passed_over_len] = strdup(file);
-	if (bigger[pool->setup.passed_over_len])
-		pool->setup.passed_over_len++;
 }
 
 static void remove_member(struct pool *pool, struct pool_member *m)
@@ -769,11 +893,8 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		pool->fatal = err;
 	was_ready = runner_ready(m->runner) || (runner_killed(m->runner) && !m->load_failed);
 	loading = runner_reaped(m->runner, status);
-	if (loading && !pool->fatal.code) {
-		log_line(LOG_L_ERROR, "plugin '%s' not loaded: it %s while being loaded", loading,
-			 runner_killed(m->runner) ? "hung" : "crashed");
-		pass_over(pool, loading);
-	}
+	if (loading && !pool->fatal.code)
+		pass_over(pool, loading, m->load_failed);
 	failed = !loading && !was_ready && !m->retired;
 	remove_member(pool, m);
 	if (failed && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
@@ -893,6 +1014,7 @@ void pool_tick(struct pool *pool, uint64_t now)
 		}
 	}
 	give_up_stuck(pool, now);
+	load_again(pool, now);
 	if (pool->alive > 0 && now >= pool->sweep_ns + SWEEP_NS)
 		sweep(pool);
 }
@@ -902,12 +1024,8 @@ void pool_reload(struct pool *pool, const struct runner_setup *setup)
 	size_t wanted = (size_t)config_int(setup->config, "runners");
 	struct pool_member *bigger = wanted > pool->places ? realloc(pool->member, wanted * sizeof(*bigger)) : NULL;
 
-	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
-		free(pool->setup.passed_over[i]);
-	free(pool->setup.passed_over);
+	free_passed_over(pool);
 	take_settings(pool, setup);
-	pool->setup.passed_over = NULL;
-	pool->setup.passed_over_len = 0;
 	if (bigger) {
 		memset(bigger + pool->places, 0, (wanted - pool->places) * sizeof(*bigger));
 		pool->member = bigger;
@@ -1033,9 +1151,7 @@ void pool_clear(struct pool *pool)
 		free_functions(old->functions, old->len);
 		free(old);
 	}
-	for (size_t i = 0; i < pool->setup.passed_over_len; i++)
-		free(pool->setup.passed_over[i]);
-	free(pool->setup.passed_over);
+	free_passed_over(pool);
 	free(pool->member);
 	memset(pool, 0, sizeof(*pool));
 }

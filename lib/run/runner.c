@@ -155,7 +155,8 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 		if (put_command(r, &commands[i]) < 0)
 			return -1;
 	for (size_t i = 0; i < setup->passed_over_len; i++)
-		if (put_texts(r, FRAME_PASS_OVER, setup->passed_over[i], NULL) < 0)
+		if (setup->passed_over[i].until_ns > clock_ns() &&
+		    put_texts(r, FRAME_PASS_OVER, setup->passed_over[i].file, NULL) < 0)
 			return -1;
 	return frame_put(&r->out, FRAME_START, 0, parts, 2);
 }

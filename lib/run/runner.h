@@ -38,7 +38,11 @@ struct runner_setup {
 	gid_t gid;
 	const char *user;
 	char home[512], shell[256]; /* of that user */
-	char **passed_over;       /* plugin files that crashed while loading */
+	struct runner_passed_over {
+		char *file;
+		unsigned int times; /* in a row */
+		uint64_t until_ns;  /* runners started from then on load it */
+	} *passed_over;           /* plugins with which runners died while loading them */
 	size_t passed_over_len;
 };
 

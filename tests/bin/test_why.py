@@ -129,7 +129,8 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     told = why(job, "--all")
     assert [c[0] for c in told] == ["unknown_function", "unserved", "behind"]
     assert told[0][1:] == ("no worker has function maail", "ready for Ns; deferred functions lists what workers have",
-                               "install its plugin on a host that runs check_deferred; or, where the name is wrong: deferred cancel --fn maail")
+                               "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
+                               "or, where the name is wrong: deferred cancel --fn maail")
     assert why(fresh)[0] == ("unserved", "no worker serves queue mail", "those that were started are for other queues", "check_deferred --queue mail")
     told = {c[0]: c for c in why(None, "--all")}
     assert told["unserved"][1:] == ("no worker serves queue mail", "those that were started are for other queues; 2 jobs wait, the first for Ns", "check_deferred --queue mail")
