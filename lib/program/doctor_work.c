@@ -78,11 +78,27 @@ void doctor_workers(struct doctor *d)
 
 const char doctor_skip[] = "add --if-running=skip to the line, or have it start less often, or set a timeout below that; or run it as a service";
 
+static void shared_pidfiles(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+
+	if (!doctor_ask(d, store_doctor_pidfiles, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options", pg_text(res, i, 0, NULL),
+			    pg_int(res, i, 1));
+		doctor_why(d, "a start terminates the copy that has its pidfile: these lines terminate each other");
+		doctor_do(d, "give each line a --pidfile of its own");
+	}
+	pg_result_free(res);
+}
+
 void doctor_superseded(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 	char age[SPAN_AGE_SIZE];
 
+	shared_pidfiles(d);
 	if (!doctor_ask(d, store_doctor_superseded, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {

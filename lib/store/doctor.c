@@ -66,6 +66,11 @@ int store_doctor_retention(struct pg *pg, struct pg_result **res, struct deferre
 	return ask(pg, &sql_doctor_retention, res, err);
 }
 
+int store_doctor_pidfiles(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return ask(pg, &sql_doctor_pidfiles, res, err);
+}
+
 int store_doctor_workers(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
 	return ask(pg, &sql_doctor_workers, res, err);

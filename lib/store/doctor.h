@@ -18,6 +18,7 @@ int store_doctor_slots(struct pg *pg, struct pg_result **res, struct deferred_er
 int store_doctor_indexes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_doctor_partitions(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_doctor_retention(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+int store_doctor_pidfiles(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_doctor_workers(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_doctor_intervals(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 int store_doctor_superseded(struct pg *pg, struct pg_result **res, struct deferred_error *err);

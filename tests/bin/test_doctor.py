@@ -379,6 +379,20 @@ def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
     assert doctor(OK) == {}
 
 
+def test_two_lines_that_share_a_pidfile(db, doctor):
+    def runs(lines):
+        db.sql("delete from deferred.__deferred_worker")
+        for queue, runners in lines:
+            db.sql("""insert into deferred.__deferred_worker (instance, host, pid, version, ended_at, queues, runners, cnt, mode)
+                      values ('h:/run/x#1.2@boot', 'h', 1, '1', now(), %s, %s, 0, 'run')""", queue and [queue], runners)
+    runs([("a", 1)] * 10 + [("a", 2)] * 10 + [(None, 2)] * 10)  # one line that was changed twice
+    assert doctor(OK) == {}
+    runs([("a", 1), ("b", 1)] * 5)
+    assert doctor(FAIL) == {"interval": [("fail", "pidfile h:/run/x is used by 2 lines with different options",
+                                          "a start terminates the copy that has its pidfile: these lines terminate each other",
+                                          "give each line a --pidfile of its own")]}
+
+
 def test_jobs_that_nobody_runs(db, doctor):
     job = db.defer("noop")
     assert doctor(OK) == {}  # it has only just come
