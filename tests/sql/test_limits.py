@@ -737,7 +737,7 @@ def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priorit
     db.sql("select deferred.__mark(0, 1000)")
     w, tried = worker(), []
     for seed in range(40):
-        rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, seed, 1 << 24, 5)
+        rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, seed, 1 << 24, 5, None)
         tried.append([r[0] for r in rows if r[0] is not None])
         w.connection.rollback()
     assert {len(jobs) for jobs in tried} == {1} and 5 <= tried.count([other]) <= 35
