@@ -20,4 +20,5 @@ back as (
     set receipt = null, worker = null, visible_at = now(), xid = pg_current_xact_id()
     from (select i.id, g.snap from gone g cross join lateral unnest(g.ids) as i(id)) held
     where h.id = any (array[held.id]) and pg_visible_in_snapshot(h.xid, held.snap))
-select exists (select from me)
+select exists (select from me),
+       case when $4 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end
