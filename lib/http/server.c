@@ -122,13 +122,14 @@ static void evict_for(struct server *s, const struct connection *fresh)
 /* libmicrohttpd forgets a socket before it closes it, so what is in the list is open. */
 static void on_connection(void *data, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode code)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-	const union MHD_ConnectionInfo *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const union MHD_ConnectionInfo *info;
 	struct connection *connection = *context;
 	struct budget_hold who = { 0 };
 	struct server *s = data;
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		/* libmicrohttpd 1.0 overwrites this answer with the next one. */
+		info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 		connection = info ? calloc(1, sizeof(*connection)) : NULL;
 		*context = connection;
 		if (!connection)
@@ -136,8 +137,9 @@ static void on_connection(void *data, struct MHD_Connection *c, void **context, 
 		connection->fd = info->connect_fd;
 		connection->wire.tls = s->tls;
 		gate_open(connection->fd, &connection->wire);
-		if (from && from->client_addr)
-			budget_address(&who, (const struct sockaddr_storage *)(const void *)from->client_addr);
+		info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+		if (info && info->client_addr)
+			budget_address(&who, (const struct sockaddr_storage *)(const void *)info->client_addr);
 		memcpy(connection->address, who.address, sizeof(connection->address));
 		atomic_init(&connection->since_ns, clock_ns());
 		atomic_init(&connection->deadline_ns, clock_ns() + (uint64_t)s->setup.idle_ms * NS_PER_MS);
