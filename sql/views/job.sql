@@ -7,7 +7,9 @@ create or replace view deferred.job as
                 when h.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = h.id) then 'waiting'
                 when h.due_at > clock_timestamp() then 'delayed'
                 else 'ready' end as state,
-           coalesce(least(h.attempt, 2147483646) + (held.worker is not null)::integer, l.attempts, 0) as attempt,
+           -- least() ignores NULL, and a job that has ended has no row h.
+           coalesce(case when h.id is not null then least(h.attempt, 2147483646) end + (held.worker is not null)::integer,
+                    l.attempts, 0) as attempt,
            coalesce(held.expires_at, nullif(h.due_at, 'infinity'), h.visible_at) as visible_at,
            held.worker, coalesce(held.claimed_at, h.started_at) as started_at,
            case when h.id is null then l.finished_at end as finished_at,
