@@ -1,57 +1,53 @@
 # deferred - a job runner for applications that have PostgreSQL.
 #
 # Targets
-#   all          programs, libraries and plugins into build/ (default)
-#   demo         see it work: private servers, mails deferred, delivered, shown; WEB=1 keeps its database at the end, and shows its pages, until Ctrl-C
-#   demo-web     a week of history made up, with a printed seed, and the operators' page on top, until Ctrl-C; SEED=N makes the same again
-#   check        unit tests, under AddressSanitizer + UBSan too, threads under ThreadSanitizer, and the integration tests that are not slow; below a
-#                quarter of an hour on two processors. WHOLE=1, twice that: the slow ones too, and those that are not once more under the sanitizers
-#   check-quick  the same without the builds for the sanitizers
-#   check-postgres  tests/sql and the tests of rules and of doctor against PostgreSQL 18 (npm installs it below build/)
-#   check-san    all of them under AddressSanitizer + UBSan
-#   check-lint   static analysis and man page lint
-#   check-faults the longer fault tests, with a printed seed
-#   ledger       everything killed in turn, with a printed seed, and the jobs counted: lost, accepted twice, at work twice at once, stuck; then each fault
-#                by itself. 3 minutes; LEDGER_JOBS=1000000 LEDGER_KILLS=1000 for the long one, LEDGER_LINES=FILE for a line a job, LEDGER_ONLY=WORD for
-#                some of it. All of it is written to tests/faults/LEDGER.md
-#   growth       four weeks of starts, jobs, messages and purges, partitions coming and going, in a few minutes: does anything grow? GROWTH_STARTS=50000 for
-#                the long one
-#   check-ha     two and three servers that pg_auto_failover keeps (installed through apt), the primary switched and killed under load: what is
-#                lost, and how long it takes. Minutes, so no part of check
-#   check-scale  jobs over several servers under kills, one added, one drained, PL/Proxy in front (installs it), and what a shard costs. Minutes
-#   check-metrics  what Prometheus is told, alerts and dashboard, tried with Prometheus itself (installs it, and Debian then runs its server)
-#   check-web    the pages of deferred_web in a real browser (chromium by apt, playwright and axe by npm below build/); minutes, so no part of check
-#   site         a static site of README, docs/ and the man pages, in build/site
-#   screenshots  the pictures of README anew, by Chromium, from demo-web
-#   check-advise what `deferred advise` promises, for 20 seeded workloads, followed by the real check_deferred in scaled time; a quarter of an hour, best on a
-#                machine that does nothing else. The seeds are printed; SEED=N has them begin at N in place of 0. Ends with a table, and how many of the 20
-#                waited as was promised
-#   check-schedules  when ticks of schedules are: all changes of clocks in 200 time zones over 30 years, and beside croniter and systemd
-#   mutants      what guards is broken, piece by piece, each time with a test that must notice; what is not noticed is printed
-#   fuzz         what reads requests, fed with nonsense for FUZZ_S seconds (60) a target, under the sanitizers
-#   bench        figures, as ratios to plain PostgreSQL measured in the same run; bench-NAME one scenario of
-#                tests/bench/README.md; BENCH_QUICK=1 a trial with small sizes; BENCH_ARGS="--jobs 50000 ..."; tables go to
-#                tests/bench/RESULTS.md too, and its lines in bold to README.md
-#   bench-rules  the same for rules: rows queued a second, archived over the number of agents
-#   bench-peers  the same work done by graphile-worker and pg-boss (npm installs them below build/), in turns with ours
-#   bench-wake, bench-runners  the service: from defer to start, and what listeners cost who defers; a number of runners
-#                that follows the queue
-#   bench-web    pages of deferred_web beside a long history (BENCH_ARGS="--rows 5000000"), and what an open one costs who works
-#   bench-http   messages over HTTP beside azurite (npm installs it below build/) and plain SQL
-#   pg, pg-stop  start a private server that stays, print how to reach it; stop it
-#   install      honours DESTDIR, prefix, libdir, mandir, sysconfdir, bashdir, zshdir; uninstall takes it back
-#   dist         build/deferred-VERSION.tar.xz: what git lists, or, without git, all files; it builds without git
-#   deb          Debian packages into build/deb (cron/debian): deferred, deferred-http, libdeferred1, libdeferred-dev
-#   check-packages  makes them and has them installed, used, upgraded, removed and purged in a small Debian of their own (minutes, as root)
-#   check-unit   the unit tests that need no server: what a build of the packages runs
-#   deps         install what all but check-schedules, deb and check-packages need (as root, through apt), or say what to install
-#   clean        stop the private server, remove build/
+#   all              build programs, libraries and plugins into build/ (default)
+#   help             print this list
+#   demo             send mail through a real cron and SMTP server; WEB=1 adds pages
+#   demo-web         show the operators' pages with a week of history
+#   pg, pg-stop      start a private server and print how to reach it; stop it
+#   site             make a static site of the documentation in build/site
+#   install, uninstall   honour DESTDIR, prefix, libdir, mandir, sysconfdir
+#   deps             install all packages as root, or print the apt command
+#   clean            stop the private server and remove build/
 #
-# Variables: CC, CFLAGS, LDFLAGS add to ours; V=1 shows whole commands; SANITIZE=address,undefined builds
-# into a folder of its own; SEED=N repeats a check-faults, check-advise, ledger or growth; TESTS="tests/bin/test_x.py -k word" narrows the
-# checks. tests/lib/NAME_test.c or .sh in it names a unit test. What it does not name does not run, and the closing lines say so.
+# Tests
+#   check            tests that are not slow; WHOLE=1 adds slow ones and sanitizers
+#   check-quick      the same without the builds for the sanitizers
+#   check-unit       unit tests that need no server
+#   check-san        all tests under AddressSanitizer and UBSan
+#   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
+#   check-lint, lint static analysis, man pages, prose, mutants that apply
+#   check-faults     long fault tests with a printed seed
+#   check-web        pages and site in a real browser
+#   check-metrics    metrics and alerts with a real Prometheus
+#   check-ha         failover with pg_auto_failover
+#   check-scale      several servers under kills
+#   check-schedules  all clock changes of 30 years; croniter and systemd compared
+#   check-advise     advice followed in scaled time, for 20 workloads
+#   check-packages   build, install, upgrade and purge the Debian packages
+#   ledger           kill everything and count the jobs: LEDGER_JOBS, LEDGER_KILLS,
+#                    LEDGER_LINES=FILE, LEDGER_ONLY=WORD
+#   growth           weeks of use in minutes: does anything grow? GROWTH_STARTS
+#   mutants          break each guard; a named test must notice
+#   fuzz             feed readers of requests with random input, FUZZ_S seconds
+#
+# Figures and releases
+#   bench, bench-NAME  ratios to plain PostgreSQL: tests/bench/README.md
+#                    BENCH_QUICK=1 for small sizes, BENCH_ARGS="--jobs 50000 ..."
+#   bench-rules, bench-peers, bench-wake, bench-runners, bench-web, bench-http
+#   screenshots      take the pictures of README from demo-web
+#   dist, deb        source tarball; Debian packages in build/deb
+#
+# Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands. SANITIZE=address,undefined
+# builds into a folder of its own. SEED=N repeats a random test. TESTS="tests/bin/test_x.py -k word"
+# selects tests; tests/lib/NAME_test.c or .sh in it selects a unit test. Tests that it does not name do
+# not run, and the closing lines say so.
 
 .DEFAULT_GOAL := all
+.PHONY: help
+help:
+	@sed -n '/^# Targets/,/^$$/s/^# \{0,1\}//p' Makefile
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 

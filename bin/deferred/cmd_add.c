@@ -224,8 +224,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = cli_connect(cli, true);
 		return rc != 0 ? rc : add_lines(cli, stdin);
 	}
-	if (argc - optind < 1 || argc - optind > 2)
-		return cli_usage(cli, "a function is wanted, and at most one JSON text");
+	if (optind >= argc)
+		return cli_usage(cli, "the function is missing");
+	if (argc - optind > 2)
+		return cli_usage(cli, "unexpected argument \"%.64s\" after function and params", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = add_one(cli, argv[optind], params, &opts, route);

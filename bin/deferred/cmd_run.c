@@ -181,8 +181,10 @@ static int run(struct cli *cli, int argc, char **argv)
 			return opt == CLI_OPT_BAD ? EX_USAGE : EX_OK;
 		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
 	}
-	if (optind >= argc || argc - optind > 2)
-		return cli_usage(cli, "a function is wanted, and at most one JSON text");
+	if (optind >= argc)
+		return cli_usage(cli, "the function is missing");
+	if (argc - optind > 2)
+		return cli_usage(cli, "unexpected argument \"%.64s\" after function and params", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = run_here(cli, argv[optind], params, plugin_dir, timeout);

@@ -137,8 +137,9 @@ static void not_there(struct list *list, const struct cause_job *j)
 	}
 	if (j->kept_s != CAUSE_UNKNOWN && j->neighbour_s != CAUSE_UNKNOWN && j->neighbour_s >= j->kept_s) {
 		c = add(list, CAUSE_PURGED);
-		SAY(why, "job %" PRId64 " is not there any more: it was deferred before what the last purge left", j->id);
-		SAY(figure, "its neighbours were deferred %s ago, and purged is what is older than %s", AGE(j->neighbour_s), AGE(j->kept_s));
+		SAY(why, "job %" PRId64 " has been purged", j->id);
+		SAY(figure, "it was deferred about %s ago, and the last purge removed everything older than %s",
+		    AGE(j->neighbour_s), AGE(j->kept_s));
 		return;
 	}
 	c = add(list, CAUSE_ROLLED_BACK);

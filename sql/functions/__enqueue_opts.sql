@@ -8,7 +8,8 @@ declare
     bad record;
 begin
     if jsonb_typeof(o) <> 'object' then
-        raise exception using errcode = '22023', message = format('opts are a JSON %s, not an object', jsonb_typeof(o)),
+        raise exception using errcode = '22023', 
+            message = format('opts must be a JSON object, but a JSON %s was given', jsonb_typeof(o)),
             hint = 'for example {"queue": "mail", "delay": "5s"}';
     end if;
     if queue is not null and o ? 'queue' then

@@ -5,7 +5,8 @@ declare
     v record;
 begin
     if json_typeof(flow) is distinct from 'object' then
-        raise exception using errcode = '22023', message = format('a flow is a JSON %s, not an object', coalesce(json_typeof(flow), 'null')),
+        raise exception using errcode = '22023', 
+            message = format('a flow must be a JSON object, but a JSON %s was given', coalesce(json_typeof(flow), 'null')),
             hint = 'for example {"jobs": [{"name": "pack", "fn": "pack"}, {"fn": "mail", "after": ["pack"]}], "then": [{"fn": "report", "on": "ended"}]}';
     elsif exists (select from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')) then
         raise exception using errcode = '22023',
@@ -24,7 +25,7 @@ begin
         select case when i.callback then format('callback %s', i.n - coalesce(json_array_length(flow->'jobs'), 0)) else format('job %s', i.n) end as which, w.wrong
         from deferred.__flow_items(flow) i
         cross join lateral (select case
-            when json_typeof(i.job) <> 'object' then format('is a JSON %s, not an object', json_typeof(i.job))
+            when json_typeof(i.job) <> 'object' then format('must be a JSON object, but a JSON %s was given', json_typeof(i.job))
             when i.job->>'fn' is null then 'has no function: a message is no job of a flow'
             when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string' and length(i.job->>'name') between 1 and 100) is not true
                 then 'has a name that is no text of 1 to 100 characters'

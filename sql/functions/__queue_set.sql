@@ -10,7 +10,9 @@ declare
     v_was text := deferred.__patience('5 seconds');
 begin
     if json_typeof(settings) is distinct from 'object' then
-        raise exception using errcode = '22023', message = format('settings are a JSON %s, not an object', coalesce(json_typeof(settings), 'null'));
+        raise exception using errcode = '22023', 
+            message = format('settings must be a JSON object, but a JSON %s was given',
+                             coalesce(json_typeof(settings), 'null'));
     end if;
     select k into v_unknown from json_object_keys(settings) k
     where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',

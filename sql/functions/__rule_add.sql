@@ -34,7 +34,8 @@ begin
             hint = 'name the column of the query that tells its rows apart: no two jobs of a queue with the same key are hot';
     end if;
     if json_typeof($4) <> 'object' or json_typeof(v_opts) <> 'object' then
-        raise exception using errcode = '22023', message = format('params of rule %L are a JSON %s, not an object', $1, json_typeof($4)),
+        raise exception using errcode = '22023', 
+            message = format('params of rule %L must be a JSON object, but a JSON %s was given', $1, json_typeof($4)),
             hint = 'for example {"archive": "2026"}';
     end if;
     select o.key into k from json_object_keys($4) as o(key) where octet_length(o.key) not between 1 and 63 limit 1;

@@ -9,7 +9,8 @@ declare
 begin
     if v_kind = 'null' then return null; end if;
     if v_kind <> 'array' then
-        raise exception using errcode = '22023', message = format('tags are a JSON %s, not an array: %s', v_kind, left(tags::text, 200)),
+        raise exception using errcode = '22023', 
+            message = format('tags must be a JSON array, but a JSON %s was given: %s', v_kind, left(tags::text, 200)),
             hint = 'for example ["invoice", "customer 4711"]';
     end if;
     -- Before anything is made of them: the array is as long as params may be.

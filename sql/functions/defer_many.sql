@@ -7,13 +7,15 @@ declare
     v_flow bigint;
 begin
     if json_typeof(jobs) is distinct from 'array' then
-        raise exception using errcode = '22023', message = format('jobs are a JSON %s, not an array', coalesce(json_typeof(jobs), 'null')),
+        raise exception using errcode = '22023', 
+            message = format('jobs must be a JSON array, but a JSON %s was given', coalesce(json_typeof(jobs), 'null')),
             hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
     end if;
     select e.n, json_typeof(e.job) as kind into bad
     from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('job %s is a JSON %s, not an object', bad.n, bad.kind);
+        raise exception using errcode = '22023', 
+            message = format('job %s must be a JSON object, but a JSON %s was given', bad.n, bad.kind);
     end if;
     select e.n, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)

@@ -82,7 +82,9 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
     (["account"], "one of add, ls, rotate, enable, disable, allow, disallow and rm is wanted"), (["queue"], "one of ls, set, pause, resume, clear and rm is wanted"),
     (["rule"], "one of add, ls, test, run and rm is wanted"), (["queue", "sell"], '"sell" is none of ls, set, pause, resume, clear and rm'),
     (["function", "sell"], '"sell" is none of ls, set, rm and resume'), (["rule", "sell"], '"sell" is none of add, ls, test, run and rm'),
-    (["add"], "a function is wanted, and at most one JSON text"), (["run"], "a function is wanted, and at most one JSON text"),
+    (["add"], "the function is missing"), (["run"], "the function is missing"),
+    (["add", "f", "{}", "maail"], 'unexpected argument "maail" after function and params'),
+    (["run", "f", "{}", "maail"], 'unexpected argument "maail" after function and params'),
 ])
 def test_what_is_wrong_is_told_in_one_line(run, args, text):
     result = run(["deferred", *args])

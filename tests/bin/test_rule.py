@@ -92,7 +92,7 @@ def test_a_query_may_come_from_standard_input(docs):
     (["a", "no op", "select 1 as id"], ["invalid function name 'no op'"]),
     (["a", "noop", " ; "], ["query of rule 'a' is empty"]),
     (["a", "noop", "select 1 as id", "--queue", "a b"], ["invalid queue name 'a b'"]),
-    (["a", "noop", "select 1 as id", "--params", "[]"], ["JSON array, not an object"]),
+    (["a", "noop", "select 1 as id", "--params", "[]"], ["must be a JSON object, but a JSON array was given"]),
     (["a", "noop", "select 1 as id", "--params", "{x"], ["invalid JSON"]),
     (["a", "noop", "select 1 as id", "--params", json.dumps({"x" * 64: 1})], ["invalid member 'xxxx"]),
     (["a", "noop", "select 1 as id", "--params", '{"": 1}'], ["invalid member ''"]),

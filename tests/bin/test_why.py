@@ -63,8 +63,8 @@ def test_a_job_that_is_not_there(db, why):
     cause, sentence, figure, mend = why(1, code=NOT_DONE)[0]
     assert (cause, sentence) == ("rolled_back", "job 1 is not there: its id was given out, and the transaction that deferred it was rolled back, or the job was purged")
     db.sql("update deferred.__deferred_upkeep set purged_older = '34 days'")
-    assert why(1, code=NOT_DONE)[0][:3] == ("purged", "job 1 is not there any more: it was deferred before what the last purge left",
-                                            "its neighbours were deferred 35d ago, and purged is what is older than 34d")
+    assert why(1, code=NOT_DONE)[0][:3] == ("purged", "job 1 has been purged",
+                                            "it was deferred about 35d ago, and the last purge removed everything older than 34d")
 
 
 @pytest.mark.slow

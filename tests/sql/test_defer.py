@@ -180,8 +180,8 @@ def test_a_bad_option_is_named(db):
         ({"label": "x" * 1001}, "out of range"),
         ({"key": "k", "on_duplicate": "maybe"}, "invalid on_duplicate"),
         ({"run_at": "soon"}, "soon"),
-        ([], "not an object"),
-        ("text", "not an object"),
+        ([], "opts must be a JSON object, but a JSON array was given"),
+        ("text", "opts must be a JSON object, but a JSON string was given"),
     ]:
         refused(db, psycopg2.Error, says, "select deferred.defer('f', '{}', %s::json)", json.dumps(opts))
     assert db.hot() == 0
@@ -227,7 +227,7 @@ def test_a_call_takes_jsonb_and_literals_go_where_they_went(db):
         assert len(ids) == 2 and db.sql("select fn from deferred.__deferred where id = any (%s) order by id", ids) == [("f",), ("g",)]
     refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer('f', '{')")
     refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer_many('[')")
-    refused(db, psycopg2.Error, "jobs are a JSON null", "select deferred.defer_many(null)")
+    refused(db, psycopg2.Error, "jobs must be a JSON array, but a JSON null was given", "select deferred.defer_many(null)")
     refused(db, psycopg2.Error, "are NULL", "select deferred.defer('f', null::jsonb)")
     producer = as_role(db, "deferred_producer")
     assert ask(producer, "select deferred.defer('f', to_jsonb(1)), array(select deferred.defer_many('[{\"fn\": \"f\"}]'::jsonb))")[0][0] > 0
@@ -451,7 +451,7 @@ def test_many_keep_their_order_and_options(db):
 def test_one_bad_among_many_stores_none(db):
     for bad, says in [
         ({"fn": "a b"}, "invalid function name"), ({"params": {}}, "no function given"), ({"fn": "f", "que": 1}, 'unknown option "que"'),
-        ({"fn": "f", "delay": "x"}, "invalid time span"), ({"fn": "f", "queue": "a b"}, "invalid queue name"), (7, "not an object"),
+        ({"fn": "f", "delay": "x"}, "invalid time span"), ({"fn": "f", "queue": "a b"}, "invalid queue name"), (7, "must be a JSON object, but a JSON number was given"),
         ({"fn": "f", "timeout": 0}, "out of range"),
     ]:
         refused(db, psycopg2.Error, says, "select * from deferred.defer_many(%s::json)",
