@@ -275,12 +275,16 @@ static int64_t patience(const struct cause_serving *s)
 }
 
 /* Does nobody come for what has been ready so long? */
+#define SERVICE_BACK_S 10 /* a service that was restarted is back by then */
+
 static bool unserved(const struct cause_serving *s, int64_t ready_s)
 {
 	if (s->alive)
 		return false;
 	if (s->seen_s == CAUSE_UNKNOWN)
 		return true;
+	if (s->service)
+		return ready_s > SERVICE_BACK_S && s->seen_s > SERVICE_BACK_S;
 	return ready_s > patience(s) && s->seen_s > patience(s);
 }
 
@@ -294,6 +298,10 @@ static void say_unserved(struct cause *c, const struct cause_serving *s, const c
 		SAY(why, "no worker serves queue %s", queue);
 		SAY(figure, "those that were started are for other queues");
 		SAY(mend, "check_deferred --queue %s", queue);
+	} else if (s->service) {
+		SAY(why, "the service that served queue %s has ended, or is cut off from the database", queue);
+		SAY(figure, "%s was seen %s ago", or_none(s->instance), AGE(s->seen_s));
+		SAY(mend, "deferred doctor, on that host: the unit, and its log, which says why (exit code 77: a right is missing)");
 	} else {
 		SAY(why, "no worker comes any more that serves queue %s", queue);
 		if (s->gap_s != CAUSE_UNKNOWN)
@@ -383,6 +391,8 @@ static void turn(struct list *list, const struct cause_job *j)
 	}
 	if (j->serving.gap_s != CAUSE_UNKNOWN && j->serving.started_s != CAUSE_UNKNOWN && !j->serving.alive)
 		expires_first(list, j, (double)(j->serving.gap_s - j->serving.started_s));
+	if (unserved(&j->serving, j->ready_s))
+		return;
 	c = add(list, CAUSE_NEXT_START);
 	if (j->serving.alive) {
 		SAY(why, "nothing holds job %" PRId64 " back: a worker that serves its queue is at work, and takes it with its next claim", j->id);

@@ -98,6 +98,7 @@ struct cause_serving {
 	int64_t gap_s;         /* usual from one start to the next */
 	int64_t started_s;     /* since the last start */
 	const char *instance;  /* host and pidfile of that */
+	bool service;          /* that is, or was, a service, which no cron starts again */
 };
 
 /* What ended lately, and what arrived; of a queue or of all. Where nothing was looked at, minutes is 0. */

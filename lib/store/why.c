@@ -110,6 +110,7 @@ static void read_serving(const struct pg_result *res, size_t row, struct cause_s
 	s->gap_s = number(res, row, 4);
 	s->started_s = number(res, row, 5);
 	s->instance = text(res, row, 6);
+	s->service = pg_bool(res, row, 7);
 }
 
 static const struct pg_result *ask_serving(struct pg *pg, struct store_why *why, const char *const *queues, size_t n)

@@ -399,6 +399,22 @@ def test_what_is_asked_for_wrongly(db):
                                               "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor, on the host whose cron is to start check_deferred\n")
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_only_service_has_ended_or_is_cut_off(db, why, ended):
+    db.sql("""insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode)
+              values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '1 h', now() - interval '10 min',
+                      case when %s then now() - interval '10 min' end, 'listen')""", ended)
+    job = db.defer("noop")
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '5 min'")
+    told = ("unserved", "the service that served queue default has ended, or is cut off from the database",
+            "h:/run/x was seen 10min ago")
+    causes = why(job)
+    assert [c[:3] for c in causes] == [told] and "exit code 77" in causes[0][3]
+    (kind, said, figure, _), *_ = why(None, "--all")
+    assert said == told[1] and figure.startswith(told[2]) and "1 job waits" in figure
+    assert "nothing holds" not in str(why(None, "--all")) + str(causes)
+
+
 def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, why):
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'fail', '{\"error\": \"no disk\"}', '{\"max_attempts\": 1}')")
     db.sql("update deferred.__deferred_schedule set next_at = now() - interval '1 s'; update deferred.__deferred_state set next_tick = now() - interval '1 s'")
