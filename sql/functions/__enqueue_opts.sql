@@ -2,8 +2,7 @@ create or replace function deferred.__enqueue_opts(fn text, params json, opts js
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    options constant text[] := '{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,
-                                 backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,flow}';
+    options constant text[] := deferred.__job_options();
     o   jsonb := opts::jsonb;
     bad record;
 begin

@@ -6,6 +6,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
+    -- Queue and priority are arguments; a key is a column of each row, and its queue limits how many run; it waits for no other job.
+    options constant text[] := deferred.__job_options('{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,traceparent,after,flow}');
     v_queue text collate "C" := coalesce($6, 'default');
     v_opts  json := coalesce($8, '{}');
     v_owner oid := (select r.oid from pg_roles r where r.rolname = deferred.__actor());
@@ -52,9 +54,9 @@ begin
             hint = 'use 1 ms to 24 days';
     end if;
     for k, v in select * from json_each_text(v_opts) loop
-        if k not in ('label', 'delay', 'expires', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent', 'tags') then
+        if k <> all (options) then
             raise exception using errcode = '22023', message = format('unknown option "%s"', left(k, 200)),
-                hint = 'options: label, delay, expires, max_attempts, timeout, backoff_floor, backoff_ceiling, backoff_exponent, tags';
+                hint = 'options: ' || array_to_string(options, ', ');
         end if;
         if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
             raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),

@@ -55,12 +55,12 @@ begin
     values (v_id, s.queue, s.fn, coalesce((s.opts->>'priority')::smallint, 0), due, coalesce(due, v_now), v_expires, v_limited, q.max_length is not null,
         v_lane, (s.opts->>'concurrency')::integer, (s.opts->>'max_attempts')::integer, deferred.__params_bytes(s.params));
     insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, backoff_floor_ms,
-        backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tick, previous_tick)
+        backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tick, previous_tick, tags)
     values (v_id, s.queue, s.fn, s.params, coalesce(s.opts->>'label', case s.fn when 'send_mail' then deferred.__subject(s.params) end),
         coalesce((s.opts->>'priority')::smallint, 0), due, v_expires, (s.opts->>'max_attempts')::integer, deferred.__ms('timeout', s.opts->>'timeout'),
         deferred.__ms('backoff_floor', s.opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', s.opts->>'backoff_ceiling'),
         (s.opts->>'backoff_exponent')::double precision, v_now, v_owner, v_key, (s.opts->>'concurrency')::integer, tick,
-        s.queued_at);
+        s.queued_at, deferred.__tags(s.opts->'tags'));
     if (due is null or due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
         perform deferred.__wake(s.queue);
     end if;

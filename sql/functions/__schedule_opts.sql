@@ -5,7 +5,8 @@ as $$
 #variable_conflict use_column
 declare
     own    constant text[] := '{timezone,missed,late,overlap,jitter,queue}';
-    jobs   constant text[] := '{label,priority,expires,max_attempts,timeout,backoff_floor,backoff_ceiling,backoff_exponent,concurrency_key,concurrency}';
+    -- A tick says when, and its schedule in which queue; it waits for no other job, is in no flow, and overlap is said in place of a key.
+    jobs   constant text[] := deferred.__job_options('{queue,delay,run_at,expires_at,key,on_duplicate,traceparent,after,flow}');
     v_all  jsonb := opts::jsonb - own;
     k text;
     v text;
@@ -20,6 +21,7 @@ begin
                 hint = 'it takes a number';
         end if;
     end loop;
+    perform deferred.__tags((v_all->'tags')::json);
     if (v_all->>'priority')::integer not between -32768 and 32767 then
         raise exception using errcode = '22003', message = format('priority %s is out of range', v_all->>'priority'),
             hint = 'use -32768 to 32767; larger is taken earlier';

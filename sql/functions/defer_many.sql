@@ -19,14 +19,11 @@ begin
     end if;
     select e.n, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
-    where k.name not in ('fn', 'params', 'queue', 'label', 'priority', 'delay', 'run_at', 'expires', 'expires_at', 'key',
-        'on_duplicate', 'max_attempts', 'timeout', 'backoff_floor', 'backoff_ceiling', 'backoff_exponent',
-        'concurrency_key', 'concurrency', 'tags', 'traceparent', 'after', 'flow')
+    where k.name <> all ('{fn,params}' || deferred.__job_options())
     limit 1;
     if found then
         raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
-            hint = 'beside fn and params: queue, label, priority, delay, run_at, expires, expires_at, key, on_duplicate, max_attempts, timeout, '
-                   'backoff_floor, backoff_ceiling, backoff_exponent, concurrency_key, concurrency, tags, traceparent, after, flow';
+            hint = 'beside fn and params: ' || array_to_string(deferred.__job_options(), ', ');
     end if;
     if jobs::text like any (array['%"after"%', '%"flow"%', '%\\u%']) then
         select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
