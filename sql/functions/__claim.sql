@@ -46,8 +46,8 @@ declare
     v_lane_cost constant integer := 40;  -- a lane that gives nothing takes as long as to put so many apart
     v_few     constant integer := 16;  -- calls are found one by one
     v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
+    c_last_seq constant bigint := 9223372036854775807;  -- only a forged place has it; 1 follows
     -- What is to be known of a candidate, in one number.
-    c_last_seq constant bigint := 9223372036854775807;  -- whoever forged it, 1 follows
     c_touched constant integer := 1;   -- perhaps locked by somebody
     c_apart   constant integer := 2;   -- not handed out by the batch
     c_expired constant integer := 4;
@@ -322,11 +322,14 @@ begin
             end if;
         end if;
 
+        if v.seq = c_last_seq then
+            delete from deferred.__deferred_place p
+            where p.queue = v.queue and p.priority = v.priority and p.seq = 1;
+        end if;
         insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid, rest_id)
         values (v.queue, v.priority, v.seq % c_last_seq + 1, case when v_used_up then v_cur else v_done end, v_cur,
                 case when not v_used_up then case when v_end > v_again then v_xids[v_end] else v_xid end end,
-                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids)
-        on conflict do nothing;
+                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids);
         delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority and p.seq = v.seq;
         v_got := coalesce(cardinality(v_picks), 0);
         if v_got > 0 then

@@ -183,7 +183,8 @@ FORGED = [
     WORKER.format(columns="queues, ", values="array[null, repeat('q', 100000)], "),
     *(f"update deferred.__deferred_worker set seen_at = '{at}', ended_at = null" for at in ("infinity", "-infinity", "9000-01-01")),
     LEASE.format(claimed="'-infinity'", expires="'infinity'"), LEASE.format(claimed="now()", expires="'infinity'"), LEASE.format(claimed="'0001-01-01'", expires="'9999-01-01'"),
-    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1), PLACE.format(seq=2**63 - 2, snap="'1:1:'", xid="null", id=2**63 - 1),
+    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1), PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1) + ", ('default', 0, 1, '1:1:', '1:1:', '1', 1, '{}', '{}') on conflict do nothing",
+    PLACE.format(seq=2**63 - 2, snap="'1:1:'", xid="null", id=2**63 - 1),
     PLACE.format(seq=2**63 - 1, snap="'18446744073709551615:18446744073709551615:'", xid="'18446744073709551615'", id=1),
     *(LIMIT.format(running=running, tokens=tokens, at=at) for running, tokens, at in (
         ("'{}'", "0", "'infinity'"), ("'{}'", "0", "'9000-01-01'"), ("'{}'", "'-infinity'", "now()"), ("'{}'", "'NaN'", "now()"), ("'{null, 1}'", "-1e308", "'0001-01-01'"))),
