@@ -593,6 +593,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	error_clear(&err);
 	fn = command ? NULL : catalog_find(call.fn, &err);
 	state.plugin = fn ? fn->plugin : NULL;
+	state.plain_crash = fixed.plain_crash;
 	if (!command && !fn) {
 		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);

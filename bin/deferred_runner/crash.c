@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * The first crash of a function in a minute is told with symbols, the others without, for they would hold up a runner for long.
  * The frames are told by deferred_backtrace, a process of its own: here, where anything may be broken, nothing is allocated, locked or looked
  * up but in a table made before. Where that process cannot be started or does not come to its end, they are told without symbols.
  */
@@ -272,7 +273,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 		say(STDERR_FILENO, state.plugin, strlen(state.plugin));
 		say(STDERR_FILENO, ":\n", 2);
 	}
-	if (n > first && !tell_by_helper(frames + first, n - first))
+	if (n > first && (state.plain_crash || !tell_by_helper(frames + first, n - first)))
 		tell_plainly(frames + first, n - first);
 	raise(sig); /* the default action, taken when we return */
 }

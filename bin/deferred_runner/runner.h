@@ -46,6 +46,7 @@ struct runner_state {
 	size_t passed_over_len;
 	struct frame_start start;
 	const char *plugin;        /* of the function being run; NULL: none */
+	bool plain_crash;          /* it has crashed lately: no symbols */
 	int64_t cpu_ms;            /* limit of processor time of the call this process is for; 0: none */
 };
 extern struct runner_state state;

@@ -80,6 +80,7 @@ struct frame_function {
 
 struct frame_call {
 	int64_t id, created_at_us, ready_at_us, tick_us, previous_tick_us, timeout_ms;
+	uint32_t plain_crash; /* a crash is told without symbols, see pool_note_crash() */
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
 	uint32_t params_len, parents_len;

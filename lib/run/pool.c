@@ -23,6 +23,7 @@
 #define PASS_HUNG_NS (60 * NS_PER_S) /* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
 #define PASS_MOST_NS (300 * NS_PER_S)
 #define FAILED_STARTS_MAX 5
+#define CRASH_NS (60 * NS_PER_S)   /* so often a crash of one function is told with symbols */
 #define SHORT_NS (15 * NS_PER_S)   /* no further runner is tried so long after one that could not be started */
 
 static void take_settings(struct pool *pool, const struct runner_setup *setup)
@@ -532,6 +533,29 @@ int64_t pool_limit_ms(const struct pool *pool, const struct job *job)
 	return f && f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
 }
 
+/*
+ * The symbols of a crash take a process of their own and a quarter of a second of a runner's place. The next crashes of that function
+ * look the same mostly: for a while they are told by file and offset.
+ */
+static void note_crash(struct pool *pool, const char *fn)
+{
+	struct pool_crash *oldest = &pool->crash[0];
+
+	for (size_t i = 0; i < POOL_CRASHES; i++)
+		if (pool->crash[i].until_ns < oldest->until_ns)
+			oldest = &pool->crash[i];
+	snprintf(oldest->fn, sizeof(oldest->fn), "%s", fn);
+	oldest->until_ns = clock_ns() + CRASH_NS;
+}
+
+static bool crashed_lately(const struct pool *pool, const char *fn)
+{
+	for (size_t i = 0; i < POOL_CRASHES; i++)
+		if (pool->crash[i].until_ns && strcmp(pool->crash[i].fn, fn) == 0 && pool->crash[i].until_ns > clock_ns())
+			return true;
+	return false;
+}
+
 /* Returns false when the runner takes no more. */
 static bool give_one(struct pool *pool, struct runner *runner)
 {
@@ -558,7 +582,7 @@ static bool give_one(struct pool *pool, struct runner *runner)
 		return true;
 	}
 	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) &&
-	    runner_send(runner, job, pool_limit_ms(pool, job), f->plugin))
+	    runner_send(runner, job, pool_limit_ms(pool, job), f->plugin, crashed_lately(pool, job->fn)))
 		return true;
 	pool_add_first(pool, job);
 	return false;
@@ -803,6 +827,8 @@ static void collect(struct pool *pool, struct runner *runner)
 
 		/* Follows a change within some ten attempts; what takes longer counts at once. */
 		pool->run_us = pool->run_us < 0 || us > pool->run_us * 10 ? us : pool->run_us + (us - pool->run_us) / 8;
+		if (a->outcome == JOB_CRASHED && !crashed_lately(pool, a->job->fn))
+			note_crash(pool, a->job->fn);
 		add_ended(pool, a);
 	}
 }

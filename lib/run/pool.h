@@ -16,6 +16,8 @@
 #include "run/begun.h"
 #include "run/runner.h"
 
+#define POOL_CRASHES 32 /* functions whose crashes are remembered at the same time */
+
 struct pool {
 	struct runner_setup setup;
 	struct begun *begun;   /* jobs with leases of their own are marked there before they begin; NULL: they are not */
@@ -60,6 +62,11 @@ struct pool {
 	bool functions_known;
 	struct runner_function *clashes;   /* sorted by name */
 	size_t clashes_len;
+
+	struct pool_crash {                /* functions that crashed, and were told with symbols */
+		char fn[128];
+		uint64_t until_ns;         /* until then they are told without; 0: place is free */
+	} crash[POOL_CRASHES];
 
 	double run_us;       /* moving average of what an attempt takes; < 0: unknown */
 	size_t failed_starts; /* runners in a row that died before they were ready */

@@ -789,7 +789,7 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const char *plugin)
+bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const char *plugin, bool plain_crash)
 {
 	unsigned int slot = slot_at(r, r->used);
 	struct call_state *c = &r->call[slot];
@@ -811,6 +811,7 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 
 	if (r->socket < 0 || r->used == BOARD_SLOTS)
 		return false;
+	fixed.plain_crash = plain_crash;
 	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
 	if (frame_put(&r->out, FRAME_CALL, slot, parts, 5) < 0)
 		return false;

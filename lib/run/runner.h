@@ -82,7 +82,7 @@ int runner_read(struct runner *runner, struct deferred_error *err);
 struct runner_function *runner_take_functions(struct runner *runner, size_t *len);
 
 /* Give it a job. Returns false when it has no free slot. */
-bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, const char *plugin);
+bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, const char *plugin, bool plain_crash);
 bool runner_remove_file(struct runner *runner, const char *path); /* false: it has too much of that to do already */
 int runner_flush(struct runner *runner); /* 0, or -1: it cannot be written to any more */
 

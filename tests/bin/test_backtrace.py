@@ -124,3 +124,17 @@ def test_no_file_and_no_line_makes_it_do_more_than_say_less(plugin, tmp_path):
     assert all(re.fullmatch(r"[ -~]{1,300}", line) for line in told)
     done = ask("\n\nzz 1 /x\n12\n12 1\n12 1 \nffffffffffffffffffff 0 /\n0 1 relative\n" + f"0 1 {plugin}\n" * 500 + "1" * 40000)
     assert done.returncode == 0 and len(done.stdout.splitlines()) <= 64
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_of_the_crashes_of_a_function_in_a_minute_one_is_told_with_symbols(db, plugin, isolate):
+    """The others hold up their runner for less time, and say file and offset."""
+    db.env["DEFERRED_PLUGIN_DIR"] = os.path.dirname(plugin)
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("outer", "outer", "outer", "stop")]
+    done = db.run(["check_deferred", "--cnt", "0", "--runners", "1", f"--isolate={isolate}"])
+    assert done.returncode == 0, done.stderr
+    errors = [db.one("select error from deferred.__deferred_log where job_id = %s and outcome = 'crashed'", job) for job in jobs]
+    named = ["crasher.so(" in error for error in errors]
+    assert sorted(named[:3]) == [False, False, True] and named[3], "in whatever order they ran"
+    assert [("crasher.so+0x" in error) for error in errors] == [not name for name in named]
+    harness.ledger(db)
