@@ -43,7 +43,7 @@ as $$
 #variable_conflict use_column
 declare
     v_locked_max constant integer := 1000;  -- kept for later, of jobs whose rows are locked; the others are repaired
-    v_lane_cost constant integer := 40;  -- a lane that gives nothing takes as long as to put so many apart
+    v_lane_cost constant integer := 8;  -- a lane that gives nothing takes as long as to put so many apart
     v_few     constant integer := 16;  -- calls are found one by one
     v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
     c_last_seq constant bigint := 9223372036854775807;  -- only a forged place has it; 1 follows
