@@ -23,9 +23,9 @@ void doctor_role(struct doctor *d)
 		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", pg_text(res, 0, 0, NULL));
 		doctor_why(d, "it can neither claim jobs nor record how they ended");
 		if (pg_bool(res, 0, 5))
-			doctor_do(d, "deferred --db 'user=ROLE' doctor, with the role of cron's line, for %s is one of an "
-				     "application or of people; no such role yet: create role deferred_run login in role "
-				     "deferred_worker", pg_text(res, 0, 0, NULL));
+			doctor_do(d, "deferred --db 'user=ROLE' doctor, with the role of cron's line, not %s; "
+				     "to make one: create role deferred_run login in role deferred_worker",
+				  pg_text(res, 0, 0, NULL));
 		else
 			doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
 	}

@@ -761,7 +761,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 			absent(&list, &b->absent);
 		c = add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
-		SAY(figure, "0 jobs are ready, %" PRId64 " %s", s.running, s.running == 1 ? "is being run" : "are being run");
+		SAY(figure, "0 jobs are ready, workers have claimed %" PRId64, s.running); /* a dead one until its lease ends */
 		if (paused)
 			schedule(&list, b);
 		return list.n;

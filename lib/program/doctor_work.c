@@ -87,7 +87,8 @@ static void shared_pidfiles(struct doctor *d)
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options", pg_text(res, i, 0, NULL),
 			    pg_int(res, i, 1));
-		doctor_why(d, "a start terminates the copy that has its pidfile: these lines terminate each other");
+		doctor_why(d, "a start terminates the copy that has its pidfile: these lines terminate "
+			      "each other");
 		doctor_do(d, "give each line a --pidfile of its own");
 	}
 	pg_result_free(res);

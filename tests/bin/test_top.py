@@ -91,7 +91,7 @@ def test_top_shows_one_frame_where_there_is_no_terminal(db):
     assert rows["sleep"][1] == "1" and rows["noop"][1:4] == ["0", "1", "0"] and rows["fail"][1:4] == ["0", "1", "1"]
     assert rows[str(job)][1:3] == ["sleep", "default"] and rows[str(job)][-1] == str(worker.pid)
     told = json.loads(ok(db.run(["deferred", "--json", "top", "--queue", "default"])))
-    assert told["why"] == {"cause": "nothing_waits", "why": "nothing waits in queue default", "figure": "0 jobs are ready, 1 is being run", "do": ""}
+    assert told["why"] == {"cause": "nothing_waits", "why": "nothing waits in queue default", "figure": "0 jobs are ready, workers have claimed 1", "do": ""}
     assert told["now"]["workers"] == 1 and told["now"]["arrived_15"] == 3 and [r["id"] for r in told["running"]] == [job]
     assert [e["ended_15"] for e in told["ended"] if e["queue"] is None and e["fn"] is None] == [2]
     for args, code, text in ((["x"], 64, "unexpected argument"), (["--interval", "1ms"], 64, "not between 100ms and 1h"), (["--queue", "nosuch"], 1, "no such queue")):

@@ -138,7 +138,7 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     do(db, why(fresh)[0][3])
     assert why(fresh)[0][0] == "ended"
     do(db, "deferred cancel --fn maail")
-    assert why() == [("nothing_waits", "nothing waits", "0 jobs are ready, 0 are being run", "")]
+    assert why() == [("nothing_waits", "nothing waits", "0 jobs are ready, workers have claimed 0", "")]
     db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'made for ABI 2'::text, timeout_ms = timeout_ms || 0::int8, max_attempts = max_attempts || -1")
     job = db.defer("maail")
     assert why(job)[0] == ("unknown_function", "function maail is refused by the workers that have it", f"on {os.uname().nodename}: made for ABI 2", "deferred doctor")

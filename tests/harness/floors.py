@@ -59,7 +59,8 @@ def untested():
 def misnamed():
     """Files that a comment of lib or bin names, and that are neither in the tree nor headers of others. A name without a
     folder may lie in any; "*" and NAME stand for any name. An example that is compiled by "cc" need not be there."""
-    sources = [path for folder in ("lib", "bin") for path in glob.glob(os.path.join(TOP, folder, "**", "*.[ch]"), recursive=True)]
+    sources = [path for folder in ("lib", "bin")
+               for path in glob.glob(os.path.join(TOP, folder, "**", "*.[ch]"), recursive=True)]
     there = [os.path.relpath(path, TOP) for folder in ("lib", "bin", "sql", "tests", "cron")
              for path in glob.glob(os.path.join(TOP, folder, "**", "*.*"), recursive=True)]
     there += ["build/gen/sql.h"]
@@ -78,7 +79,8 @@ def misnamed():
             for function, name in re.findall(r"(\w+) \(((?:lib|bin)/[\w/]+\.c)", comment):
                 with open(os.path.join(TOP, name)) as f:
                     if f"{function}(" not in f.read():
-                        yield f"{os.path.relpath(path, TOP)}: a comment looks for {function} in {name}, where it is not"
+                        where = os.path.relpath(path, TOP)
+                        yield f"{where}: a comment looks for {function} in {name}, where it is not"
 
 
 def main():
