@@ -30,12 +30,12 @@ MAY_WRITE = "array(select p.proname from pg_proc p where p.pronamespace = 'defer
 @pytest.mark.parametrize("role", ["deferred_viewer", "deferred_reader"])
 def test_a_transaction_that_a_viewer_leaves_open_holds_no_lock_that_housekeeping_needs(db, role):
     # What cannot write cannot lock a row either. A function that is new here belongs into the calls below.
-    assert db.one(f"select {MAY_WRITE}::text[]", role) == ["__advice_note", "__fold_kept", "schedule_next"]
+    assert db.one(f"select {MAY_WRITE}::text[]", role) == ["__advice_note", "__age_s", "__fold_kept", "schedule_next"]
     db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '3 seconds')")
     db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 minute', sampled_at = '-infinity'")
     db.sql("drop table deferred.__deferred_log_" + db.one("select to_char(date_trunc('week', now() at time zone 'UTC') + interval '3 weeks', 'YYYYMMDD')"))
     with acting(db, role) as viewer:
-        viewer.execute("select deferred.__fold_kept(), (select count(*) from deferred.schedule_next('@daily')), "
+        viewer.execute("select deferred.__fold_kept(), deferred.__age_s(now()), (select count(*) from deferred.schedule_next('@daily')), "
                        "deferred.__advice_note('q', 1, 1, 1, array['l'], 1, 1, 1, 1, 1, 1, 1, 1, 1)")
         assert viewer.fetchone()[0] is False
         held = db.sql("select distinct l.relation::regclass::text from pg_locks l where l.pid = %s and l.mode <> 'AccessShareLock' and l.relation is not null", viewer.connection.info.backend_pid)
