@@ -1278,3 +1278,17 @@ def test_a_claim_does_not_read_the_params_it_leaves(db, worker):
     assert len(w.claim(100, size=1)) == 1
     one = read() - before
     assert 0 < one < 4 * LARGE / 8192
+
+
+def test_a_transaction_younger_than_all_that_have_ended_is_open_too(db, worker):
+    """A snapshot does not list it. It may have deferred a job before the locks of a sleeper were there."""
+    w = worker()
+    w.commit()
+    with db.connect() as late:
+        cursor = late.cursor()
+        cursor.execute("select pg_current_xact_id()::text::int8, pg_snapshot_xmax(pg_current_snapshot())::text::int8")
+        number, end = cursor.fetchone()
+        assert number >= end
+        assert number in [row[0] for row in w.ask("worker_open")]
+        w.rollback()
+    assert number not in [row[0] for row in w.ask("worker_open")]
