@@ -10,7 +10,7 @@
 #define EMPTY_HANDED_MAX 7
 #define ALONE_MAX 64               /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
 #define LOOK_PAUSE 20              /* all lanes are looked at again after so many times as long as that took, */
-#define LOOK_PAUSE_MAX_NS NS_PER_S /* but not later than that */
+#define LOOK_PAUSE_MAX_NS (250 * NS_PER_MS) /* but not later than that */
 #define PARAMS_MAX (16 << 20)      /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
 #define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate or a lock to allow the next job, */
 #define RATE_LOOK_NS NS_PER_S      /* and looks for others meanwhile */
@@ -250,6 +250,7 @@ void plan_ended(struct plan *p)
 void plan_heard(struct plan *p)
 {
 	p->dry = p->limited_dry = p->round = false;
+	p->claim_ns = 0; /* they may lie in any lane */
 }
 
 bool plan_idle(const struct plan *p, uint64_t sent_ns)

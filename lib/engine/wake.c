@@ -69,9 +69,10 @@ static enum wake_step reaction(const struct wake *k)
 	return k->state == WAKE_ARMED && k->rank > 0 ? WAKE_PEEK : WAKE_CLAIM;
 }
 
-static enum wake_step due(struct wake *k, bool asleep, uint64_t now)
+/* waits: the plan is about to look for further lanes, and has no other use for a job until then. */
+static enum wake_step due(struct wake *k, bool asleep, bool waits, uint64_t now)
 {
-	if (asleep || k->state != WAKE_ARMED)
+	if (asleep || waits || k->state != WAKE_ARMED)
 		k->at[WAKE_DISARM] = NEVER;
 	else if (k->at[WAKE_DISARM] == NEVER)
 		k->at[WAKE_DISARM] = now + DISARM_NS;
@@ -89,7 +90,7 @@ static bool has_news(const struct wake *k)
 
 enum wake_step wake_next(struct wake *k, struct plan *plan, bool stopping, uint64_t poll_ns, uint64_t now)
 {
-	enum wake_step step = due(k, wake_asleep(plan, stopping), now);
+	enum wake_step step = due(k, wake_asleep(plan, stopping), plan->claim_ns > now, now);
 
 	if (step == WAKE_CLAIM)
 		plan_woken(plan, k->useless > 0);

@@ -388,7 +388,7 @@ static void lanes_are_looked_for_again_the_later_the_longer_it_took(void **state
 	assert_int_equal(p.lanes_ns, IN().now + 200 * MS);
 	p = (struct plan){ 0 };
 	claim(&p, &IN(), (struct plan_got){ .free_n = 2, .look_us = 1000000 });
-	assert_int_equal(p.lanes_ns, IN().now + 1000 * MS);
+	assert_int_equal(p.lanes_ns, IN().now + 250 * MS);
 }
 
 int main(void)
