@@ -65,7 +65,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
 
     wrong = {
         "a flow must be a JSON object, but a JSON array was given": [], 'unknown option "job"': {"job": []}, "are a list": {"jobs": {}}, "at least a job": {"jobs": []},
-        "at most 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9}, "job 2 is a JSON number": {"jobs": [job(), 17]}, "job 1 has no function": {"jobs": [{"name": "a"}]},
+        "at most 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9}, "job 2 must be a JSON object, but a JSON number was given": {"jobs": [job(), 17]}, "job 1 has no function": {"jobs": [{"name": "a"}]},
         "a name that is no text": {"jobs": [job(name=5)]}, "a name that is no text of 1": {"jobs": [job(name="")]}, 'jobs of the flow are called "a"': {"jobs": [job(), job()]},
         'job "a" waits for "b", which does not stand before it': {"jobs": [job(after="b"), job(name="b", after="a")]},
         'job "a" waits for "a", which does not stand before it': {"jobs": [job(after=["a"])]},
