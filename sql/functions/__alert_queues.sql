@@ -25,7 +25,7 @@ begin
         from deferred.__deferred_queue q
         join deferred.__deferred_depth d on d.queue = q.name and d.at = v_at
         cross join lateral (select coalesce((p->'late_queues'->>q.name)::bigint, (p->>'late_ms')::bigint) / 1000.0 as late_s) l
-        where q.name <> p->>'queue' and not q.paused and not d.paused and l.late_s > 0 and d.oldest_s >= l.late_s
+        where q.name <> p->>'queue' and not deferred.__is_paused(q) and not d.paused and l.late_s > 0 and d.oldest_s >= l.late_s
     loop
         v_for := format('%s%s job%s wait%s in it, the first for %s', v.ready, case when v.more then ' or more' end, case when v.ready <> 1 or v.more then 's' end,
             case when v.ready = 1 and not v.more then 's' end, make_interval(secs => v.oldest_s));

@@ -84,7 +84,7 @@ begin
             where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null
               and h.queue >= coalesce(s.queue, '') and h.queue <= coalesce(s.queue, '~')
             order by h.unknown, h.queue, h.fn, h.priority desc, h.id limit 1 for update skip locked) h
-        where not exists (select from deferred.__deferred_queue q where q.name = h.queue and q.paused)
+        where not exists (select from deferred.__deferred_queue q where q.name = h.queue and deferred.__is_paused(q))
         order by hashtextextended(h.queue, v_pivot) limit 1;
         if found then
             update deferred.__deferred_hot h set unknown = false where h.id = v_head.id;
@@ -111,7 +111,7 @@ begin
                 continue;
             end if;
             v_at := v_queue;
-            continue when exists (select from deferred.__deferred_queue q where q.name = v_queue and q.paused);
+            continue when exists (select from deferred.__deferred_queue q where q.name = v_queue and deferred.__is_paused(q));
         end if;
         v_fn := '';
         loop

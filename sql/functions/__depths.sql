@@ -38,7 +38,7 @@ delayed as (
 stopped as (
     select (select coalesce(sum(n), 0) > $1 from due) as due, (select coalesce(sum(n), 0) > $1 from delayed) as delayed),
 counts as (
-    select q.name as queue, q.paused, q.removed_at, coalesce(q.max_running, q.rate) is not null as limited,
+    select q.name as queue, deferred.__is_paused(q) as paused, q.removed_at, coalesce(q.max_running, q.rate) is not null as limited,
            coalesce(f.n, 0) + r.ready + coalesce(e.n, 0) as ready, coalesce(c.n, 0) + m.claimed as claimed, coalesce(d.n, 0) + m.delayed as delayed,
            least(f.since, r.since, e.since) as since, m.more, s.due as due_more, s.delayed as delayed_more
     from deferred.__deferred_queue q

@@ -8,14 +8,14 @@ begin
     if queues is not null then
         return query select distinct n from unnest(queues) n
         where exists (select from deferred.__deferred_limited l where l.queue = n)
-          and not exists (select from deferred.__deferred_queue q where q.name = n and q.paused);
+          and not exists (select from deferred.__deferred_queue q where q.name = n and deferred.__is_paused(q));
         return;
     end if;
     loop
         v_name := deferred.__limited_next(v_name);
         exit when v_name is null;
         name := v_name;
-        if not exists (select from deferred.__deferred_queue q where q.name = v_name and q.paused) then return next; end if;
+        if not exists (select from deferred.__deferred_queue q where q.name = v_name and deferred.__is_paused(q)) then return next; end if;
     end loop;
 end
 $$;

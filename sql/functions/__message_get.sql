@@ -51,7 +51,7 @@ begin
     into v_queue, v_wanted, v_given, v_max, v_limit
     from (select i.queue, sum(i.count)::integer as wanted from unnest($1, $2) as i(queue, count) group by i.queue) w
     join deferred.__deferred_queue q on q.name = w.queue
-    where q.removed_at is null and not q.paused;
+    where q.removed_at is null and not deferred.__is_paused(q);
     if v_limit is not null then
         v_still := deferred.__message_room(v_limit);
         v_wanted := array(select coalesce(least(w.wanted, (v_still->w.name->>'room')::integer), w.wanted)

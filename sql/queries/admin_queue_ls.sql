@@ -6,7 +6,7 @@
 --   and exponent (float8), max_dequeue (int4), params_max_bytes (int4), NULL: as in a new queue, metadata, on_dead (text); who paused it
 --   (text), seconds since (int8; NULL: not known)
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
-select q.name, q.paused, r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
+select q.name, deferred.__is_paused(q), r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,
        json_build_object('queue', q.name, 'paused', q.paused, 'paused_at', q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
            'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms, 'backoff_ceiling_ms', q.backoff_ceiling_ms,

@@ -51,7 +51,7 @@ left join lateral (
                                where f.fn = d.fn and f.max_attempts < 0 order by o.seen_at desc limit 1),
                               format('no worker has function %s', d.fn)) end as nobody,
            case when j.state = 'ready' then (
-               select format('queue %s is paused', q.name) from deferred.__deferred_queue q where q.name = d.queue and q.paused) end as pause,
+               select format('queue %s is paused', q.name) from deferred.__deferred_queue q where q.name = d.queue and deferred.__is_paused(q)) end as pause,
            case when j.state = 'ready' and j.limited then (
                select 'limits, where used up: ' || nullif(concat_ws(', ',
                    (select 'of queue ' || q.name from deferred.__deferred_queue q

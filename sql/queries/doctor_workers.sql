@@ -9,6 +9,6 @@ select count(r.since), deferred.__age_s(min(r.since)),
 from (select coalesce(h.due_at, h.visible_at) as since
       from (select x.id, x.queue, x.fn, x.due_at, x.visible_at, x.limited from deferred.__deferred_hot x order by x.id limit 1000) h
       left join deferred.__deferred_queue q on q.name = h.queue
-      where h.fn is not null and not h.limited and (h.due_at is null or h.due_at <= clock_timestamp()) and q.paused is not true
+      where h.fn is not null and not h.limited and (h.due_at is null or h.due_at <= clock_timestamp()) and deferred.__is_paused(q) is not true
         and h.id not in (select k.id from deferred.__held k)
         and (h.fn in (select o.fn from deferred.__offered o) or not exists (select from deferred.__deferred_offer))) r

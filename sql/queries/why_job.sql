@@ -53,7 +53,7 @@ select h.id is not null or j.id is not null,
         where p.job_id = h.id and p.attempt = h.attempt + 1 and l.worker is not null),
        -deferred.__age_s(nullif(h.due_at, 'infinity')), deferred.__age_s(coalesce(nullif(h.due_at, 'infinity'), h.visible_at)),
        h.expires_at is not null, -deferred.__age_s(h.expires_at - interval '0.5 s'),
-       coalesce(q.paused, false),
+       coalesce(deferred.__is_paused(q), false),
        h.fn is not null and h.fn not in (select o.fn from deferred.__offered o) and exists (select from deferred.__deferred_offer),
        r.host, r.why,
        (select o.transactionid::text from open o where o.transactionid = h.locker limit 1), (select o.transactionid::text from open o where o.transactionid = p.locker limit 1),
@@ -62,7 +62,7 @@ select h.id is not null or j.id is not null,
                 and not exists (select from unnest(p.rest_xid, p.rest_id) r(xid, id) where r.id = h.id and r.xid = h.xid), false),
        h.priority::int4, h.xid::text, coalesce(h.limited, false), j.concurrency_key, coalesce(h.concurrency, 1)::int8,
        has_column_privilege('deferred.__deferred_log', 'error', 'select'),
-       case when q.paused then (
+       case when deferred.__is_paused(q) then (
            select count(*) from (
                select from deferred.__deferred_hot x where x.queue = h.queue and x.due_at is null and not x.limited and x.fn is not null
                union all
