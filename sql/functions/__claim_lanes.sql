@@ -26,7 +26,7 @@ begin
     v_said := set_config('deferred.claim_look', '0', true);
     if not p_look and cardinality(p_lane_queues) = 1 then
         -- The usual one, which shares with nobody.
-        perform from deferred.__deferred_queue q where q.name = p_lane_queues[1] and deferred.__is_paused(q);
+        perform from deferred.__deferred_queue q where q.name = p_lane_queues[1] and q.paused;
         if not found then
             queue := p_lane_queues[1];
             priority := p_lane_priorities[1];
@@ -46,9 +46,7 @@ begin
           from (select u.queue, u.priority from unnest(p_lane_queues, p_lane_priorities) u(queue, priority) where not p_look
                 union all
                 select f.queue, f.priority from deferred.__lanes(case when p_look then p_queues else '{}' end) f where p_look) l
-          left join lateral (
-              select x.weight, deferred.__is_paused(x) as paused
-              from deferred.__deferred_queue x where x.name = l.queue limit 1) q on true
+          left join lateral (select x.* from deferred.__deferred_queue x where x.name = l.queue limit 1) q on true
           where q.paused is not true) s
     cross join generate_series(1, 3) r(round)
     order by r.round = 3, s.priority desc, r.round, s.turn;

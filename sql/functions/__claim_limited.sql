@@ -283,7 +283,7 @@ begin
                    where y.queue = g.queue collate "C" and y.fn = g.fn collate "C" and y.limited
                      and y.concurrency_key is null and y.due_at is null and y.receipt is null and not y.unknown
                    order by y.unknown desc, y.queue desc, y.fn desc, y.priority, y.id desc limit 500)) w
-            join deferred.__deferred d on d.id = any (array[w.id])
+            cross join lateral deferred.__call(w.id) d
             order by turn desc, w.id limit g.room) x
         where g.broken and g.room > 0
         union all

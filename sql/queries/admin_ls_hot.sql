@@ -30,7 +30,7 @@ from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at
 cross join lateral (
     select x.*, case when x.state in ('ready', 'delayed') and x.fn not in (select o.fn from deferred.__offered o)
                       and exists (select from deferred.__deferred_offer) then 'function'
-                     when x.state = 'ready' then case when q.paused then 'paused' when x.limited then 'limit' end end as held_by
+                     when x.state = 'ready' then case when deferred.__is_paused(q) then 'paused' when x.limited then 'limit' end end as held_by
     from deferred.job x left join deferred.__deferred_queue q on q.name = x.queue
     where x.id = h.id offset 0) j
 cross join lateral (

@@ -8,7 +8,7 @@
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
 select q.name, deferred.__is_paused(q), r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,
-       json_build_object('queue', q.name, 'paused', q.paused, 'paused_at', q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
+       json_build_object('queue', q.name, 'paused', deferred.__is_paused(q), 'paused_at', q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
            'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms, 'backoff_ceiling_ms', q.backoff_ceiling_ms,
            'backoff_exponent', q.backoff_exponent, 'max_running', q.max_running, 'running', r.running, 'rate', q.rate, 'burst', q.burst,
            'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue', q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,

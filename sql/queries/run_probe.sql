@@ -9,7 +9,7 @@
 select (select max(s.version) from deferred.__deferred_state s),
        -- (select true ... limit 1) where exists () would let the planner hash a whole index.
        exists (select from deferred.__lanes($1::text[]) n
-               left join lateral (select deferred.__is_paused(x) as paused from deferred.__deferred_queue x where x.name = n.queue limit 1) q on true
+               left join lateral (select x.paused from deferred.__deferred_queue x where x.name = n.queue limit 1) q on true
                where q.paused is not true and deferred.__lane_look(n.queue, n.priority))
        or exists (select from deferred.__deferred_lease l where l.expires_at < now() and ($1::text[] is null or l.queue = any ($1)))
        or exists (select from deferred.__limited_queues($1::text[]) q

@@ -921,7 +921,7 @@ def test_of_jobs_held_alone_those_that_had_not_begun_are_as_they_were(db, worker
     w = worker()
     receipts = [j.receipt for j in held.values() if j.id != waited]
     assert recover(w, begun_worker=dead.id, begun=[*receipts, 0]) == [(j, "g", 1, j != waited, j != waited) for j in sorted(held)]
-    assert db.sql("select id, attempt, suspect, receipt from deferred.__deferred_hot") == [(waited, 0, False, None)]
+    assert db.sql("select id, attempt, suspect is true, receipt from deferred.__deferred_hot") == [(waited, 0, False, None)]
     assert [j.id for j in w.take()] == [waited]
 
 
@@ -1011,11 +1011,11 @@ def test_claims_whose_answer_was_lost_are_given_back_uncounted(db, worker):
     assert alone in ids(unknown)
     claimed = "select coalesce(array_agg(id order by id), '{}') from deferred.__held where worker = %s"
     before = [db.one(claimed, i.id) for i in (w, other)]
-    assert w.ask("worker_orphans", w.id, receipts(known), "host:/another", 0, 0) == [(False,)]
+    assert w.ask("worker_orphans", w.id, receipts(known), "host:/another", 0, 0)[0][0] is False
     w.commit()
     assert [db.one(claimed, i.id) for i in (w, other)] == before
     for _ in range(2):
-        assert w.ask("worker_orphans", w.id, receipts(known), "host:/pid", 0, 0) == [(True,)]
+        assert w.ask("worker_orphans", w.id, receipts(known), "host:/pid", 0, 0)[0][0] is True
         w.commit()
         assert [db.one(claimed, i.id) for i in (w, other)] == [sorted(ids(known)), sorted(ids(foreign))]
     assert w.finish(*unknown) == set()

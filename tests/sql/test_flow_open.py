@@ -147,7 +147,7 @@ def test_what_is_wrong_is_refused(db):
     flow = open_flow(db)
     with pytest.raises(pgerror.InvalidParameterValue, match="a message"):
         db.one("select deferred.defer(null, '{}', %s)", json.dumps({"flow": flow, "queue": "default"}))
-    for wrong, why in (([], "a flow is a JSON array"), ({"jobs": []}, "at least a job"), ({"then": [{"fn": "a", "oops": 1}]}, 'unknown option "oops"'),
+    for wrong, why in (([], "a flow must be a JSON object, but a JSON array was given"), ({"jobs": []}, "at least a job"), ({"then": [{"fn": "a", "oops": 1}]}, 'unknown option "oops"'),
                        ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"), ({"jobs": [{"fn": "a", "flow": 1}]}, "is of this flow"), ({"then": 1}, "are a list")):
         with pytest.raises(pgerror.InvalidParameterValue, match=why):
             open_flow(db, wrong)
