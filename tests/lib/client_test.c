@@ -71,6 +71,14 @@ static const char *value_on(PGconn *conn, const char *format, ...)
 }
 #define value(...) value_on(db, __VA_ARGS__)
 
+/* A worker holds this job, under this receipt. */
+static void hold(int64_t id, int64_t receipt)
+{
+	value_on(db, "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
+		     " values ('default', 1, %lld, array[%lld], int8range(%lld, %lld, '[]'), pg_current_snapshot(), false, now() + interval '1 min')"
+		     " returning receipt", (long long)receipt, (long long)id, (long long)id, (long long)id);
+}
+
 static long jobs(void)
 {
 	return atol(value("select count(*) from deferred.__deferred"));
@@ -458,7 +466,7 @@ static void a_key_in_use_skips_refuses_or_replaces(void **state)
 	assert_ok(deferred_defer(d, "f", "4", &o, &second, &err), &err);
 	assert_int_not_equal(second, first);
 	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)first), "cancelled");
-	run_on(db, "update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = 1, visible_at = now() + interval '1 h'");
+	hold(second, 1);
 	assert_int_equal(deferred_defer(d, "f", "5", &o, &second, &err), DEFERRED_EDB);
 	assert_string_equal(err.sqlstate, "55006");
 	o.queue = "other";
@@ -1339,9 +1347,7 @@ static int64_t claimed(int64_t receipt)
 	int64_t id = 0;
 
 	assert_ok(deferred_defer_conn(db, "f", NULL, NULL, &id, &err), &err);
-	value_on(db, "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
-		     " values ('default', 1, %lld, array[%lld], int8range(%lld, %lld, '[]'), pg_current_snapshot(), false, now() + interval '1 min')"
-		     " returning receipt", (long long)receipt, (long long)id, (long long)id, (long long)id);
+	hold(id, receipt);
 	return id;
 }
 
