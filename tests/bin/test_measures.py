@@ -49,11 +49,16 @@ def ask(db, env, *args):
     return done.stdout
 
 
-@pytest.mark.parametrize("command", ["fold", "status", "status --json", "metrics", "ls", "ls --state done", "why", "why --all", "why 1", "top", "functions", "advise --within 2min",
+@pytest.mark.parametrize("command", ["status", "status --json", "metrics", "ls", "ls --state done", "why", "why --all", "why 1", "top", "functions", "advise --within 2min",
                                      "simulate", "queue ls", "show 1", "show 1 --json", "spans", "doctor", "history publication"])
 def test_who_reads_the_log_goes_on(db, job, command):
     assert job == 1
     ask(db, login(db, "deferred_reader")[1], *command.split())
+
+
+def test_who_folds_the_log_goes_on(db, job):
+    assert job == 1
+    ask(db, login(db, "deferred_worker")[1], "fold")
 
 
 def test_a_rate_is_known_in_spite_of_it(db, job):
