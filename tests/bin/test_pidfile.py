@@ -136,8 +136,10 @@ def test_what_a_killed_copy_left_is_ended_even_if_nothing_is_due_in_between(db):
 
 
 def test_a_stopped_copy_is_left_alone_for_its_lease_then_named_and_replaced(db):
-    job = db.defer("sleep", '{"ms": 60000}', max_attempts=1)
+    db.plugins("unruly")
+    job = db.defer("record", json.dumps({"file": db.dir + "/record", "ms": 60000}), max_attempts=1)
     run = started(db)
+    wait_for(lambda: read_record(db.dir + "/record"), 20, "it has begun")
     run.signal(signal.SIGSTOP)
     skip = ["check_deferred", "--if-running=skip", "--queue", "none"]
     done = db.run(skip)

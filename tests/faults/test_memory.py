@@ -43,7 +43,7 @@ if not harness.SAN:  # the sanitizer has an allocator, and an address space, of 
     def test_a_program_without_memory_for_its_settings_ends_with_71_and_says_so(db, args):
         """In every address space between the one in which it does not load and the one that is enough."""
         functions = "".join(f'function "f{i}" {{ command = {{"/bin/echo", "a"}} timeout = 5s }}\n' for i in range(2000))
-        db.config('database { conninfo = "host=/nowhere" }\n' + functions)
+        db.config('database { conninfo = "host=/nowhere" } http { listen = "127.0.0.1:0" }\n' + functions)
         del db.env["DEFERRED_DB"]
         seen = {}
         for kb in range(16_000, 120_000, 250):
