@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first crash of a function in a minute is told with symbols, the others without, for they would hold up a runner for long.
+ * The first crash of a function in a minute is recorded with symbols. Later ones have none, because
+ * resolving symbols keeps a runner busy.
  * The frames are told by deferred_backtrace, a process of its own: here, where anything may be broken, nothing is allocated, locked or looked
  * up but in a table made before. Where that process cannot be started or does not come to its end, they are told without symbols.
  */

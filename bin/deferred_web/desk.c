@@ -97,7 +97,7 @@ static bool is_known(const struct desk *d, uint64_t who)
 	return false;
 }
 
-/* A name and password that were right take the place of the oldest. What the visit does next is on its own share. */
+/* A name and password that were accepted replace the oldest entry. The later requests of the visit count separately. */
 static void remember(struct desk *d, struct visit *v)
 {
 	struct known *place = &d->known[0];

@@ -48,7 +48,7 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 			count_job(&in_hand, job);
 		else
 			ledger += job->params_len;
-		/* Their places beside the pidfile are in use until they are recorded. */
+		/* They keep their slots in PIDFILE.begun until they are recorded. */
 		in_hand.alone += w->begun.file && job->alone && job->ledger != LEDGER_CHILD && job->ledger != LEDGER_ASKING;
 	}
 	return (struct plan_in){

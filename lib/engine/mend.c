@@ -17,7 +17,7 @@
 #define ALONE_AGAIN_MAX_MS 1000      /* an attempt set apart is tried again at least so often */
 #define ALONE_OVER_NS (5 * NS_PER_S) /* until its lease has surely ended on the server's clock too */
 #define TRIES_MAX 12                 /* of a cycle that fails for a passing reason: some 6 s */
-#define REFUSED_TRIES 3              /* after so many nothing is claimed until something could be recorded */
+#define REFUSED_TRIES 3              /* failed tries after which nothing is claimed until a record succeeds */
 #define TELL_AFTER_NS NS_PER_S        /* what passes sooner is nobody's concern */
 #define TELL_AGAIN_NS (60 * NS_PER_S)
 #define TELL_SAME_NS (4 * NS_PER_S)   /* tries are no further apart; what needs no room may pass in between */
