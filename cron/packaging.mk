@@ -1,0 +1,100 @@
+# Installation, the source tarball, and Debian packages: those that the targets need, and those that we make.
+#
+# Targets that install and package
+#   install, uninstall   honour DESTDIR, prefix, libdir, mandir, sysconfdir
+#   dist, deb        source tarball; Debian packages in build/deb
+#   check-packages   build, install, upgrade and purge the Debian packages
+
+# Debian packages that the targets need
+DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev \
+	libmicrohttpd-dev libgnutls28-dev libexpat1-dev libssl-dev
+DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
+DEPS_CHECK := $(DEPS_DEMO) valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
+	python3-psycopg2 python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl patch nginx zsh mandoc \
+	python3-markdown
+DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
+DEPS_LINT := $(DEPS_CHECK) clang cppcheck
+DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
+DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
+.PHONY: deps deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages
+deps: deps-lint
+deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages: deps-%:
+	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
+
+NAME_VERSION := deferred-$(VERSION)
+# The same files give the same bytes. All times are that of the last commit.
+DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
+.PHONY: dist deb check-packages
+dist:
+	@mkdir -p build
+	@if [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]; then git ls-files; \
+		else find . -type f ! -path './build/*' ! -path './build-*' ! -path './.git/*' ! -name '*.pyc' \
+			-printf '%P\n'; fi | LC_ALL=C sort > build/dist.files
+	@tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 --mode=u=rwX,go=rX \
+		--mtime=@$(DIST_TIME) --files-from=build/dist.files | xz -T1 > build/$(NAME_VERSION).tar.xz.tmp
+	@mv build/$(NAME_VERSION).tar.xz.tmp build/$(NAME_VERSION).tar.xz
+	@echo build/$(NAME_VERSION).tar.xz
+
+# Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked tarball.
+# DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
+DEB_PLACE ?= build/deb
+deb: deps-deb dist
+	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
+	@cp build/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(VERSION).orig.tar.xz
+	@tar -C $(DEB_PLACE) -xf build/$(NAME_VERSION).tar.xz
+	@cp -r cron/debian $(DEB_PLACE)/$(NAME_VERSION)/debian
+	@cd $(DEB_PLACE)/$(NAME_VERSION) && \
+		env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEB_ARGS) > ../build.log 2>&1 || \
+		{ tail -40 ../build.log; exit 1; }
+	@ls $(DEB_PLACE)/*.deb
+check-packages: deps-packages
+	+@$(MAKE_AGAIN) all
+	@$(PYTHON) -m pytest -v --durations=0 tests/package/packages.py
+
+INSTALL ?= install
+INSTALL_DATA = $(INSTALL) -m 644
+PUBLIC_HEADERS := $(wildcard lib/include/*.h)
+# The plugin sample is for trials in the tree and for tests. Its function append writes files, so it is not installed.
+INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
+DOCS := README.md CHANGELOG.md LICENSE $(wildcard docs/*.md docs/*/*.md)
+SAMPLES := $(filter-out %.1 %.5 %.8 %/debian %.mk,$(wildcard cron/*))
+# Samples and man pages name the folders of the default prefix.
+NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' \
+	-e 's|/etc/deferred|$(sysconfdir)/deferred|g'
+man_path = $(mandir)/man$(subst .,,$(suffix $1))/$(notdir $1)
+INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
+	$(COMPLETED:%=$(bashdir)/%) $(COMPLETED:%=$(zshdir)/_%) \
+	$(libdir)/libdeferred.a $(libdir)/libdeferred.so $(libdir)/$(SONAME) $(libdir)/$(SONAME).$(VERSION) \
+	$(libdir)/pkgconfig/libdeferred.pc $(INSTALLED_PLUGINS:$(B)/plugins/%=$(plugindir)/%) \
+	$(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
+	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
+	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
+
+.PHONY: install uninstall
+install: all
+	$(INSTALL) -d $(sort $(dir $(addprefix $(DESTDIR),$(INSTALLED))))
+	$(INSTALL) $(COMMANDS:%=$(B)/bin/%) $(DESTDIR)$(bindir)
+	$(INSTALL) $(HELPERS:%=$(B)/bin/%) $(DESTDIR)$(libexecdir)
+	$(foreach name,$(COMPLETED),$(INSTALL_DATA) $(B)/completion/bash/$(name) $(DESTDIR)$(bashdir) && \
+		$(INSTALL_DATA) $(B)/completion/zsh/_$(name) $(DESTDIR)$(zshdir) &&) :
+	$(INSTALL_DATA) $(B)/lib/libdeferred.a $(DESTDIR)$(libdir)
+	$(INSTALL_DATA) $(B)/lib/libdeferred.so $(DESTDIR)$(libdir)/$(SONAME).$(VERSION)
+	ln -sf $(SONAME).$(VERSION) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libdeferred.so
+	sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(patsubst $(prefix)/%,$${prefix}/%,$(libdir))|' \
+		-e 's|@includedir@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' \
+		-e 's|@plugindir@|$(plugindir)|' -e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in \
+		> $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
+	$(INSTALL_DATA) $(INSTALLED_PLUGINS) $(DESTDIR)$(plugindir)
+	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
+	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :
+	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
+	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) \
+		$(DESTDIR)$(datadir)/$(folder) &&) :
+	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
+	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
+	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
+uninstall:
+	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
+		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :

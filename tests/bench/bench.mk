@@ -1,0 +1,43 @@
+# Measurements. README.md in this folder says what they mean.
+#
+# Targets that measure
+#   bench, bench-NAME  ratios to plain PostgreSQL: tests/bench/README.md
+#                    BENCH_QUICK=1 for small sizes, BENCH_ARGS="--jobs 50000 ..."
+#   bench-rules, bench-peers, bench-wake, bench-runners, bench-web, bench-http
+
+BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
+BENCH_SCENARIOS := $(filter-out __init__,$(basename $(notdir $(wildcard tests/bench/scenarios/*.py))))
+.PHONY: bench bench-programs bench-rules $(BENCH_SCENARIOS:%=bench-%)
+bench $(BENCH_SCENARIOS:%=bench-%): deps-check
+	+@$(MAKE_AGAIN) bench-programs
+	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) \
+		$(BENCH_ARGS)
+	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi
+bench-rules: deps-check
+	+@$(MAKE_AGAIN) bench-programs $(B)/tests/plugins/archive.so
+	@$(PYTHON) tests/bench/rules.py
+.PHONY: bench-web
+bench-web: deps-check
+	+@$(MAKE_AGAIN) all
+	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/web.py $(BENCH_ARGS)
+.PHONY: bench-wake bench-runners
+bench-wake bench-runners: bench-%: deps-check
+	+@$(MAKE_AGAIN) tests bench-programs
+	@$(PYTHON) tests/bench/$*.py
+bench-programs: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
+
+# Node looks for modules next to the script that names them, so the scripts run where npm puts the packages.
+# PEERS="--only held --rounds 1" passes options on. NODE names another node.
+NODE ?= $(or $(shell command -v node),/usr/bin/node)
+export NODE
+PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)
+.PHONY: bench-peers
+bench-peers: deps-check
+	@command -v npm >/dev/null || tests/harness/deps.sh nodejs npm
+	+@$(MAKE_AGAIN) bench-programs build/bench/peers/installed
+	@cp $(PEERS_SRC) build/bench/peers
+	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)
+build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
