@@ -1,5 +1,6 @@
 -- A job that has ended is hot again, with all its attempts, and what it had before: who calls this has locked its row in __deferred, or two who retry it
--- at once would both find it ended. False: it is hot already.
+-- at once would both find it ended. A member of a flow that is to be cancelled at the first failure is watched, so its failure is noted.
+-- False: it is hot already.
 create or replace function deferred.__revive(p_id bigint, p_due timestamptz, p_watched boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -16,7 +17,10 @@ begin
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
         exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
         deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due,
-        coalesce(p_watched, case when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end),
+        coalesce(p_watched,
+            case when exists (select from deferred.__deferred_member m join deferred.__deferred_flow f on f.id = m.flow
+                              where m.job = p_id and m.part is distinct from 't' and f.on_failure = 'cancel' and f.failed is null) then true
+                 when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end),
         d.max_attempts, deferred.__params_bytes(d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;

@@ -214,6 +214,18 @@ def test_the_first_that_fails_has_the_rest_cancelled(db):
     settle(db)
     assert states(db, a, c) == ["cancelled", "cancelled"] and db.one("select failed from deferred.__deferred_flow where id = %s", flow) == b
     clean(db)
+    # A job that was skipped, is run by hand and fails is the first failure as well.
+    flow = defer_flow(db, {"on_failure": "cancel", "jobs": [step("a"), step("undo", {"job": "a", "on": "failed"}), step("b")]})
+    a, undo, b = members(db, flow)
+    settle(db)
+    end(db, a)
+    settle(db)
+    db.sql("select deferred.retry(%s)", undo)
+    end(db, undo, "failed")
+    clean(db)
+    settle(db)
+    assert states(db, a, undo, b) == ["done", "dead", "cancelled"]
+    clean(db)
     with pytest.raises(pgerror.InvalidParameterValue, match="invalid value 'stop' for option \"on_failure\"\nHINT:  continue: .*; cancel: "):
         defer_flow(db, {"on_failure": "stop", "jobs": [step("a")]})
 
