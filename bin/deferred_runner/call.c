@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/job.h"
 #include "port/params.h"
+#include "run/orphan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -546,6 +547,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	struct frame_call fixed;
 	struct deferred_call call;
 	struct rusage after;
+	bool forked;
 	size_t at = sizeof(fixed);
 	static struct deferred_error err; /* static: large, and only written on failure */
 
@@ -594,16 +596,25 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	fn = command ? NULL : catalog_find(call.fn, &err);
 	state.plugin = fn ? fn->plugin : NULL;
 	state.plain_crash = fixed.plain_crash;
+	forked = state.start.isolate_job || state.start.cpu_ms > 0 ||
+		 (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files));
 	if (!command && !fn) {
 		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);
 		flush_frames();
 		slot->result = DEFERRED_FAILED;
-	} else if (state.start.isolate_job || state.start.cpu_ms > 0 ||
-		   (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files))) {
-		run_forked(slot, fn, command, &call);
-	} else if (command) {
-		slot->result = run_function(NULL, command, &call);
+	} else if (forked || command) {
+		/* The next job may be another role's. Setuid programs are left to the parent, which may kill them. */
+		bool sweeps = !command || !command->new_privileges;
+
+		if (sweeps)
+			orphan_init();
+		if (forked)
+			run_forked(slot, fn, command, &call);
+		else
+			slot->result = run_function(NULL, command, &call);
+		if (sweeps)
+			orphan_end();
 	} else {
 		if (before.ru_maxrss == 0)
 			getrusage(RUSAGE_SELF, &before);

@@ -193,6 +193,12 @@ void orphan_sweep(const pid_t *known, size_t known_len)
 	}
 }
 
+void orphan_end(void)
+{
+	orphan_sweep(NULL, 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 /* Is it in the environment? That of a runner, and of what it forks, only root can read: it stands in their arguments too, behind
  * their name. file: of the two; first: what it must begin with. */
 static bool has_cookie(const char *pid, const char *file, const char *first, const char *cookie)

@@ -163,21 +163,26 @@ def in_container(db, args, ids, first):
     return run.wait(60), run.output()
 
 
-def beside_each_other(db, container=(), more=""):
-    """What a spy finds of a job that runs beside it as the same user."""
+def functions(db, more="", **programs):
+    """Declares programs, each a function, with a folder that all of them write into."""
     out = os.path.join(db.dir, "out")
     os.chmod(db.dir, 0o711)
     os.mkdir(out)
     os.chown(out, NOBODY.pw_uid, NOBODY.pw_gid)
-    functions = ""
-    for name, text in ("spy", SPY), ("pay", PAY):
+    settings = ""
+    for name, text in programs.items():
         path = os.path.join(db.dir, name)
         with open(path, "w") as f:
             f.write(text.replace("FOLDER", out))
         os.chmod(path, 0o755)
-        functions += f'function "{name}" {{ command = {{"{path}"}} {more} }}\n'
-    db.config(functions)
+        settings += f'function "{name}" {{ command = {{"{path}"}} {more} }}\n'
+    db.config(settings)
     os.chmod(db.config_file, 0o644)
+
+
+def beside_each_other(db, container=(), more=""):
+    """What a spy finds of a job that runs beside it as the same user."""
+    functions(db, more, spy=SPY, pay=PAY)
     pay, spy = db.defer("pay", '{"card": "4111-SECRET"}'), db.defer("spy")
     args = ["check_deferred", "--cnt", "2", "--runners", "2", "--user", "nobody"]
     if container:
@@ -214,3 +219,23 @@ def test_in_its_namespace_a_function_sees_files_and_users_as_they_are(db):
     groups = " ".join(map(str, os.getgrouplist("nobody", NOBODY.pw_gid)))
     result = db.one("select result from deferred.__deferred_log where job_id = %s", job).split("\n")
     assert result[:4] == ["0:0", str(NOBODY.pw_uid), str(NOBODY.pw_gid), groups] and result[4].split() == ["0", "0", "4294967295"]
+
+
+# A program that ends while a process it started lives on, in a session of its own; and one that looks for that process.
+LEAVE = """#!/bin/sh
+setsid sh -c 'echo $$ >FOLDER/left; exec sleep 600' &
+while [ ! -s FOLDER/left ]; do sleep 0.01; done
+"""
+LOOK = "#!/bin/sh\ntr '\\0' ' ' </proc/$(cat FOLDER/left)/cmdline || :\n"
+
+
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_what_a_program_left_behind_is_gone_when_the_next_job_begins(db, isolate):
+    """The two may be jobs of different roles, and have one runner."""
+    functions(db, leave=LEAVE, look=LOOK)
+    leave, look = db.defer("leave", priority=1), db.defer("look")
+    args = ["check_deferred", "--cnt", "2", "--runners", "1", "--user", "nobody", f"--isolate={isolate}"]
+    done = db.run(args, env=REFUSED)
+    assert done.returncode == 0 and db.log(leave) == [(1, "ok")], done.stderr
+    assert db.one("select result from deferred.__deferred_log where job_id = %s and outcome = 'ok'", look) is None
+    ledger(db)
