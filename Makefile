@@ -104,7 +104,7 @@ PLUGIN_NAMES := $(sort $(patsubst lib/plugins/%.c,%,$(wildcard lib/plugins/*.c))
 	$(patsubst lib/plugins/%/,%,$(dir $(wildcard lib/plugins/*/*.c))))
 PLUGINS := $(PLUGIN_NAMES:%=$(B)/plugins/%.so)
 # Views come after the functions they call.
-SQL := $(foreach folder,migrations functions views queries,$(sort $(wildcard sql/$(folder)/*.sql)))
+SQL := $(foreach kind,migrations functions views queries,$(sort $(wildcard sql/$(kind)/*.sql sql/$(kind)/*/*.sql)))
 
 # People start COMMANDS, and COMMANDS start HELPERS. A command prints its own completion for shells.
 # "COMPLETED=" skips that, for a build whose programs cannot run on this machine.

@@ -1,6 +1,9 @@
-# Turns the files of sql/queries, sql/migrations, sql/functions and sql/views into C: a header of declarations (-v mode=h) or the
-# definitions (-v mode=c). A query NAME.sql becomes `const struct sql_statement sql_NAME`; migration NNNN_what.sql becomes
-# an element of sql_migrations[], and a function or view one of sql_sources[].
+# Turns SQL files into C: a header of declarations (-v mode=h) or the definitions (-v mode=c).
+#
+#   queries/SUBJECT/NAME.sql      becomes `const struct sql_statement sql_NAME`
+#   migrations/NNNN_WHAT.sql      becomes an element of sql_migrations[]
+#   functions/SUBJECT/NAME.sql    becomes an element of sql_sources[] with the name "functions/NAME"
+#   views/NAME.sql                becomes an element of sql_sources[] with the name "views/NAME"
 function flush_file() {
 	if (file == "") return
 	if (mode == "c") {
@@ -25,7 +28,8 @@ FNR == 1 {
 	flush_file()
 	file = FILENAME
 	base = file; sub(/.*\//, "", base); sub(/\.sql$/, "", base)
-	kind = file; sub(/\/[^\/]*$/, "", kind); sub(/.*\//, "", kind)
+	# The last folder of one of these names.
+	kind = file; sub(/.*\/(queries|migrations|functions|views)\//, "&/", kind); sub(/\/\/.*/, "", kind); sub(/.*\//, "", kind)
 	num = base; sub(/_.*/, "", num)
 	what = base; sub(/^[0-9]*_/, "", what)
 	text = "sql_text_" kind "_" base

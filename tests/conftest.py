@@ -30,8 +30,7 @@ TEMPLATE = "template_" + os.path.basename(harness.BUILD)
 
 def part_of_ledger(invariant):
     """The part of deferred.check_ledger() that looks for violations of one invariant: the whole takes 30 ms to be planned, after each test."""
-    with open(os.path.join(pg.TOP, "sql", "functions", "check_ledger.sql")) as f:
-        body = f.read().split("$$")[1]
+    body = pg.source("check_ledger", "functions").split("$$")[1]
     parts = [part for part in re.split(r"(?m)^  union all$", body) if part.strip().startswith(f"select '{invariant}: ")]
     assert parts, f"check_ledger has nothing of {invariant}"
     return " union all ".join(parts)

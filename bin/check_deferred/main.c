@@ -3,8 +3,8 @@
  * check_deferred - what cron starts: take the pidfile, ask whether there is work, and if so do it.
  *
  * The way through the code: main -> worker_run (lib/engine/worker.c) -> store_cycle_claim (lib/store/cycle.c,
- * sql/queries/job_claim.sql) -> pool_dispatch (lib/run/pool.c) -> runner_send (lib/run/runner.c) -> call_run
- * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/job_finish.sql).
+ * sql/queries/claim/job_claim.sql) -> pool_dispatch (lib/run/pool.c) -> runner_send (lib/run/runner.c) -> call_run
+ * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/claim/job_finish.sql).
  */
 #include "port/config.h"
 #include "base/clock.h"

@@ -4,7 +4,8 @@
  *
  * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
  * (exchange.c): address_read, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
- * fold_submit (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message_put.sql) -> answer (server.c).
+ * fold_submit (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message/message_put.sql) -> answer
+ * (server.c).
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * crontab - a line that starts check_deferred, as it stands in a crontab or as short as it can be, and when it does. What its rule means is read elsewhere
- * (sql/functions/__crontab.sql).
+ * (sql/functions/schedule/__crontab.sql).
  */
 #ifndef CRONTAB_H
 #define CRONTAB_H

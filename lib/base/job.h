@@ -25,7 +25,7 @@
  * cancelled where one of them did not end as it must have.
  *
  * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made in SQL only,
- * each guarded by the lease where there is one (sql/functions/__claim.sql).
+ * each guarded by the lease where there is one (sql/functions/claim/__claim.sql).
  */
 #ifndef JOB_H
 #define JOB_H

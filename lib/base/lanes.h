@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lanes - a few lanes: what is ready in one queue at one priority (sql/functions/__claim.sql). A claim asks those first that have given
+ * lanes - a few lanes: what is ready in one queue at one priority (sql/functions/claim/__claim.sql). A claim asks those first that have given
  * something lately.
  */
 #ifndef LANES_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Being woken by NOTIFY (setting "listen"). The worker is armed while it holds the locks that make other sessions
- * notify it of a job: see sql/functions/__waits.sql for the locks, and for why no notification is lost. wake.c decides
- * what is sent when; here it is sent, and the answers are handed to wake.c.
+ * notify it of a job. sql/functions/worker/__waits.sql explains the locks, and why no notification is lost. wake.c
+ * decides what is sent when; here it is sent, and the answers are handed to wake.c.
  */
 #include "engine/state.h"
 

@@ -17,7 +17,7 @@
 enum wake_state {
 	WAKE_OFF,   /* this connection is not notified */
 	WAKE_AWAKE, /* other sessions defer jobs without notifying us */
-	WAKE_ARMED, /* other sessions notify us: we hold the locks of sql/functions/__waits.sql */
+	WAKE_ARMED, /* other sessions notify us: we hold the locks of sql/functions/worker/__waits.sql */
 };
 
 enum wake_step {

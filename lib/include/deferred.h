@@ -208,7 +208,7 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * or DEFERRED_ELOST: the connection broke while the server worked on it, or no answer came in time, and the job may have been
  * stored; or the wait for a synchronous standby was cancelled, and it is stored on one server only. With a key the
  * call can be repeated safely.
- * Source: sql/queries/job_enqueue.sql.
+ * Source: sql/queries/job/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
 				const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
@@ -231,7 +231,7 @@ DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const
  * Up to some thousands travel in one statement; beyond that they are sent by COPY where the role may
  * write the tables itself (deferred_owner or a member), else in several statements of one
  * transaction. Returns as deferred_defer(); a call that is refused before anything is sent is named in
- * err->message by its number from 0. Source: sql/queries/job_enqueue_many.sql.
+ * err->message by its number from 0. Source: sql/queries/job/job_enqueue_many.sql.
  */
 DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n,
 				     int64_t *ids, struct deferred_error *err);
@@ -248,7 +248,7 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
  *       "then": [...], "on_failure", "label"}. Borrowed.
  * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be NULL.
  *
- * Returns as deferred_defer(). Source: sql/queries/flow_add.sql.
+ * Returns as deferred_defer(). Source: sql/queries/flow/flow_add.sql.
  */
 DEFERRED_API int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
 
@@ -262,7 +262,7 @@ DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow
  * flow  as of deferred_defer_flow(), but that "jobs" may be left out: "{}" at least. Borrowed.
  * id    receives the id of the flow (> 0) on success; may be NULL.
  *
- * Returns as deferred_defer(). Source: sql/queries/flow_open.sql.
+ * Returns as deferred_defer(). Source: sql/queries/flow/flow_open.sql.
  */
 DEFERRED_API int deferred_flow_open(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
 
@@ -272,7 +272,7 @@ DEFERRED_API int deferred_flow_open_conn(struct pg_conn *conn, const char *flow,
 /*
  * deferred_flow_close - have such a flow end as soon as all its jobs have; its callbacks wait for that. One that is closed already stays so.
  *
- * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source: sql/queries/flow_close.sql.
+ * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source: sql/queries/flow/flow_close.sql.
  */
 DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct deferred_error *err);
 
@@ -284,7 +284,7 @@ DEFERRED_API int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, stru
  * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed after the
  * setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at most 5 s
  * later. Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished.
- * Source: sql/queries/job_cancel.sql.
+ * Source: sql/queries/job/job_cancel.sql.
  */
 DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
 
@@ -307,7 +307,7 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  * the lease ended; a transaction the caller opened is aborted and can but be rolled back, and the job is done by another
  * attempt, if at all. Else DEFERRED_EDB (with sqlstate 40001 where isolation is repeatable read and the lease was renewed
  * since: repeat the transaction), DEFERRED_ELOST (as with any commit: it may have been stored), DEFERRED_EINVAL.
- * Source: sql/queries/job_finish_self.sql.
+ * Source: sql/queries/claim/job_finish_self.sql.
  */
 DEFERRED_API int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result,
 				      struct deferred_error *err);
@@ -320,7 +320,7 @@ DEFERRED_API int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t 
  * lease_ms  milliseconds from now on, 1 to 604800000 (7 days); a lease that lasts longer already is left as it is. So long
  *           nobody else takes the job, should the host die.
  *
- * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source: sql/queries/job_extend.sql.
+ * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source: sql/queries/claim/job_extend.sql.
  */
 DEFERRED_API int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms,
 				      struct deferred_error *err);
@@ -340,7 +340,7 @@ struct deferred_outcome {
  * outcome     filled in on success; may be NULL.
  *
  * Returns 0, DEFERRED_ETIMEOUT while the job is hot, DEFERRED_ENOTFOUND. Needs the rights of
- * deferred_worker or deferred_viewer (then `error` is ""). Source: sql/queries/job_outcome.sql.
+ * deferred_worker or deferred_viewer (then `error` is ""). Source: sql/queries/claim/job_outcome.sql.
  */
 DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms,
 			       struct deferred_outcome *outcome, struct deferred_error *err);

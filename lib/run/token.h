@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * The first 64 bits of SHA-256 of receipt and id, each as eight bytes, the highest first: as sql/functions/__token.sql has
+ * The first 64 bits of SHA-256 of receipt and id, each as eight bytes, the highest first: as sql/functions/claim/__token.sql has
  * it. 0 for receipt 0, outside a queue.
  */
 int64_t token_of(int64_t receipt, int64_t id);

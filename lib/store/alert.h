@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * store_alert - finding what is wrong, and having it told; what there is to find, and that it is told once, is the matter of
- * sql/functions/__alert.sql.
+ * sql/functions/alert/__alert.sql.
  */
 #ifndef STORE_ALERT_H
 #define STORE_ALERT_H

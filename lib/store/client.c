@@ -267,7 +267,7 @@ out:
 
 /* ---- COPY ------------------------------------------------------------------------------------- */
 
-#define PARAMS_LIGHT_BYTES 1024 /* sql/functions/__params_bytes.sql */
+#define PARAMS_LIGHT_BYTES 1024 /* sql/functions/job/__params_bytes.sql */
 
 static const char copy_hot[] =
 	"copy deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, max_attempts, params_bytes) "
@@ -329,7 +329,7 @@ static int queues_of(const struct deferred_call_spec *calls, size_t n, struct qu
 	return 0;
 }
 
-/* After the rows are stored: see sql/functions/__waits.sql. */
+/* After the rows are stored: see sql/functions/worker/__waits.sql. */
 static int queues_wake(struct pg *pg, const struct queue *queues, size_t len, struct deferred_error *err)
 {
 	const char **names = malloc((len + 1) * sizeof(*names));

@@ -2,7 +2,7 @@
 /*
  * store_cycle - one round trip of two transactions: in the first, attempts are recorded, jobs released, leases renewed and closed; in
  * the second, new jobs are claimed. Either may be missing. They are apart for what the first one writes must be durable, and the second
- * one need not be, so that it holds its locks for a moment only (sql/functions/__claim.sql):
+ * one need not be, so that it holds its locks for a moment only (sql/functions/claim/__claim.sql):
  *
  *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_keep(); store_cycle_claim();
  *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in

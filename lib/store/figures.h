@@ -2,7 +2,7 @@
 /*
  * store_figures - sums of the log by minute, by hour and since ever, for all who show figures.
  *
- * The log is the truth, the sums are kept by folding (sql/functions/__fold.sql): store_fold() first brings them up to now, as far as its time
+ * The log is the truth, the sums are kept by folding (sql/functions/history/__fold.sql): store_fold() first brings them up to now, as far as its time
  * goes; then store_figures() and store_depth() read them. What they read is cheap whatever lies in the log.
  *
  *     store_fold(pg, STORE_FOLD_READ_MS, NULL, err);

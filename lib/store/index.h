@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_index - indexes for searches, each of one term: "label", or "params." and keys with dots between. One function a file of sql/queries, of that name;
- * results are given, to be freed with pg_result_free(). How they are made stands in sql/functions/__search_create.sql.
+ * store_index - indexes for searches. Each is for one term: "label", or "params." and keys with dots between.
+ *
+ * Each function sends the statement of its name in sql/queries. The caller frees a result with pg_result_free().
+ * sql/functions/admin/__search_create.sql says how the indexes are made.
  */
 #ifndef STORE_INDEX_H
 #define STORE_INDEX_H

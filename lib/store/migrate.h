@@ -28,7 +28,7 @@ const char *migrate_versions(void);
 /*
  * migrate_version - version of the schema; 0: there is none.
  *
- * Returns 0 or an error of pg_exec(). Source: sql/queries/admin_schema_exists.sql, admin_schema_version.sql.
+ * Returns 0 or an error of pg_exec(). Source: sql/queries/admin/admin_schema_exists.sql, admin_schema_version.sql.
  */
 int migrate_version(struct pg *pg, int *version, struct deferred_error *err);
 
@@ -42,7 +42,7 @@ int migrate_accepts_server(int version, struct deferred_error *err);
  * migrate_check - is the schema one that this program works with?
  *
  * One round trip. Returns 0; DEFERRED_ESCHEMA, naming both versions and the remedy; or an error of
- * pg_exec(). Source: sql/queries/admin_schema_version.sql.
+ * pg_exec(). Source: sql/queries/admin/admin_schema_version.sql.
  */
 int migrate_check(struct pg *pg, struct deferred_error *err);
 

@@ -3,7 +3,7 @@
  * store_rule - the statements about rules: stored queries whose rows become jobs.
  *
  * One function a file of sql/queries, but for store_rule_test() and store_rule_run(), which are the transactions these
- * statements make sense in. Why they are cut that way is told in sql/functions/__rule_run.sql. A connection
+ * statements make sense in. Why they are cut that way is told in sql/functions/rule/__rule_run.sql. A connection
  * has nobody else's transaction open when they are called, and none of its session's settings left afterwards.
  */
 #ifndef STORE_RULE_H

@@ -178,7 +178,7 @@ comment on column deferred.__deferred_grant.role is 'login role, or role taken b
 comment on column deferred.__deferred_grant.queue is 'queue allowed; NULL: any';
 comment on column deferred.__deferred_grant.fn is 'function allowed; NULL: any';
 
--- The answer to one question of deferred.defer(), see sql/functions/__restrict.sql.
+-- The answer to one question of deferred.defer(), see sql/functions/admin/__restrict.sql.
 create sequence deferred.__deferred_unrestricted;
 select pg_catalog.setval('deferred.__deferred_unrestricted', 1);
 comment on sequence deferred.__deferred_unrestricted is '1: no row is in __deferred_grant and __deferred_function; anything else: there may be some';
@@ -302,7 +302,7 @@ comment on column deferred.__deferred_hot.max_attempts is 'copied from __deferre
 comment on column deferred.__deferred_hot.params_bytes is 'bytes of its params, for the claim: deferred.__params_bytes(); NULL: 1,024 or fewer';
 comment on column deferred.__deferred_hot.put_receipt is 'token that a message was put with; good while it was never taken (attempt 0, no receipt)';
 
--- The lanes: sql/functions/__claim.sql.
+-- The lanes: sql/functions/claim/__claim.sql.
 create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority, xid, id)
     where due_at is null and not limited and fn is not null;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at) where due_at is not null and fn is not null;
@@ -423,7 +423,7 @@ comment on column deferred.__deferred_offer.max_attempts is 'in step with fn: at
 grant select on deferred.__deferred_offer to deferred_worker;
 grant select on deferred.__deferred_offer to deferred_viewer;
 
--- ---------------------------------------------------------------- claims: how they work stands in sql/functions/__claim.sql
+-- ---------------------------------------------------------------- claims: how they work stands in sql/functions/claim/__claim.sql
 
 create table deferred.__deferred_place (
     queue    text collate "C" not null,
@@ -606,7 +606,7 @@ comment on column deferred.__deferred_function.name is 'name of the function';
 comment on column deferred.__deferred_function.max_running is 'attempts at once, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.rate is 'attempts a second, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
-comment on column deferred.__deferred_function.broken_at is 'since then it is paused, for it crashed each time: its limits are those of the breaker, which lets one attempt begin now and then (sql/functions/__breaker.sql); NULL: it is not';
+comment on column deferred.__deferred_function.broken_at is 'since then it is paused, for it crashed each time: its limits are those of the breaker, which lets one attempt begin now and then (sql/functions/claim/__breaker.sql); NULL: it is not';
 comment on column deferred.__deferred_function.own_max_running is 'while it is paused by the breaker: max_running as it was set';
 comment on column deferred.__deferred_function.own_rate is 'the same of rate';
 comment on column deferred.__deferred_function.own_burst is 'the same of burst';
@@ -1018,7 +1018,7 @@ insert into deferred.__deferred_state values (0, 'infinity');
 grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer, deferred_purger;
 grant select on deferred.__deferred_schedule to deferred_worker;
 
--- ---------------------------------------------------------------- jobs that wait for jobs: how they work stands in sql/functions/__settle.sql
+-- ---------------------------------------------------------------- jobs that wait for jobs: how they work stands in sql/functions/flow/__settle.sql
 
 create table deferred.__deferred_edge (
     child  bigint not null,
@@ -1089,7 +1089,7 @@ grant select on deferred.__deferred_told to deferred_worker;
 grant select, insert (id, what, upto) on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker, deferred_viewer;
 
--- ---------------------------------------------------------------- flows: jobs deferred together, sql/functions/defer_flow.sql
+-- ---------------------------------------------------------------- flows: jobs deferred together, sql/functions/flow/defer_flow.sql
 
 create table deferred.__deferred_flow (
     id         bigint primary key,
@@ -1128,7 +1128,7 @@ create table deferred.__deferred_flow_open (
     waits_for bigint,
     failed    bigint
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow_open is 'flows that were opened and have not ended: sql/functions/__flow_end.sql. Who adds jobs has the row locked (for key share) before their ids are drawn';
+comment on table  deferred.__deferred_flow_open is 'flows that were opened and have not ended: sql/functions/flow/__flow_end.sql. Who adds jobs has the row locked (for key share) before their ids are drawn';
 comment on column deferred.__deferred_flow_open.flow is 'the flow';
 comment on column deferred.__deferred_flow_open.spec is 'its callbacks, and their traceparent, as deferred.flow_open() was given them; NULL: none';
 comment on column deferred.__deferred_flow_open.callbacks is 'the jobs they became, in step; NULL: none yet';
@@ -1183,7 +1183,7 @@ create unique index __deferred_flow_retry_wanted on deferred.__deferred_flow_ret
 create index __deferred_flow_retry_flow on deferred.__deferred_flow_retry (flow);
 grant select on deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member, deferred.__deferred_flow_retry to deferred_worker, deferred_viewer;
 
--- ---------------------------------------------------------------- being told: sql/functions/__alert.sql
+-- ---------------------------------------------------------------- being told: sql/functions/alert/__alert.sql
 
 alter table deferred.__deferred_upkeep
     add column breakers_at timestamptz not null default '-infinity',
@@ -1217,7 +1217,7 @@ comment on column deferred.__deferred_alert.text is 'one sentence, for people';
 comment on column deferred.__deferred_alert.mend is 'the command that shows more, or mends it';
 grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 
--- ---------------------------------------------------------------- a function for each dead job: sql/functions/__notice.sql
+-- ---------------------------------------------------------------- a function for each dead job: sql/functions/alert/__notice.sql
 
 create table deferred.__deferred_on_dead (
     kind  text collate "C" not null check (kind in ('queue', 'function')),

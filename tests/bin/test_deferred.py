@@ -685,8 +685,7 @@ def test_purge_works_through_many_rows_in_batches(db, ledger):
 
 
 def test_purge_reads_no_partition_that_is_younger_than_the_limit(db):
-    with open(os.path.join(pg.TOP, "sql", "queries", "admin_purge_parts.sql")) as f:
-        db.sql("prepare parts as " + f.read())
+    db.sql("prepare parts as " + pg.source("admin_purge_parts"))
     looked_at = {days: [r[0] for r in db.sql(f"execute parts({days * 86400000}, '{{}}')")] for days in (0, 30)}
     assert looked_at[30] == ["deferred.__deferred_log_default"]
     begun = db.sql("select 'deferred.' || relname from pg_class where relkind = 'r' and relname ~ '^__deferred_log_[0-9]+$' "
@@ -858,8 +857,7 @@ def test_status_counts_the_dead_for_good(db):
     assert 144000 <= dead.pop("oldest_s") < 145000
     assert dead == {"dead": 3, "more": False, "last_hour": 1, "last_hour_more": False}
     end(db, again, "failed", attempt=2)
-    with open(os.path.join(pg.TOP, "sql", "queries", "admin_status_dead.sql")) as f:
-        query = "prepare dead as " + f.read()
+    query = "prepare dead as " + pg.source("admin_status_dead")
     db.sql(query)
     assert db.sql("execute dead(100)")[0][:4] == (4, False, 2, False)
     assert db.sql("execute dead(3)")[0][:4] == (3, True, 2, False)  # of the newest four ends one is of a job that ended well after

@@ -31,7 +31,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
                      "share/man/man8/deferred_http.8", "share/man/man8/deferred_web.8", "share/doc/deferred/examples/deferred_http.service",
                      "share/doc/deferred/examples/deferred_http.socket",
                      "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/man/man7/deferred.7", "share/man/man7/deferred_functions.7",
-                     "share/deferred/sql/migrations/0001_tables.sql", "share/deferred/sql/queries/job_claim.sql", "share/deferred/sql/functions/defer.sql",
+                     "share/deferred/sql/migrations/0001_tables.sql", "share/deferred/sql/queries/claim/job_claim.sql", "share/deferred/sql/functions/job/defer.sql",
                      "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
                      "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",
                      "share/doc/deferred/examples/check_deferred.timer",

@@ -1,7 +1,6 @@
 """Times and memory that cannot be, recorded by a role that may record attempts: who reads the log goes on, and shows the nearest that can be."""
 
 import csv
-import os
 
 import pytest
 
@@ -63,8 +62,7 @@ def test_who_folds_the_log_goes_on(db, job):
 
 def test_a_rate_is_known_in_spite_of_it(db, job):
     """Of `deferred why`, which goes on without one."""
-    with open(os.path.join(pg.TOP, "sql", "queries", "why_rates.sql")) as f:
-        db.sql("prepare rates as " + f.read())
+    db.sql("prepare rates as " + pg.source("why_rates"))
     (minutes, attempts, *_), = db.sql("execute rates (null, 100, 1000)")
     assert minutes > 0 and attempts >= len(SAID)
 

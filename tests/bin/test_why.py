@@ -272,11 +272,9 @@ def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
     db.sql("analyze deferred.__deferred_hot; analyze deferred.__deferred; analyze deferred.__deferred_log")
     connection = db.connect()
     cursor = connection.cursor()
-    folder = os.path.join(pg.TOP, "sql", "queries")
-    assert {f[:-4] for f in os.listdir(folder) if f.startswith(("why_", "top_"))} <= set(ARGUMENTS)
+    assert {name for name in pg.sources() if name.startswith(("why_", "top_"))} <= set(ARGUMENTS)
     for name, args in ARGUMENTS.items():
-        with open(os.path.join(folder, name + ".sql")) as f:
-            text = f.read()
+        text = pg.source(name)
         cursor.execute(f"set local role deferred_{'worker' if name == 'why_error' else 'viewer'}; set local jit = off; set local enable_bitmapscan = {'on' if name.startswith('top') else 'off'}")
         cursor.execute(f"prepare {name} as " + text)
         cursor.execute(f"explain (analyze, format json) execute {name}" + (f" ({', '.join(['%s'] * len(args))})" if args else ""), args)
@@ -294,8 +292,7 @@ def test_how_it_was_before_is_told_by_a_few_pages_of_the_log(db):
            "select 1, 1, 'ok', false, t, t, us, plugin from (values (1, interval '25 hours', 60000, 7000000, 'older'), (2, interval '20 hours', 5000, 1000000, 'old'), "
            "(3, interval '10 s', 300, 3000000, 'new')) v(i, ago, n, us, plugin) cross join lateral (select now() - ago as t from generate_series(1, n)) x order by i")
     db.sql("vacuum analyze deferred.__deferred_log")
-    with open(os.path.join(pg.TOP, "sql", "queries", "why_rates.sql")) as f:
-        text = f.read()
+    text = pg.source("why_rates")
     connection = db.connect()
     cursor = connection.cursor()
     cursor.execute("set jit = off; set enable_bitmapscan = off; set max_parallel_workers_per_gather = 0; prepare rates as " + text)

@@ -677,8 +677,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         db.sql("select deferred.defer('noop') from generate_series(1, 5000)")
     with contextlib.closing(db.connect()) as connection, connection.cursor() as cursor:
         def prepare(name):
-            with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql")) as f:
-                cursor.execute(f"prepare pg_catalog_{name} as " + f.read())
+            cursor.execute(f"prepare pg_catalog_{name} as " + pg.source(name))
 
         prepare("session_setup")
         cursor.execute("execute pg_catalog_session_setup('60000')")

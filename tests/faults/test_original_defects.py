@@ -123,11 +123,9 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
     def buffers():
         connection = db.connect()
         with connection.cursor() as cursor:
-            with open(os.path.join(pg.TOP, "sql", "queries", "session_setup.sql")) as f:
-                cursor.execute("prepare s as " + f.read())
+            cursor.execute("prepare s as " + pg.source("session_setup"))
             cursor.execute("execute s('60000')")
-            with open(os.path.join(pg.TOP, "sql", "queries", "job_claim.sql")) as f:
-                cursor.execute("prepare c as " + f.read())
+            cursor.execute("prepare c as " + pg.source("job_claim"))
             for _ in range(2):
                 cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000)")
                 plan = cursor.fetchone()[0][0]["Plan"]

@@ -1,8 +1,12 @@
-"""An include goes down: what lies on a floor of the house may use those named here, and its own. And every source of the library
-has a test that names it, and each file that a comment names exists. `make lint` runs it.
+"""Checks the layout of the tree. `make lint` runs it.
 
-    floors.py        exit status 1, and a line for each, if an include goes up or sideways, a source has no test, or a
-                     comment names a file that is not there
+    floors.py        exit status 1, and a line for each fault
+
+- A file includes only files of its own floor and of lower floors.
+- Each source of the library has a test that names it.
+- Each file that a comment names exists.
+- No folder of lib, bin, sql or cron has more than 40 files of its own, except those that are still to be split.
+- The Makefile has at most 250 lines.
 """
 
 import collections
@@ -19,6 +23,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 LIB = {"base": (), "port": ("base",), "store": ("base", "port"), "run": ("base", "port"),
        "http": ("base", "port"), "engine": ("base", "port", "store", "run"), "api": ("base", "port", "store"), "program": ("base", "port", "store"),
        "plugins": ("base", "port")}
+FILES_MAX, MAKEFILE_MAX = 40, 250
+TO_SPLIT = {"bin/deferred", "lib/base", "lib/store"}
 # Each program may include all of the library; the HTTP front has floors of its own.
 HTTP = {"protocol": (), "front": ("protocol",)}
 
@@ -83,8 +89,22 @@ def misnamed():
                         yield f"{where}: a comment looks for {function} in {name}, where it is not"
 
 
+def crowded():
+    """Folders with too many files, and files that lie outside the folder of their subject."""
+    for folder in ("lib", "bin", "sql", "cron"):
+        for at, _, names in os.walk(os.path.join(TOP, folder)):
+            path, files = os.path.relpath(at, TOP), len([name for name in names if not name.endswith(".pyc")])
+            if (files > FILES_MAX) != (path in TO_SPLIT):
+                yield f"{path}: has {files} files; at most {FILES_MAX} are allowed, except in TO_SPLIT of floors.py"
+            if path in ("sql/functions", "sql/queries"):
+                yield from (f"{path}/{name}: lies in no folder of a subject" for name in names)
+    with open(os.path.join(TOP, "Makefile")) as f:
+        if (lines := len(f.readlines())) > MAKEFILE_MAX:
+            yield f"Makefile: has {lines} lines; at most {MAKEFILE_MAX} are allowed"
+
+
 def main():
-    found = [*wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested(), *misnamed()]
+    found = [*crowded(), *wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested(), *misnamed()]
     found += [f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0

@@ -52,6 +52,18 @@ class PgError(Exception):
     pass
 
 
+def sources(kind="queries"):
+    """The files of sql/KIND by their names without folder and ".sql"."""
+    paths = glob.glob(os.path.join(TOP, "sql", kind, "*", "*.sql"))
+    return {os.path.basename(path)[:-len(".sql")]: path for path in paths}
+
+
+def source(name, kind="queries"):
+    """The text of a file of sql/KIND."""
+    with open(sources(kind)[name], encoding="utf-8") as f:
+        return f.read()
+
+
 def bindir():
     """Folder of the server's programs: the newest installed, unless PG_BINDIR says another."""
     named = os.environ.get("PG_BINDIR")

@@ -521,7 +521,7 @@ static void a_mail_shares_the_fate_of_the_callers_transaction(void **state)
 struct batch {
 	struct deferred_call_spec *calls;
 	int64_t *ids;
-	char (*params)[1100]; /* some of them heavy: sql/functions/__params_bytes.sql */
+	char (*params)[1100]; /* some of them heavy: sql/functions/job/__params_bytes.sql */
 };
 
 static struct batch batch_new(size_t n)

@@ -74,7 +74,7 @@ static void c_and_sql_have_the_same_outcomes(void **state)
 
 static void every_state_is_a_word_of_the_view(void **state)
 {
-	char *function = slurp("sql/functions/state.sql"), *view = slurp("sql/views/job.sql");
+	char *function = slurp("sql/functions/job/state.sql"), *view = slurp("sql/views/job.sql");
 	static const enum job_state all[] = {
 #define X(name, text) JOB_IS_##name,
 		JOB_STATES(X)

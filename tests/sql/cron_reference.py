@@ -1,4 +1,5 @@
-"""What a rule means, told in another way than sql/functions/__cron_next.sql does: a clock is watched minute by minute.
+"""The meaning of a rule, computed in another way than in sql/functions/schedule/__cron_next.sql: a clock is watched
+minute by minute.
 
 A rule is read here too, by its own few lines. zoneinfo knows the zones, which are those of the server where both use the system's.
 """

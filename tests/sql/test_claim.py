@@ -16,7 +16,6 @@ import pytest
 import pg
 from harness import ledger, wait_for
 
-QUERIES = os.path.join(pg.TOP, "sql", "queries")
 MINUTE = 60000
 ALL = "-infinity"  # delayed jobs, whenever they were due
 
@@ -69,8 +68,7 @@ class Worker:
     def prepare(self, name):
         """The types of parameters are those of the casts in the file, as for the C library."""
         if name not in self.prepared:
-            with open(os.path.join(QUERIES, name + ".sql")) as f:
-                self.connection.cursor().execute(f"prepare {name} as " + f.read())
+            self.connection.cursor().execute(f"prepare {name} as " + pg.source(name))
             self.prepared.add(name)
 
     @staticmethod

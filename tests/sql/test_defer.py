@@ -563,8 +563,7 @@ UNPINNED = ("defer", "__actor", "__nobody_waits", "__unawaited", "__waits", "__w
 
 
 def body_of(name):
-    with open(os.path.join(pg.TOP, "sql", "functions", name + ".sql")) as f:
-        return re.sub("--.*", "", f.read())
+    return re.sub("--.*", "", pg.source(name, "functions"))
 
 
 def test_defer_looks_up_nothing_in_the_search_path_of_its_caller(db):

@@ -7,6 +7,8 @@ import struct
 import psycopg2
 import pytest
 
+import pg
+
 pytestmark = pytest.mark.by_hand
 
 RECEIPT = 4711
@@ -243,8 +245,7 @@ def test_a_renewal_says_why_a_claim_is_gone(db):
     WHY["finished"][0](db, jobs[0], receipts[0])
     for job, why in zip(jobs[1:], ("cancelled", "lapsed", "taken over", "given back")):
         WHY[why][0](db, job)
-    with open(os.path.join(os.path.dirname(__file__), "..", "..", "sql", "queries", "job_renew.sql")) as f:
-        text = f.read()
+    text = pg.source("job_renew")
     for n, value in (("$1", jobs), ("$2", receipts), ("$3", receipts), ("$4", [60000] * 6)):
         text = text.replace(n, "array" + str(value))
     rows = db.sql(text.replace("%", "%%"))

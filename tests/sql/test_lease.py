@@ -1,4 +1,4 @@
-"""What the rules of sql/functions/__claim.sql keep from happening, one by one: where each is broken, a test here fails."""
+"""What the rules of sql/functions/claim/__claim.sql keep from happening, one by one: where each is broken, a test here fails."""
 
 import concurrent.futures
 

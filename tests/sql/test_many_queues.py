@@ -8,13 +8,11 @@ import pytest
 import pg
 from harness import command, ledger, wait_for
 
-QUERIES = os.path.join(pg.TOP, "sql", "queries")
 FEW, MANY = 10, 5000
 
 
 def text(name):
-    with open(os.path.join(QUERIES, name + ".sql")) as f:
-        return f.read()
+    return pg.source(name)
 
 
 def add_queues(db, n, removed="null"):

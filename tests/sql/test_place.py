@@ -1,5 +1,5 @@
 """What has been handed out of a lane, and what not: a claim finds what a full scan finds, whatever transactions did before, and
-reads little for it. The words are those of sql/functions/__claim.sql.
+reads little for it. The words are those of sql/functions/claim/__claim.sql.
 
 Claims are stepped as in test_claim.py. After each step same() has workers claim all there is, in a transaction that is rolled back, and compares
 that with a sequential scan of jobs and leases.

@@ -1,9 +1,7 @@
 """How the statements of a worker go to work must not depend on what the server believes of the tables: its statistics are of
 a moment at which there was nothing, or nothing claimed, or all that has gone since. `make bench-plans` tells what each costs."""
 
-import glob
 import json
-import os
 import re
 
 import pytest
@@ -13,10 +11,9 @@ from test_claim import Worker, nodes
 
 pytestmark = pytest.mark.by_hand
 
-QUERIES = os.path.join(pg.TOP, "sql", "queries")
 # Sent while jobs are executed. Those that people ask for may be planned as the table is.
-HOT = sorted(os.path.basename(path)[:-4] for kind in ("job", "run", "worker") for path in glob.glob(os.path.join(QUERIES, kind + "_*.sql"))
-             if re.search(r"(?m)^[^-]*__deferred_hot", open(path).read()))
+HOT = sorted(name for name in pg.sources() if name.startswith(("job_", "run_", "worker_"))
+             and re.search(r"(?m)^[^-]*__deferred_hot", pg.source(name)))
 
 
 def fill(db, n):
@@ -53,10 +50,8 @@ def deleted(db):
 
 def plan(db, name):
     """As a worker has it planned: its settings, its types, whatever the arguments are."""
-    with open(os.path.join(QUERIES, name + ".sql")) as f:
-        text = f.read()
-    with open(os.path.join(QUERIES, "session_setup.sql")) as f:
-        setup = f.read()
+    text = pg.source(name)
+    setup = pg.source("session_setup")
     db.sql("begin")
     db.sql(setup.replace("$1::text", "'20s'"))
     db.sql(f"prepare statement as {text}")
@@ -213,10 +208,8 @@ def test_what_people_ask_is_not_looked_for_among_the_dead(db):
         w.finish(*jobs)
         w.close(*jobs)
         w.commit()
-    with open(os.path.join(QUERIES, "admin_functions_unknown.sql")) as f:
-        unknown = f.read()
-    with open(os.path.join(QUERIES, "why_ahead.sql")) as f:
-        ahead = f.read()
+    unknown = pg.source("admin_functions_unknown")
+    ahead = pg.source("why_ahead")
     priority, xid, last = db.sql("select priority, xid::text, id from deferred.__deferred_hot order by id desc limit 1")[0]
     behind = f"execute ahead ('default', {priority}, '{xid}', {last}, 10000)"
     for settings in ("", "; set enable_nestloop = off; set enable_mergejoin = off; set enable_seqscan = on; set enable_bitmapscan = on"):

@@ -56,17 +56,14 @@ def test_a_released_step_is_what_was_released():
 
 def test_no_statement_names_an_object_without_its_schema():
     """A search_path of the user's must not decide which table is meant."""
-    folder = os.path.join(pg.TOP, "sql", "queries")
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name)) as f:
-            text = re.sub(r"--.*", "", f.read())
+    for name in sorted(pg.sources()):
+        text = re.sub(r"--.*", "", pg.source(name))
         assert re.findall(r"(?<![.\w])__deferred\w*", text) == [], name
 
 
 def test_what_is_to_be_applied_anew_is_found_by_one_reading_of_the_catalog(db):
     """Not by one for each function, which took half a second."""
-    with open(os.path.join(pg.TOP, "sql", "queries", "admin_migrate_changed.sql")) as f:
-        db.sql("prepare changed as " + f.read())
+    db.sql("prepare changed as " + pg.source("admin_migrate_changed"))
     names, checksums = db.sql("select array_agg(name), array_agg(checksum) from deferred.__deferred_source")[0]
     db.sql("create function deferred.more() returns int language sql as 'select 1'; drop view deferred.job cascade")
     found = [names[n - 1] for n, in db.sql("execute changed(%s, %s)", names + ["functions/more"], checksums + ["0"]) if n <= len(names)]
@@ -104,9 +101,8 @@ def test_the_rows_of_a_job_lose_nothing_to_padding(db):
 
 def test_no_statement_makes_commits_less_durable():
     """What was acknowledged as recorded must be; how durable a commit is, the administrator says."""
-    for name in sorted(os.listdir(os.path.join(pg.TOP, "sql", "queries"))):
-        with open(os.path.join(pg.TOP, "sql", "queries", name)) as f:
-            text = f.read()
-        if name == "admin_durability.sql":  # says what it is
+    for name in sorted(pg.sources()):
+        text = pg.source(name)
+        if name == "admin_durability":  # says what it is
             text = text.replace("current_setting('synchronous_commit')", "").replace("synchronous_commit is off", "").replace("(synchronous_commit %s)", "")
-        assert "synchronous_commit" not in text or name == "message_session.sql", name
+        assert "synchronous_commit" not in text or name == "message_session", name

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import os
 import random
 
 import psycopg2
@@ -112,8 +111,7 @@ def test_a_schedule_whose_zone_is_no_longer_known_fails_alone_and_comes_back(db)
     db.sql("select deferred.maintain()")
     checked, error = db.sql("select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule where name = 'bad'")[0]
     assert checked and "Mars/Base" in error
-    with open(os.path.join(pg.TOP, "sql", "queries", "schedule_ls.sql"), encoding="utf-8") as f:
-        rows = dict((row[0], row[6]) for row in db.sql(f.read().replace("$1", "null")))
+    rows = dict((row[0], row[6]) for row in db.sql(pg.source("schedule_ls").replace("$1", "null")))
     assert "Mars/Base" in rows["bad"] and rows["good"].endswith(":00:00")
     # The moment at which it was looked at again is no tick; those of the hours since it failed are.
     db.sql("update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', cron = deferred.__cron_parse('30 * * * *') where name = 'bad'")
@@ -338,8 +336,7 @@ def test_the_version_a_start_reads_is_that_of_the_migrations(db):
 def test_the_first_look_of_a_start_is_not_compiled(db):
     """What seems dear is, for a hundred times what the look takes. Ten thousand schedules beside it cost nothing, for none is read."""
     def text(name):
-        with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql"), encoding="utf-8") as f:
-            return f.read()
+        return pg.source(name)
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute(text("run_glance_setup"))
         cursor.execute("explain (analyze, format json) " + text("run_glance"))

@@ -1,6 +1,5 @@
 """Workers kept level: deferred.__track_move() by sessions that the test steps one by one."""
 
-import os
 import re
 
 import psycopg2
@@ -9,8 +8,7 @@ import pytest
 import pg
 from harness import wait_for
 
-with open(os.path.join(pg.TOP, "sql", "queries", "track_move.sql")) as f:
-    STATEMENT = re.sub(r"\$(\d)", r"%(p\1)s", re.sub(r"(?m)^--.*\n", "", f.read()))
+STATEMENT = re.sub(r"\$(\d)", r"%(p\1)s", re.sub(r"(?m)^--.*\n", "", pg.source("track_move")))
 
 
 class Walker:
@@ -231,8 +229,7 @@ def test_groups_do_not_know_of_each_other(walker):
 def test_a_worker_that_ends_in_order_leaves_no_track(walker, db):
     a = walker(10)
     a.report()
-    with open(os.path.join(pg.TOP, "sql", "queries", "worker_end.sql")) as statement:
-        db.sql(statement.read().replace("$1", str(a.id)))
+    db.sql(pg.source("worker_end").replace("$1", str(a.id)))
     assert tracks(db) == {}
 
 

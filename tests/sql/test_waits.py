@@ -140,12 +140,10 @@ def test_every_way_to_end_is_told(db):
     ill = {name: child(i, on="failed") for name, i in job.items()}
     settle(db)
     db.hold(job["done"], receipt=5)
-    with open(f"{pg.TOP}/sql/queries/job_done.sql") as f:
-        db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as " + f.read())
+    db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as " + pg.source("job_done"))
     db.sql("execute done" + OK % (job["done"], 5, 5, db.one("select ctid::text from deferred.__deferred_hot where id = %s", job["done"])))
     db.hold(job["finish"], receipt=6)
-    with open(f"{pg.TOP}/sql/queries/job_finish.sql") as f:
-        db.sql("prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as " + f.read())
+    db.sql("prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as " + pg.source("job_finish"))
     db.sql(f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')")
     db.sql("select deferred.cancel(%s)", job["cancel"])
     db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")

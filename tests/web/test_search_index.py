@@ -61,8 +61,7 @@ def test_a_common_value_is_looked_at_in_bounded_steps_by_the_index_alone(web, db
     db.sql("""insert into deferred.__deferred (id, queue, fn, params, label) select g, 'default', 'noop', '{}', case when g % 2 = 0 then 'many' else 'one ' || g end
               from generate_series(1, 60000) g""")
     assert db.run(["deferred", "index", "add", "label"]).returncode == 0
-    with open(pg.TOP + "/sql/queries/web_jobs.sql") as f:
-        text = f.read()
+    text = pg.source("web_jobs")
     kinds = ["text"] * 3 + ["int4", "int8"] + ["text"] * 6 + ["int4", "text", "text", "text[]", "text"]
     values = ["null", "null", "null", "50", "null", "%s", "null", "null", "null", "null", "null", "10000", "'false'", "null", "null", "%s"]
     db.sql("set jit = off; set search_path = pg_catalog, pg_temp; set enable_bitmapscan = off; set enable_seqscan = off; set plan_cache_mode = force_custom_plan")

@@ -486,8 +486,7 @@ def test_a_search_reads_no_more_than_it_looks_at(db):
     """Of what the planner knows nothing of it takes a small share to be meant, and would sort it."""
     db.sql("insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}' from generate_series(1, 60000); analyze deferred.__deferred")
     for name, more in (("web_jobs", ", null"), ("web_jobs_params", ", array['x'], '1', array[]::text[], null, null")):
-        with open(os.path.join(pg.TOP, "sql", "queries", name + ".sql")) as f:
-            text = f.read()
+        text = pg.source(name)
         for since, until in (("null", "null"), ("(now() - interval '1 hour')::text", "now()::text"), ("(now() + interval '1 hour')::text", "null")):
             with db.connect(options="-c role=deferred_reader") as c, c.cursor() as cursor:
                 cursor.execute("set jit = off; set enable_bitmapscan = off; set plan_cache_mode = force_custom_plan")

@@ -7,7 +7,6 @@ second; there are many rounds, and of each state a low percentile counts. (Instr
 machines mostly have no counters for them.)"""
 
 import contextlib
-import os
 
 import psycopg2
 
@@ -21,12 +20,10 @@ SHARE = 0.2  # of a state's rounds: the slowest of the quickest fifth counts
 LEASE_MS = 3600000
 WORKER = 1
 TABLES = ("deferred.__deferred_hot", "deferred.__deferred_lease", "deferred.__deferred_place")  # of which the server believes something
-QUERIES = os.path.join(pg.TOP, "sql", "queries")
 
 
 def text_of(name):
-    with open(os.path.join(QUERIES, name + ".sql")) as f:
-        return f.read()
+    return pg.source(name)
 
 
 def literal(values):

@@ -413,5 +413,5 @@ begin
         + cardinality(v_kept_ids) + case when v_used_up then 0 else greatest(p_n, p_window) end)::text, true);
 end
 $$;
-comment on function deferred.__claim is 'claims ready jobs of one lane that no limit is about; what sql/queries/job_claim.sql calls for each';
+comment on function deferred.__claim is 'claims ready jobs of one lane that no limit is about; what sql/queries/claim/job_claim.sql calls for each';
 grant execute on function deferred.__claim to deferred_worker;

@@ -5,7 +5,7 @@
 -- row of __deferred_limit for each limit in play, without waiting: what that row says of running jobs and of tokens
 -- is exact while the lock is held. Who runs is not counted up and down but looked up: a job listed there counts
 -- while its hot row says that it is claimed, so whatever ends a claim, a killed worker's lease included, frees its place. Each job gets a
--- lease of its own (sql/functions/__claim.sql).
+-- lease of its own (sql/functions/claim/__claim.sql).
 --
 -- Claim up to n marked jobs. One call in a transaction, and the last thing in it but the commit.
 --
@@ -382,5 +382,5 @@ begin
     order by t.turn, t.id;
 end
 $$;
-comment on function deferred.__claim_limited is 'claims marked jobs within their limits; what sql/queries/job_claim_limited.sql calls';
+comment on function deferred.__claim_limited is 'claims marked jobs within their limits; what sql/queries/claim/job_claim_limited.sql calls';
 grant execute on function deferred.__claim_limited to deferred_worker;

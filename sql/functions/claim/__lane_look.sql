@@ -1,5 +1,5 @@
 -- Is there a job in a lane that has not been handed out? A look without a lock, by the index alone: of dead rows only those beyond the
--- place are walked over. sql/functions/__claim.sql says what a place is.
+-- place are walked over. sql/functions/claim/__claim.sql says what a place is.
 create or replace function deferred.__lane_look(p_queue text, p_priority integer) returns boolean
 language plpgsql stable
 as $$

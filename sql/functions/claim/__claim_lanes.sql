@@ -53,5 +53,5 @@ begin
     v_said := set_config('deferred.claim_look', (clock_timestamp() - statement_timestamp())::text, true);
 end
 $$;
-comment on function deferred.__claim_lanes is 'the lanes a claim asks, in order, with their share of what is left then; part of sql/queries/job_claim.sql';
+comment on function deferred.__claim_lanes is 'the lanes a claim asks, in order, with their share of what is left then; part of sql/queries/claim/job_claim.sql';
 grant execute on function deferred.__claim_lanes to deferred_worker;

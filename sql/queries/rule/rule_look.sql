@@ -1,4 +1,4 @@
--- rule_look: estimate, plan and first rows of a rule. The transaction is to be rolled back: see sql/functions/__rule_run.sql.
+-- rule_look: estimate, plan and first rows of a rule. The transaction is to be rolled back: see sql/functions/rule/__rule_run.sql.
 -- $1 name (text); $2 how many rows (int4)
 -- returns in the first row: estimated rows (float8), the plan (text), and the plan as JSON string; in each further one: NULL, NULL, a JSON
 -- object of key and params, key (text), params (json)

@@ -1,4 +1,4 @@
--- worker_arm: this worker has nothing to do, who defers a job is to notify it (sql/functions/__waits.sql).
+-- worker_arm: this worker has nothing to do, who defers a job is to notify it (sql/functions/worker/__waits.sql).
 -- $1 queues served, text[]; NULL: all
 -- returns one row: all locks taken (bool; false: somebody looked at them just then), rank among the workers that
 --   wait for the same queues (int4), 0 for the first

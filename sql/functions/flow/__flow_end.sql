@@ -2,7 +2,7 @@
 --
 -- The jobs of such a flow come in any number of transactions, of people and of its own jobs, until it has ended: until it was closed and all its jobs have come to
 -- their ends. Nobody counts them in one place, where all who add and all who end would wait for each other. Instead they are gone through once, in the order of
--- their ids, from the time it is closed: up to `upto` all have ended; the first behind that which has not is watched (sql/functions/__settle.sql), and its
+-- their ids, from the time it is closed: up to `upto` all have ended; the first behind that which has not is watched (sql/functions/flow/__settle.sql), and its
 -- end has this called again. So a flow of a million costs a look at each, and one that waits for an hour's job costs nothing meanwhile.
 --
 -- None is passed by. Who adds a job has locked the flow's row before its id is drawn, and keeps it to the end of his transaction. Here it is locked against all

@@ -1,6 +1,6 @@
 -- job_release: give back claimed jobs that were not started; no attempt has been made.
 -- $1 id int8[], $2 receipt int8[]   $3 the receipts, each once, int8[]
--- $4 int4[], 1: it has a function that this worker does not know, and is to be apart (sql/functions/__claim.sql); else 0
+-- $4 int4[], 1: it has a function that this worker does not know, and is to be apart (sql/functions/claim/__claim.sql); else 0
 -- returns one row for each that is still ours: id (int8), given back (bool; false: somebody else has the row locked, say a
 --   cancel not yet committed). A lease that has ended does not matter: while it holds the job, nobody has taken it since
 -- locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that is sent along. Index:

@@ -4,7 +4,7 @@
 -- $9 plugin text[], $10 wait_us int8[], $11 user_us int8[], $12 sys_us int8[], $13 max_rss_kb int8[],
 -- $14 result text[]; $15 the receipts, each once, int8[]
 -- returns one row for each accepted id (int8). One that is missing was refused: its lease had ended, or
---   does not hold it any more (sql/functions/__claim.sql)
+--   does not hold it any more (sql/functions/claim/__claim.sql)
 -- locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt: when a lease ends is put so that the planner cannot
 --   look it up by that, and read all there are
 with lease as materialized (

@@ -1,5 +1,5 @@
 -- Ready jobs that have not been handed out, of each lane the first so many: for people, without a lock. Of some queues (NULL: of all), and those alone that come before
--- a place in the order of each queue, which is a priority and (xid, id) (NULL: all that there are). As in sql/functions/__lane_look.sql what lies before the
+-- a place in the order of each queue, which is a priority and (xid, id) (NULL: all that there are). As in sql/functions/claim/__lane_look.sql what lies before the
 -- place of a lane is not walked over, so an answer takes no longer while somebody holds a snapshot and nothing that is dead can be removed, which is
 -- when people ask. Those that nobody holds though they were handed out, for a lease is over, are not among them.
 --

@@ -14,13 +14,13 @@
 -- again, the job's own or one parent's, however many jobs it waits for.
 --
 -- Notes are in the order of (xid, n), and those that were put off in an order of their own: so is when they are due. How far they have been dealt with is
--- remembered (__deferred_told), as places of lanes are (sql/functions/__claim.sql), and what is dead before that, under a snapshot that somebody holds, is
+-- remembered (__deferred_told), as places of lanes are (sql/functions/claim/__claim.sql), and what is dead before that, under a snapshot that somebody holds, is
 -- not walked over: dealt with is what is visible in `done` and comes before `at`. What a transaction added that was open in `done` is looked up by its xid.
 --
 -- A flow may want that the first of its jobs that fails has the rest cancelled (__deferred_flow.on_failure): all its jobs are watched, and a note (c) of the flow
 -- itself, left by whoever is the first to tell of a failure under the lock of the flow's row, is gone through as one that many wait for.
 --
--- A flow that was opened is gone through for a note (z) of the flow once it is closed: sql/functions/__flow_end.sql.
+-- A flow that was opened is gone through for a note (z) of the flow once it is closed: sql/functions/flow/__flow_end.sql.
 --
 -- A flow that is retried has its edges and counts set anew, and what was noted of ends before is void: while deferred.flow_retry() does that, a step at a time,
 -- nobody is told anything. Its lock of a table is one that no application can take by itself, and is not waited for here.

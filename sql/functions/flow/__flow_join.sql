@@ -1,5 +1,5 @@
 -- Before the ids of the jobs to be added are drawn: the lock on the flow's row, held to the end of the transaction, keeps deferred.__flow_end() from going on behind
--- jobs that it cannot see yet (sql/functions/__flow_end.sql). It is compatible with itself and with all that closes and cancels, so nobody who adds waits for
+-- jobs that it cannot see yet (sql/functions/flow/__flow_end.sql). It is compatible with itself and with all that closes and cancels, so nobody who adds waits for
 -- anybody but that function, which has it for some milliseconds.
 create or replace function deferred.__flow_join(p_number bigint, out flow bigint, out mark bigint) returns record
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -12,7 +12,7 @@
 --   their params, or for $13 (bool), tick of its schedule (timestamptz; NULL: none made it), the one before (timestamptz; NULL: none), traceparent (text; NULL: none), it may have
 --   waited for others, see job_parents.sql (bool), place of its hot row, for job_done.sql (tid), time of the claim (timestamptz). Receipt, queue, priority, lease and
 --   time of the claim are NULL where they are those of the row before: to send each costs some 1 % of a claim. Then see job_claimed.sql
--- locks: the newest places of the lanes it takes from; see sql/functions/__claim.sql
+-- locks: the newest places of the lanes it takes from; see sql/functions/claim/__claim.sql
 -- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred
 select c.*
 from deferred.__claim_lanes($1::text[], $2::int4, $8::int8, $10::text[], $11::int4[], $12::int4 > 0, $13::int4) l

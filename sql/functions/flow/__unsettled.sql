@@ -1,4 +1,4 @@
--- Where many notes are dead that a held snapshot keeps, they are not walked over: those before the place (sql/functions/__settle.sql) are not read.
+-- Where many notes are dead that a held snapshot keeps, they are not walked over: those before the place (sql/functions/flow/__settle.sql) are not read.
 -- In PL/pgSQL, so that a start plans this only where some job waits.
 create or replace function deferred.__unsettled() returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp
