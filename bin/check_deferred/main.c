@@ -35,37 +35,38 @@
 #define LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads the log */
 
 static const struct program_option options[] = {
-	{ "cnt", "cnt", "N", "make at most N attempts; 0: until nothing is ready (1; 0 with --loop)" },
-	{ "pidfile", "pidfile", "FILE", "one copy runs for each file (/run/defer_APPLICATION)" },
-	{ "if-running", "if_running", "WHAT", "replace a copy that runs, or skip this start (replace)" },
-	{ "queue", "queue", "NAME", "serve this queue; may be repeated (all queues)" },
-	{ "runners", "runners", "N", "child processes that run functions (1); MIN..MAX: as the queue needs" },
-	{ "balance", "balance", "GROUP:N", "keep the group's workers within N attempts of each other" },
-	{ "plugin-dir", "plugin_dir", "DIR", "where plugins are" },
-	{ "isolate", "isolate", "WHAT", "child, or job: each attempt in a process of its own (child)" },
-	{ "user", "user", "NAME", "started as root: run functions as this user" },
-	{ "allow-root", "allow_root", NULL, "started as root: functions may run as root" },
-	{ "timeout", "timeout", "SPAN", "limit of one attempt, unless job or function say (10min)" },
-	{ "grace", "grace", "SPAN", "what running jobs get after SIGTERM (5s)" },
-	{ "lease", "lease", "SPAN", "how long a claim lasts unless renewed (60s)" },
-	{ "loop", "loop", NULL, "run as a service: when nothing is ready wait for more" },
-	{ "listen", "listen", NULL, "with --loop: be woken as soon as there is a job" },
-	{ "interval-floor", "interval_floor", "SPAN", "with --loop: first sleep when nothing is ready (1s)" },
-	{ "interval-ceiling", "interval_ceiling", "SPAN", "with --loop: longest sleep (1min)" },
-	{ "exponent", "exponent", "X", "with --loop: factor from one sleep to the next (2)" },
-	{ "gradual-decrease", "gradual_decrease", NULL, "with --loop: after a hit the sleep shrinks step by step" },
-	{ "window", "window", "N", "draw among the first N ready jobs (100)" },
-	{ "batch", "batch", "N", "claim at most N jobs at once (500)" },
-	{ "seed", "seed", "N", "seed of the draw, to repeat it" },
-	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
-	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
-	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
-	{ "log-format", "log_format", "FORMAT", "text, json: each line of the log is an object, or logfmt (text)" },
+	{ "cnt", "N", "most attempts; 0: no limit", .setting = "cnt", .def = "1; with --loop 0" },
+	{ "pidfile", "FILE", "run one copy per file", .setting = "pidfile", .def = "/run/defer_APPLICATION" },
+	{ "if-running", "WHAT", "reaction to a copy that runs", .setting = "if_running" },
+	{ "queue", "NAME", "serve this queue; may be repeated", .setting = "queue", .def = "all queues" },
+	{ "runners", "N", "child processes; MIN..MAX follows the queue", .setting = "runners" },
+	{ "balance", "GROUP:N", "keep workers of a group within N attempts", .setting = "balance" },
+	{ "plugin-dir", "DIR", "folder of the plugins", .setting = "plugin_dir" },
+	{ "isolate", "WHAT", "what runs in one process", .setting = "isolate" },
+	{ "user", "NAME", "run functions as this user if started as root", .setting = "user" },
+	{ "allow-root", NULL, "let functions run as root", .setting = "allow_root" },
+	{ "timeout", "SPAN", "default limit of one attempt", .setting = "timeout" },
+	{ "grace", "SPAN", "time for running functions after SIGTERM", .setting = "grace" },
+	{ "lease", "SPAN", "duration of a claim unless it is renewed", .setting = "lease" },
+	{ "loop", NULL, "run as a service that waits for more jobs", .setting = "loop" },
+	{ "listen", NULL, "with --loop: let the database wake the worker", .setting = "listen" },
+	{ "interval-floor", "SPAN", "with --loop: first sleep if no job is ready", .setting = "interval_floor" },
+	{ "interval-ceiling", "SPAN", "with --loop: longest sleep", .setting = "interval_ceiling" },
+	{ "exponent", "X", "with --loop: factor from sleep to sleep", .setting = "exponent" },
+	{ "gradual-decrease", NULL, "with --loop: shorten the sleep step by step", .setting = "gradual_decrease" },
+	{ "window", "N", "draw among the first N ready jobs", .setting = "window" },
+	{ "batch", "N", "claim at most N jobs at once", .setting = "batch" },
+	{ "seed", "N", "seed of the random choice; 0: random", .setting = "seed" },
+	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
+	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
+	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
+	{ "log-format", "FORMAT", "format of log lines", .setting = "log_format" },
+	{ 0 }
 };
 
 static const struct program check_deferred = {
 	.name = "check_deferred", .about = "Runs deferred jobs that are due.", .manual = "check_deferred(1)",
-	.options = options, .options_len = sizeof(options) / sizeof(options[0]), .list = "queue",
+	.options = options, .list = "queue",
 };
 
 /* What the server refuses and will refuse again until somebody changes something. */
@@ -120,8 +121,8 @@ struct settings {
 
 static bool given_as_option(const struct settings *s, const char *setting)
 {
-	for (size_t i = 0; i < check_deferred.options_len; i++)
-		if (strcmp(check_deferred.options[i].setting, setting) == 0)
+	for (size_t i = 0; options[i].name; i++)
+		if (strcmp(options[i].setting, setting) == 0)
 			return s->line->given[i] != NULL;
 	return false;
 }
@@ -195,8 +196,8 @@ static int check_service_options(const struct settings *s, struct deferred_error
 			continue;
 		while (strcmp(o->setting, names[i]) != 0)
 			o++;
-		error_set(err, DEFERRED_ECONFIG, "config", "option --%s: has no effect without --loop", o->option);
-		error_hint(err, "add --loop to run a service, or remove --%s", o->option);
+		error_set(err, DEFERRED_ECONFIG, "config", "option --%s: has no effect without --loop", o->name);
+		error_hint(err, "add --loop to run a service, or remove --%s", o->name);
 		return EX_USAGE;
 	}
 	return 0;

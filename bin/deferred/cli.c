@@ -17,7 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cli_file[] = { "FILE", NULL }, *const cli_folder[] = { "DIR", NULL };
+#define OPTIONS_MAX 40 /* of a command, and the common ones */
+
+const struct program_option cli_common[] = {
+	{ "db", "CONNINFO", "connection string of libpq", CLI_OPT_DB, "the config file" },
+	{ "config", "FILE", "config file", CLI_OPT_CONFIG, DEFERRED_SYSCONFDIR "/deferred/deferred.conf" },
+	{ "shard", "NAME", "which database of the config file", CLI_OPT_SHARD },
+	{ "all-shards", NULL, "all databases of the config file", CLI_OPT_ALL_SHARDS },
+	{ "json", NULL, "print one JSON document", CLI_OPT_JSON },
+	{ "answer-timeout", "SPAN", "limit for an answer of the server", CLI_OPT_ANSWER_TIMEOUT,
+	  .setting = "database.answer_timeout" },
+	{ "lock-timeout", "SPAN", "limit for a lock; 0: none", CLI_OPT_LOCK_TIMEOUT,
+	  .setting = "database.lock_timeout" },
+	{ "help", NULL, "print this help", CLI_OPT_HELP },
+	{ 0 }
+};
 
 bool cli_is_one_of(const char *word, const char *const *words)
 {
@@ -26,38 +40,11 @@ bool cli_is_one_of(const char *word, const char *const *words)
 	return *words;
 }
 
-/* What an option of the command takes; cmd NULL: of the program. */
-static void describe_option(const struct cmd *cmd, const char *place, const struct option *option)
-{
-	static const struct cli_value none = { 0 };
-	const struct cli_value *v = cmd && cmd->values ? cmd->values : &none;
-	char words[256] = "";
-
-	while (v->option && strcmp(v->option, option->name) != 0)
-		v++;
-	for (size_t i = 0; v->option && v->words[i]; i++)
-		snprintf(words + strlen(words), sizeof(words) - strlen(words), "%s%s", i ? "|" : "", v->words[i]);
-	if (option->has_arg == no_argument)
-		completion_option(place, option->name, COMPLETION_NOTHING, "");
-	else if (strcmp(option->name, "config") == 0 || (v->option && v->words == cli_file))
-		completion_option(place, option->name, COMPLETION_FILE, "");
-	else if (v->option && v->words == cli_folder)
-		completion_option(place, option->name, COMPLETION_FOLDER, "");
-	else
-		completion_option(place, option->name, words[0] ? words : COMPLETION_TEXT, "");
-}
-
-static void describe_options(const struct cmd *cmd, const char *place, const struct option *options)
-{
-	for (; options->name; options++)
-		describe_option(cmd, place, options);
-}
-
 /* A command tells the options it would read, by its own cli_getopt(). word: its first argument, NULL: none. */
 static void describe_command(const struct cmd *cmd, const char *word)
 {
 	char place[96], *argv[] = { (char *)cmd->name, (char *)word, NULL };
-	struct cli cli = { .cmd = cmd, .describe = place };
+	struct cli cli = { .cmd = cmd, .place = place, .show = program_describe_options };
 
 	snprintf(place, sizeof(place), "deferred %s%s%s", cmd->name, word ? " " : "", word ? word : "");
 	cmd->run(&cli, word ? 2 : 1, argv);
@@ -78,10 +65,11 @@ static void describe_words(const struct cmd *cmd)
 	free(list);
 }
 
-void cli_describe(const struct cmd *const *commands, size_t n, const struct option *options)
+void cli_describe(const struct cmd *const *commands, size_t n, const struct program_option *options)
 {
-	describe_options(NULL, "deferred", options);
-	completion_word("deferred", "help", "show how a command is used");
+	program_describe_options("deferred", options);
+	program_describe_options("deferred", cli_common);
+	completion_word("deferred", "help", "print the help of a command, or open a manual page");
 	for (size_t i = 0; i < n; i++) {
 		completion_word("deferred", commands[i]->name, commands[i]->summary);
 		completion_word("deferred help", commands[i]->name, "");
@@ -90,33 +78,6 @@ void cli_describe(const struct cmd *const *commands, size_t n, const struct opti
 		else
 			describe_command(commands[i], NULL);
 	}
-}
-
-/* However many a command has. NULL: no memory. */
-static struct option *with_global(const struct option *own)
-{
-	static const struct option global[] = {
-		{ "db", required_argument, NULL, CLI_OPT_DB },
-		{ "config", required_argument, NULL, CLI_OPT_CONFIG },
-		{ "answer-timeout", required_argument, NULL, CLI_OPT_ANSWER_TIMEOUT },
-		{ "lock-timeout", required_argument, NULL, CLI_OPT_LOCK_TIMEOUT },
-		{ "shard", required_argument, NULL, CLI_OPT_SHARD },
-		{ "all-shards", no_argument, NULL, CLI_OPT_ALL_SHARDS },
-		{ "json", no_argument, NULL, CLI_OPT_JSON },
-		{ "help", no_argument, NULL, CLI_OPT_HELP },
-		{ 0 }
-	};
-	size_t n = 0;
-	struct option *all;
-
-	while (own && own[n].name)
-		n++;
-	all = calloc(n + sizeof(global) / sizeof(global[0]), sizeof(*all));
-	if (all && n > 0)
-		memcpy(all, own, n * sizeof(*all));
-	if (all)
-		memcpy(all + n, global, sizeof(global));
-	return all;
 }
 
 static int next_option(struct cli *cli, int argc, char **argv, const struct option *all)
@@ -162,19 +123,20 @@ static int next_option(struct cli *cli, int argc, char **argv, const struct opti
 	return CLI_OPT_DONE;
 }
 
-int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own)
+int cli_getopt(struct cli *cli, int argc, char **argv, const struct program_option *own)
 {
-	struct option *all = with_global(own);
-	int c = CLI_OPT_BAD;
+	static const struct program_option none[] = { { 0 } };
+	struct option longs[OPTIONS_MAX] = { 0 };
 
-	if (all && cli->describe) {
-		describe_options(cli->cmd, cli->describe, all);
-		c = CLI_OPT_HELP;
-	} else if (all) {
-		c = next_option(cli, argc, argv, all);
+	own = own ? own : none;
+	if (cli->show) {
+		cli->show(cli->place, own);
+		if (cli->show == program_describe_options)
+			cli->show(cli->place, cli_common);
+		return CLI_OPT_HELP;
 	}
-	free(all);
-	return c;
+	program_add_options(longs, program_add_options(longs, 0, own), cli_common);
+	return next_option(cli, argc, argv, longs);
 }
 
 bool cli_take_limit(struct cli *cli, int c, const char *text)
@@ -239,12 +201,16 @@ int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char *
 {
 	int c;
 
+	for (; cli->show && argc == 1 && words->name; words++) {
+		cli->place = words->name;
+		words->run(cli, 1, argv);
+	}
 	for (; argc > 1 && words->name; words++)
 		if (strcmp(argv[1], words->name) == 0)
 			return words->run(cli, argc - 1, argv + 1);
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return cli_none_of(cli, argv[1], cli->cmd->words);
+	return cli->show ? EX_OK : cli_none_of(cli, argv[1], cli->cmd->words);
 }
 
 int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
@@ -264,9 +230,31 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 	return cli_usage(cli, "unknown option \"%.64s\"", optopt && (is_long || word[0] != '-') ? argv[optind] : word);
 }
 
+/* Of a command, or of one of its words, which place is then. */
+static void print_options(const char *place, const struct program_option *options)
+{
+	if (!options->name)
+		return;
+	printf(*place ? "\nOptions of %s:\n" : "\nOptions:\n", place);
+	program_print_options(options);
+}
+
 void cli_help(const struct cmd *cmd)
 {
-	printf("usage: deferred %s%s%s\n%s\n", cmd->name, cmd->usage[0] ? " " : "", cmd->usage, cmd->summary);
+	struct cli cli = { .cmd = cmd, .place = "", .show = print_options };
+	char *argv[] = { (char *)cmd->name, NULL };
+	const char *line = cmd->usage;
+
+	for (const char *begin = "usage:"; line; begin = "      ") {
+		printf("%s deferred %s%s%.*s\n", begin, cmd->name, *line ? " " : "", (int)strcspn(line, "\n"), line);
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	puts(cmd->summary);
+	cmd->run(&cli, 1, argv);
+	puts("\nOptions of all commands:");
+	program_print_options(cli_common);
+	printf("\nSee deferred-%s(1).\n", cmd->name);
 }
 
 /* By the first two characters of the sqlstate: what the server thinks was wrong. */

@@ -9,6 +9,7 @@
 
 #include "port/config.h"
 #include "port/pg.h"
+#include "program/program.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -24,13 +25,6 @@
 
 struct cmd;
 
-/* An option whose value is one of few words, or the name of a file or a folder. */
-struct cli_value {
-	const char *option;
-	const char *const *words; /* ends with NULL; cli_file, cli_folder */
-};
-extern const char *const cli_file[], *const cli_folder[];
-
 struct cli {
 	const struct cmd *cmd;
 	const char *role;     /* whose rights it takes; NULL: none */
@@ -43,17 +37,18 @@ struct cli {
 	int64_t answer_ms, lock_ms; /* --answer-timeout, --lock-timeout; 0: not given, -1: no limit */
 	struct pg *pg;
 	char stored[96]; /* what was done though the answer may not arrive */
-	const char *describe; /* where the options stand that are to be told instead of read; NULL: read them */
+	const char *place;    /* of the options that are shown: for completions, or the word of the command */
+	/* Show the options instead of reading them. NULL: read them. */
+	void (*show)(const char *place, const struct program_option *options);
 };
 
 struct cmd {
 	const char *name;
-	const char *usage;   /* what follows the name */
-	const char *summary; /* one line */
+	const char *usage;   /* what follows the name; several forms are separated by newlines */
+	const char *summary; /* one line, as in its manual page */
 	int (*run)(struct cli *cli, int argc, char **argv);
 	const char *role;    /* as in struct cli */
 	const char *words;   /* its first argument is one of these, for people: "ls, set and rm"; NULL: it is anything */
-	const struct cli_value *values; /* ends with a zero element; NULL: none */
 	enum { SHARDS_ON_REQUEST, SHARDS_ALL, SHARDS_ONE } shards; /* asked of all of them with --all-shards; anyway; never */
 };
 
@@ -64,15 +59,18 @@ extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel,
 enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT,
        CLI_OPT_SHARD, CLI_OPT_ALL_SHARDS };
 
+/* The options that every command has. */
+extern const struct program_option cli_common[];
+
 /*
  * Next option of the command; the global ones are dealt with inside. own ends with a zero element, at most 20
  * of them. CLI_OPT_DONE: argv[optind] is the first argument. CLI_OPT_BAD: it was reported, return EX_USAGE.
  * CLI_OPT_HELP: it was printed, return EX_OK.
  */
-int cli_getopt(struct cli *cli, int argc, char **argv, const struct option *own);
+int cli_getopt(struct cli *cli, int argc, char **argv, const struct program_option *own);
 
 /* Print all that completions are made of. options: those of the program, ends with a zero element. */
-void cli_describe(const struct cmd *const *commands, size_t n, const struct option *options);
+void cli_describe(const struct cmd *const *commands, size_t n, const struct program_option *options);
 
 /* words ends with NULL. */
 bool cli_is_one_of(const char *word, const char *const *words);

@@ -301,15 +301,15 @@ static bool is_endpoint(const char *s)
 }
 
 static const char *const key_numbers[] = { "1", "2", NULL };
-static const struct cli_value values[] = { { "key", key_numbers }, { "keys", cli_file }, { 0 } };
-
 enum { OPT_KEY = 1, OPT_KEYS, OPT_ENDPOINT };
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "key", required_argument, NULL, OPT_KEY }, { "keys", required_argument, NULL, OPT_KEYS },
-		{ "endpoint", required_argument, NULL, OPT_ENDPOINT }, { 0 }
+	static const struct program_option options[] = {
+		{ "key", "N", "rotate: which key", OPT_KEY, NULL, key_numbers },
+		{ "keys", "FILE", "add: take the keys from a file; -: standard input", OPT_KEYS },
+		{ "endpoint", "URL", "add, rotate: address in the connection string", OPT_ENDPOINT },
+		{ 0 }
 	};
 	const char *verb, *name, *keys = NULL, *endpoint = NULL;
 	int64_t number = 0;
@@ -357,12 +357,12 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_account = {
 	"account",
-	"add NAME [--endpoint URL] [--keys FILE]\n"
-	"       deferred account ls\n"
-	"       deferred account rotate NAME --key 1|2 [--endpoint URL]\n"
-	"       deferred account enable|disable NAME\n"
-	"       deferred account allow|disallow NAME FN...\n"
-	"       deferred account rm NAME",
-	"accounts of the HTTP front and their keys", run, "deferred_owner",
-	"add, ls, rotate, enable, disable, allow, disallow and rm", values,
+	"add NAME [OPTION...]\n"
+	"ls\n"
+	"rotate NAME --key N [OPTION...]\n"
+	"enable|disable NAME\n"
+	"allow|disallow NAME FN...\n"
+	"rm NAME",
+	"manage accounts of the HTTP front", run, "deferred_owner",
+	"add, ls, rotate, enable, disable, allow, disallow and rm",
 };

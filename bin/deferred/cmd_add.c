@@ -18,22 +18,31 @@ enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED };
 
 #define SHARD_NAME_SIZE 64
 
-static const struct option options[] = {
-	{ "queue", required_argument, NULL, 'q' },        { "label", required_argument, NULL, 'l' },
-	{ "priority", required_argument, NULL, 'p' },     { "delay", required_argument, NULL, 'd' },
-	{ "run-at", required_argument, NULL, 'r' },       { "expires", required_argument, NULL, 'e' },
-	{ "key", required_argument, NULL, 'k' },          { "on-duplicate", required_argument, NULL, 'o' },
-	{ "max-attempts", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
-	{ "concurrency-key", required_argument, NULL, 'c' }, { "concurrency", required_argument, NULL, 'n' },
-	{ "tag", required_argument, NULL, 'T' },          { "traceparent", required_argument, NULL, 'P' },
-	{ "stdin", no_argument, NULL, 's' },              { "route", required_argument, NULL, 'R' },
-	{ "after", required_argument, NULL, OPT_AFTER },  { "after-failed", required_argument, NULL, OPT_AFTER_FAILED },
-	{ "after-ended", required_argument, NULL, OPT_AFTER_ENDED }, { "flow", required_argument, NULL, 'f' },
+static const char *const duplicate[] = { "skip", "error", "replace", NULL };
+
+static const struct program_option options[] = {
+	{ "queue", "NAME", "queue of the job", 'q', "default" },
+	{ "label", "TEXT", "text for people", 'l' },
+	{ "priority", "N", "larger ones start first", 'p', "0" },
+	{ "delay", "SPAN", "do not start earlier than after this time", 'd' },
+	{ "run-at", "TIME", "do not start before this time", 'r' },
+	{ "expires", "SPAN", "do not start later than this", 'e' },
+	{ "key", "TEXT", "at most one unfinished job per key", 'k' },
+	{ "on-duplicate", "WHAT", "if the key is taken", 'o', "skip", duplicate },
+	{ "max-attempts", "N", "attempts before the job is dead", 'm' },
+	{ "timeout", "SPAN", "limit of one attempt", 't' },
+	{ "concurrency-key", "TEXT", "limit running jobs with this text", 'c' },
+	{ "concurrency", "N", "most running jobs with that text", 'n', "1" },
+	{ "tag", "TEXT", "word to find the job by; may be repeated", 'T' },
+	{ "traceparent", "CONTEXT", "W3C trace context", 'P' },
+	{ "route", "TEXT", "with several databases: the one of this route", 'R' },
+	{ "after", "ID[,ID]...", "start after these jobs have succeeded", OPT_AFTER },
+	{ "after-failed", "ID[,ID]...", "start after these jobs have failed", OPT_AFTER_FAILED },
+	{ "after-ended", "ID[,ID]...", "start after these jobs have ended", OPT_AFTER_ENDED },
+	{ "flow", "ID", "add the job to this open flow", 'f' },
+	{ "stdin", NULL, "defer one job per line of JSON", 's' },
 	{ 0 }
 };
-
-static const char *const duplicate[] = { "skip", "error", "replace", NULL };
-static const struct cli_value values[] = { { "on-duplicate", duplicate }, { 0 } };
 
 /* One option of a job. False: it was wrong, and reported. */
 static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts)
@@ -236,12 +245,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_add = {
-	"add",
-	"FN [JSON|-] [--queue Q] [--label L] [--priority N] [--delay SPAN] [--run-at TIME] [--expires SPAN]\n"
-	"                    [--key K] [--on-duplicate skip|error|replace] [--max-attempts N] [--timeout SPAN]\n"
-	"                    [--concurrency-key K] [--concurrency N] [--tag T]... [--traceparent T]\n"
-	"                    [--route TEXT] [--after ID[,ID]...] [--after-failed ID[,ID]...] [--after-ended ID[,ID]...]\n"
-	"                    [--flow ID]\n"
-	"       deferred add --stdin",
-	"defer a call, or with --stdin one for each line; prints the job id", run, "deferred_producer", NULL, values, SHARDS_ONE,
+	"add", "FN [JSON|-] [OPTION...]\n--stdin",
+	"defer calls", run, "deferred_producer", NULL, SHARDS_ONE,
 };

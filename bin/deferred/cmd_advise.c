@@ -170,10 +170,17 @@ static int advise(struct outlook *o, struct lines *lines, struct cli *cli)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { PAST_OPTIONS, { "share", required_argument, NULL, OPT_SHARE }, { "within", required_argument, NULL, OPT_WITHIN },
-					     { "headroom", required_argument, NULL, OPT_HEADROOM }, { "max-runners", required_argument, NULL, OPT_MAX_RUNNERS },
-					     { "service", no_argument, NULL, OPT_SERVICE }, { "check", no_argument, NULL, OPT_CHECK },
-					     { "line", required_argument, NULL, OPT_LINE }, { 0 } };
+	static const struct program_option own[] = {
+		{ "share", "PERCENT", "share of the jobs that begin in time", OPT_SHARE, "95" },
+		{ "within", "SPAN", "the time in which they begin", OPT_WITHIN, "2min" },
+		{ "max-runners", "N", "most runners to recommend", OPT_MAX_RUNNERS, "32" },
+		{ "headroom", "X", "multiply the arrivals of made-up histories", OPT_HEADROOM, "1.2" },
+		{ "service", NULL, "recommend a service in any case", OPT_SERVICE },
+		{ "line", "LINE", "a line of today; may be repeated", OPT_LINE, "those of the last day" },
+		{ "check", NULL, "say what became of earlier advice", OPT_CHECK },
+		PAST_OPTIONS,
+		{ 0 }
+	};
 	struct lines lines = { 0 };
 	struct outlook o;
 	bool check = false;
@@ -204,6 +211,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[--share PERCENT] [--within SPAN] [--queue NAME] [--since SPAN] [--scale X] [--headroom X] [--max-runners N] [--service] [--line LINE ...] [--start SPAN] [--between SPAN] | --check [--queue NAME]",
-	"say which lines of a crontab make a share of the jobs begin within a time", run, "deferred_viewer",
+	"advise", "[OPTION...]\n--check [--queue NAME]",
+	"recommend crontab lines", run, "deferred_viewer",
 };

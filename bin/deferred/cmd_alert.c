@@ -91,7 +91,11 @@ static int tell(struct cli *cli, bool print)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { { "list", no_argument, NULL, OPT_LIST }, { "print", no_argument, NULL, OPT_PRINT }, { 0 } };
+	static const struct program_option own[] = {
+		{ "list", NULL, "print the present problems", OPT_LIST },
+		{ "print", NULL, "report problems by printing them", OPT_PRINT },
+		{ 0 }
+	};
 	bool stands = false, print = false;
 	int c, rc;
 
@@ -115,5 +119,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_alert = {
-	"alert", "[--list | --print]", "have people told what is wrong, once; or list it", run, "deferred_worker",
+	"alert", "[--list|--print]",
+	"find problems and report them", run, "deferred_worker",
 };

@@ -21,14 +21,18 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 }
 
 static const char *const states[] = { "ready", "delayed", "waiting", "claimed", NULL };
-static const struct cli_value values[] = { { "state", states }, { 0 } };
-
 static int run(struct cli *cli, int argc, char **argv)
 {
-	return filter_run(cli, argc, argv, "cancelled", STORE_ADMIN_CANCEL, states, cancel);
+	static const struct program_option options[] = {
+		FILTER_OPTIONS(states, NULL),
+		{ "dry-run", NULL, "count the jobs and change nothing", 'n' },
+		{ 0 }
+	};
+
+	return filter_run(cli, argc, argv, options, "cancelled", STORE_ADMIN_CANCEL, states, cancel);
 }
 
 const struct cmd cmd_cancel = {
-	"cancel", "ID... | [--dry-run] [--state STATE] " FILTER_USAGE,
-	"take jobs out of the queue; an attempt in progress is asked to stop, then killed", run, "deferred_producer", NULL, values,
+	"cancel", "ID...\n[--dry-run] FILTER...",
+	"cancel jobs", run, "deferred_producer",
 };

@@ -149,5 +149,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_doctor = {
-	"doctor", "", "check the whole installation: what is wrong, why, and what mends it", run, "deferred_worker", NULL, NULL, SHARDS_ONE,
+	"doctor", "",
+	"check the whole installation", run, "deferred_worker", NULL, SHARDS_ONE,
 };

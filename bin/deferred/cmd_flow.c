@@ -112,7 +112,10 @@ static void print_flows(const struct pg_result *res)
 
 static int flow_ls(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "limit", "N", "flows to list", 'l', "20" },
+		{ 0 }
+	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	int64_t limit = FLOWS;
@@ -211,7 +214,10 @@ static int show(struct cli *cli, int64_t id, int limit)
 
 static int flow_show(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "limit", "N", "jobs to show", 'l', "200" },
+		{ 0 }
+	};
 	int64_t id, limit = JOBS;
 	int c, rc;
 
@@ -325,12 +331,13 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_flow = {
 	"flow",
 	"add FILE|-\n"
-	"       deferred flow open FILE|-\n"
-	"       deferred flow close ID\n"
-	"       deferred flow ls [--limit N]\n"
-	"       deferred flow show ID [--limit N]\n"
-	"       deferred flow cancel ID\n"
-	"       deferred flow retry ID\n"
-	"       deferred flow release ID",
-	"jobs that were deferred together and wait for each other", run, "deferred_producer", "add, open, close, ls, show, cancel, retry and release",
+	"open FILE|-\n"
+	"close ID\n"
+	"ls [--limit N]\n"
+	"show ID [--limit N]\n"
+	"cancel ID\n"
+	"retry ID\n"
+	"release ID",
+	"defer, show and control flows of jobs", run, "deferred_producer",
+	"add, open, close, ls, show, cancel, retry and release",
 };

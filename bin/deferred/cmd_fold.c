@@ -9,7 +9,10 @@
 static int run(struct cli *cli, int argc, char **argv)
 {
 	enum { OPT_ANEW };
-	static const struct option own[] = { { "anew", no_argument, NULL, OPT_ANEW }, { 0 } };
+	static const struct program_option own[] = {
+		{ "anew", NULL, "delete all sums and make them from the history", OPT_ANEW },
+		{ 0 }
+	};
 	struct store_folded folded = { 0 };
 	struct deferred_error err = { 0 };
 	bool anew = false;
@@ -42,5 +45,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_fold = {
-	"fold", "[--anew]", "bring the sums that figures are made of up to date", run, "deferred_worker",
+	"fold", "[--anew]",
+	"bring the sums behind figures up to date", run, "deferred_worker",
 };

@@ -91,7 +91,7 @@ static int resume(struct cli *cli, const char *fn)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct option options[26] = { 0 };
+	struct program_option options[26] = { 0 };
 	struct settings s = { 0 };
 	const char *verb;
 	int c, rc, n;
@@ -127,9 +127,8 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_function = {
 	"function",
 	"ls [FN]\n"
-	"       deferred function set FN [--max-running N] [--rate N/UNIT] [--burst N] [--on-dead FN]\n"
-	"                    [--unset SETTING]\n"
-	"       deferred function rm FN\n"
-	"       deferred function resume FN",
-	"list and change the limits of functions", run, "deferred_worker", "ls, set, rm and resume", NULL,
+	"set FN OPTION...\n"
+	"rm FN\n"
+	"resume FN",
+	"set limits of functions", run, "deferred_worker", "ls, set, rm and resume",
 };

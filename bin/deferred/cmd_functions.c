@@ -90,5 +90,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_functions = {
-	"functions", "[FN]", "list the functions that workers have, and those that jobs wait for in vain", run, "deferred_viewer",
+	"functions", "[FN]",
+	"list the functions that workers offer", run, "deferred_viewer",
 };

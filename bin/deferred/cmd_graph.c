@@ -145,7 +145,11 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "dot", no_argument, NULL, 'd' }, { "limit", required_argument, NULL, 'l' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "dot", NULL, "print input for dot", 'd' },
+		{ "limit", "N", "jobs to draw", 'l', "200" },
+		{ 0 }
+	};
 	int64_t id, limit = JOBS;
 	bool dot = false;
 	int c, rc;
@@ -166,5 +170,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_graph = {
-	"graph", "ID [--dot] [--limit N]", "what waits for what, of a flow or around a job; also for dot", run, "deferred_viewer",
+	"graph", "ID [OPTION...]",
+	"draw which jobs wait for which", run, "deferred_viewer",
 };

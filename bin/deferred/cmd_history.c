@@ -28,9 +28,8 @@ static void table(const struct pg_result *res, size_t *row)
 /* *res: what is there, also the last row's wal_level; NULL where only help was asked for. Returns an exit code. */
 static int look(struct cli *cli, int argc, char **argv, struct pg_result **res)
 {
-	static const struct option options[] = { { 0 } };
 	struct deferred_error err = { 0 };
-	int c = cli_getopt(cli, argc, argv, options), rc;
+	int c = cli_getopt(cli, argc, argv, NULL), rc;
 
 	*res = NULL;
 	if (c != CLI_OPT_DONE)
@@ -92,6 +91,7 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_history = {
-	"history", "publication\n       deferred history subscription", "print the SQL that copies the history to another server", run, NULL,
-	"publication and subscription", NULL, SHARDS_ONE,
+	"history", "publication\nsubscription",
+	"print SQL that replicates the history", run, NULL,
+	"publication and subscription", SHARDS_ONE,
 };

@@ -202,6 +202,10 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_index = {
-	"index", "ls\n       deferred index add TERM\n       deferred index rm TERM", "have searches find a label, or a value of the params, by an index", run, "deferred_viewer",
+	"index",
+	"add TERM\n"
+	"ls\n"
+	"rm TERM",
+	"index labels or params for searches", run, "deferred_viewer",
 	"add, ls and rm",
 };

@@ -19,8 +19,6 @@ static const char *const states[] = {
 	NULL
 };
 
-static const struct cli_value values[] = { { "state", states }, { 0 } };
-
 static void print_table(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = {
@@ -105,8 +103,12 @@ static void print(const struct cli *cli, const struct store_admin_filter *filter
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		FILTER_OPTIONS, { "limit", required_argument, NULL, 'l' }, { "after", required_argument, NULL, 'a' }, { "running", no_argument, NULL, 'r' }, { 0 }
+	static const struct program_option options[] = {
+		FILTER_OPTIONS(states, NULL),
+		{ "running", NULL, "jobs that workers hold, longest first", 'r' },
+		{ "limit", "N", "jobs to list", 'l', "50" },
+		{ "after", "ID", "continue behind this job", 'a' },
+		{ 0 }
 	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -157,6 +159,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_ls = {
-	"ls", "[--state STATE | --running] " FILTER_USAGE " [--limit N] [--after ID]",
-	"list jobs: those still to be run, or those of one state", run, "deferred_viewer", NULL, values, SHARDS_ALL,
+	"ls", "[OPTION...]",
+	"list jobs", run, "deferred_viewer", NULL, SHARDS_ALL,
 };

@@ -50,8 +50,11 @@ static int write_file(const char *path, const char *text, size_t len)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	enum { OPT_TEXTFILE, OPT_OPENMETRICS };
-	static const struct option own[] = { { "textfile", required_argument, NULL, OPT_TEXTFILE },
-					     { "openmetrics", no_argument, NULL, OPT_OPENMETRICS }, { 0 } };
+	static const struct program_option own[] = {
+		{ "textfile", "FILE", "write to this file", OPT_TEXTFILE, "standard output" },
+		{ "openmetrics", NULL, "print OpenMetrics", OPT_OPENMETRICS },
+		{ 0 }
+	};
 	struct deferred_error err = { 0 };
 	const char *path = NULL;
 	bool open = false;
@@ -83,8 +86,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	return rc;
 }
 
-static const struct cli_value values[] = { { "textfile", cli_file }, { 0 } };
-
 const struct cmd cmd_metrics = {
-	"metrics", "[--textfile PATH] [--openmetrics]", "print figures as Prometheus reads them", run, "deferred_viewer", NULL, values, SHARDS_ONE,
+	"metrics", "[OPTION...]",
+	"print figures for Prometheus", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

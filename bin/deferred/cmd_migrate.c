@@ -88,7 +88,10 @@ static int number_shard(struct cli *cli, struct deferred_error *err)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "dry-run", no_argument, NULL, 'n' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "dry-run", NULL, "print the SQL and change nothing", 'n' },
+		{ 0 }
+	};
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
 	int version = 0, c, rc;
@@ -125,5 +128,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_migrate = {
-	"migrate", "[--dry-run]", "bring the database up to the schema of this program", run, NULL,
+	"migrate", "[--dry-run]",
+	"create or upgrade the tables of deferred", run, NULL,
 };

@@ -163,9 +163,12 @@ static int purge(struct purge *p, struct deferred_error *err)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "older-than", required_argument, NULL, 'o' }, { "dead-older-than", required_argument, NULL, 'd' },
-		{ "batch", required_argument, NULL, 'b' }, { "archive", required_argument, NULL, 'a' }, { 0 }
+	static const struct program_option options[] = {
+		{ "older-than", "SPAN", "delete what ended longer ago", 'o' },
+		{ "dead-older-than", "SPAN", "delete dead jobs this old too", 'd', "never" },
+		{ "batch", "N", "rows per transaction", 'b', "5000" },
+		{ "archive", "COMMAND", "give old partitions to this command first", 'a' },
+		{ 0 }
 	};
 	struct purge p = { .cli = cli, .older_ms = -1, .dead_ms = -1, .batch = 5000 };
 	struct deferred_error err = { 0 };
@@ -220,5 +223,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [--dead-older-than SPAN] [--batch N] [--archive COMMAND]", "drop and delete what ended longer ago than that", run, "deferred_purger",
+	"purge", "--older-than SPAN [OPTION...]",
+	"delete or archive old history", run, "deferred_purger",
 };

@@ -251,12 +251,12 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 	return 0;
 }
 
-static const struct cli_value values[] = { { "on-full", settings_on_full }, { 0 } };
-
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct option options[26] = {
-		{ "create", no_argument, NULL, OPT_CREATE }, { "yes", no_argument, NULL, OPT_YES }, { "force", no_argument, NULL, OPT_FORCE }
+	struct program_option options[26] = {
+		{ "create", NULL, "set: add the queue if it does not exist", OPT_CREATE },
+		{ "yes", NULL, "clear: do not ask", OPT_YES },
+		{ "force", NULL, "rm: cancel unfinished jobs", OPT_FORCE },
 	};
 	struct settings s = { 0 };
 	int given = 0, c, rc;
@@ -294,14 +294,10 @@ static int run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_queue = {
 	"queue",
 	"ls [QUEUE]\n"
-	"       deferred queue set QUEUE [--create] [--unset SETTING] [--visibility-timeout SPAN] [--ttl SPAN]\n"
-	"                    [--max-running N] [--rate N/UNIT] [--burst N] [--max-length N] [--on-full error|drop]\n"
-	"                    [--function FN] [--weight W] [--max-attempts N] [--backoff-floor SPAN]\n"
-	"                    [--backoff-ceiling SPAN] [--backoff-exponent X] [--params-max-bytes N] [--metadata JSON]\n"
-	"                    [--max-dequeue N] [--on-dead FN]\n"
-	"       deferred queue pause|resume QUEUE...\n"
-	"       deferred queue clear QUEUE [--yes]\n"
-	"       deferred queue rm QUEUE [--force]",
-	"list queues, change their settings, pause, empty and remove them", run, "deferred_worker",
-	"ls, set, pause, resume, clear and rm", values,
+	"set QUEUE OPTION...\n"
+	"pause|resume QUEUE...\n"
+	"clear QUEUE [--yes]\n"
+	"rm QUEUE [--force]",
+	"set, pause and clear queues", run, "deferred_worker",
+	"ls, set, pause, resume, clear and rm",
 };

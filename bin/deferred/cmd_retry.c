@@ -2,14 +2,19 @@
 #include "filter.h"
 
 static const char *const states[] = { "dead", "delayed", "cancelled", "expired", NULL };
-static const struct cli_value values[] = { { "state", states }, { 0 } };
-
 static int run(struct cli *cli, int argc, char **argv)
 {
-	return filter_run(cli, argc, argv, "ready", STORE_ADMIN_RETRY, states, store_admin_retry);
+	static const struct program_option options[] = {
+		FILTER_OPTIONS(states, "dead and delayed"),
+		{ "error", "LINE", "ended jobs whose last error begins so", FILTER_ERROR },
+		{ "dry-run", NULL, "count the jobs and change nothing", 'n' },
+		{ 0 }
+	};
+
+	return filter_run(cli, argc, argv, options, "ready", STORE_ADMIN_RETRY, states, store_admin_retry);
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID... | [--dry-run] [--state STATE] [--error LINE] " FILTER_USAGE,
-	"have dead, cancelled, expired or delayed jobs run now, with all their attempts again", run, "deferred_worker", NULL, values,
+	"retry", "ID...\n[--dry-run] FILTER...",
+	"run jobs again", run, "deferred_worker",
 };

@@ -150,13 +150,19 @@ out:
 
 static int rule_add(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "key", required_argument, NULL, 'k' },          { "params", required_argument, NULL, 'P' },
-		{ "queue", required_argument, NULL, 'q' },        { "priority", required_argument, NULL, 'p' },
-		{ "label", required_argument, NULL, 'l' },        { "delay", required_argument, NULL, 'd' },
-		{ "expires", required_argument, NULL, 'e' },      { "max-attempts", required_argument, NULL, 'm' },
-		{ "timeout", required_argument, NULL, 't' },      { "statement-timeout", required_argument, NULL, 'S' },
-		{ "tag", required_argument, NULL, 'T' },          { 0 }
+	static const struct program_option options[] = {
+		{ "key", "COLUMN", "column whose text is the key", 'k' },
+		{ "params", "JSON", "members that every job gets", 'P', "{}" },
+		{ "queue", "NAME", "queue of the jobs", 'q', "default" },
+		{ "priority", "N", "larger ones start first", 'p', "0" },
+		{ "label", "TEXT", "text for people", 'l' },
+		{ "tag", "TEXT", "word to find the jobs by; may be repeated", 'T' },
+		{ "delay", "SPAN", "do not start earlier than after this time", 'd' },
+		{ "expires", "SPAN", "do not start later than this", 'e' },
+		{ "max-attempts", "N", "attempts before a job is dead", 'm' },
+		{ "timeout", "SPAN", "limit of one attempt", 't' },
+		{ "statement-timeout", "SPAN", "limit of a run of the rule", 'S', "1h" },
+		{ 0 }
 	};
 	struct adding a = { .rule = { .params = "{}", .statement_timeout_ms = STATEMENT_TIMEOUT_MS } };
 	int c, rc = EX_OK;
@@ -260,7 +266,10 @@ static void print_test_json(const char *name, const struct pg_result *res)
 
 static int rule_test(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "limit", required_argument, NULL, 'l' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "limit", "N", "rows to print", 'l', "5" },
+		{ 0 }
+	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	int64_t limit = SAMPLE_DEFAULT;
@@ -324,12 +333,11 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_rule = {
 	"rule",
-	"add NAME FN QUERY|- --key COLUMN [--params JSON] [--queue Q] [--priority N] [--label L] [--tag T]...\n"
-	"                         [--delay SPAN] [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--statement-timeout SPAN]\n"
-	"       deferred rule ls\n"
-	"       deferred rule test NAME [--limit N]\n"
-	"       deferred rule run [--flow ID] [NAME...]\n"
-	"       deferred rule rm NAME...",
-	"stored queries whose rows become jobs", run, "deferred_producer",
-	"add, ls, test, run and rm", NULL,
+	"add NAME FN QUERY|- --key COLUMN [OPTION...]\n"
+	"ls\n"
+	"test NAME [--limit N]\n"
+	"run [--flow ID] [NAME...]\n"
+	"rm NAME...",
+	"make jobs of the rows of stored queries", run, "deferred_producer",
+	"add, ls, test, run and rm",
 };

@@ -19,8 +19,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static const struct cli_value values[] = { { "plugin-dir", cli_folder }, { 0 } };
-
 static void print_json(const struct attempt *a)
 {
 	struct params_text t = { 0 };
@@ -167,9 +165,9 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = {
-		{ "plugin-dir", required_argument, NULL, 'p' },
-		{ "timeout", required_argument, NULL, 't' },
+	static const struct program_option own[] = {
+		{ "plugin-dir", "DIR", "folder of the plugins", 'p', "the setting" },
+		{ "timeout", "SPAN", "limit of the attempt", 't', "the setting" },
 		{ 0 }
 	};
 	const char *plugin_dir = NULL, *timeout = NULL, *params;
@@ -193,5 +191,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_run = {
-	"run", "FN [JSON|-] [--plugin-dir DIR] [--timeout SPAN]", "run a function here and now, without a database", run, NULL, NULL, values,
+	"run", "FN [JSON|-] [OPTION...]",
+	"run a function here and now", run,
 };

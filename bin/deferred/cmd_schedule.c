@@ -63,7 +63,8 @@ static void print_ticks(const struct pg_result *ticks)
 }
 
 /* The number of --ticks, and one name. Returns an exit code, or -1: go on. */
-static int read_ticks(struct cli *cli, int argc, char **argv, const struct option *options, int64_t *ticks, const char **timezone)
+static int read_ticks(struct cli *cli, int argc, char **argv, const struct program_option *options,
+		      int64_t *ticks, const char **timezone)
 {
 	int c;
 
@@ -80,7 +81,10 @@ static int read_ticks(struct cli *cli, int argc, char **argv, const struct optio
 
 static int schedule_show(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "ticks", required_argument, NULL, 'n' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "ticks", "N", "ticks to print", 'n', "20" },
+		{ 0 }
+	};
 	struct pg_result *res = NULL, *ticks = NULL;
 	struct deferred_error err = { 0 };
 	int64_t n = 20;
@@ -112,7 +116,11 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 
 static int schedule_next(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "ticks", required_argument, NULL, 'n' }, { "timezone", required_argument, NULL, 'z' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "ticks", "N", "ticks to print", 'n', "5" },
+		{ "timezone", "ZONE", "time zone of a rule", 'z', "the setting" },
+		{ 0 }
+	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	const char *timezone = NULL;
@@ -213,9 +221,12 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 
 static int schedule_backfill(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "from", required_argument, NULL, 'f' }, { "to", required_argument, NULL, 't' },
-		{ "yes", no_argument, NULL, 'y' },        { "dry-run", no_argument, NULL, 'd' }, { 0 }
+	static const struct program_option options[] = {
+		{ "from", "TIME", "first tick", 'f' },
+		{ "to", "TIME", "last tick", 't' },
+		{ "yes", NULL, "store more than 1,000 jobs", 'y' },
+		{ "dry-run", NULL, "count and change nothing", 'd' },
+		{ 0 }
 	};
 	const char *from = NULL, *to = NULL;
 	bool dry = false, yes = false;
@@ -236,10 +247,6 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 	return backfill(cli, argv[optind], from, to, dry, yes);
 }
 
-/* What the database takes, as it says itself. */
-static const char *const missed[] = { "one", "all", "skip", NULL }, *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
-static const struct cli_value values[] = { { "missed", missed }, { "overlap", overlap }, { 0 } };
-
 /* ---- the group -------------------------------------------------------------------------------- */
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -255,16 +262,13 @@ static int run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_schedule = {
 	"schedule",
-	"set NAME RULE FN [JSON|-] [--timezone ZONE] [--queue Q] [--missed one|all|skip] [--late SPAN]\n"
-	"                             [--overlap skip|queue|allow|replace] [--jitter SPAN] [--label L] [--priority N]\n"
-	"                             [--expires SPAN] [--max-attempts N] [--timeout SPAN] [--backoff-floor SPAN]\n"
-	"                             [--backoff-ceiling SPAN] [--backoff-exponent X] [--concurrency-key KEY] [--concurrency N]\n"
-	"       deferred schedule ls\n"
-	"       deferred schedule show NAME [--ticks N]\n"
-	"       deferred schedule next NAME|RULE [--ticks N] [--timezone ZONE]\n"
-	"       deferred schedule pause|resume|run|rm NAME...\n"
-	"       deferred schedule backfill NAME --from TIME --to TIME [--dry-run] [--yes]\n"
-	"       deferred schedule sync FILE... [--prune] [--dry-run]",
-	"have calls deferred again and again, at times as in a crontab", run, "deferred_producer",
-	"set, ls, show, next, pause, resume, run, rm, backfill and sync", values,
+	"set NAME RULE FN [JSON|-] [OPTION...]\n"
+	"ls\n"
+	"show NAME [--ticks N]\n"
+	"next NAME|RULE [OPTION...]\n"
+	"pause|resume|run|rm NAME...\n"
+	"backfill NAME --from TIME --to TIME [OPTION...]\n"
+	"sync FILE... [OPTION...]",
+	"manage recurring jobs", run, "deferred_producer",
+	"set, ls, show, next, pause, resume, run, rm, backfill and sync",
 };

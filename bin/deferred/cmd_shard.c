@@ -138,5 +138,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_shard = {
-	"shard", "ls\n       deferred shard for ROUTE", "show the databases of the config file, or which one has a route", run, NULL, "ls and for", NULL, SHARDS_ONE,
+	"shard", "ls\nfor ROUTE",
+	"list several databases and find the one of a route", run, NULL, "ls and for", SHARDS_ONE,
 };

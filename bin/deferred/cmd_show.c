@@ -171,5 +171,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_show = {
-	"show", "ID", "show a job, its params and every attempt", run, "deferred_reader",
+	"show", "ID",
+	"show one job", run, "deferred_reader",
 };

@@ -118,8 +118,13 @@ static int simulate(struct question *q, struct cli *cli)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { PAST_OPTIONS, { "line", required_argument, NULL, OPT_LINE }, { "service", required_argument, NULL, OPT_SERVICE },
-					     { "run-scale", required_argument, NULL, OPT_RUN_SCALE }, { 0 } };
+	static const struct program_option own[] = {
+		{ "line", "LINE", "a crontab line; may be repeated", OPT_LINE, "*/2 * * * *" },
+		{ "service", "OPTIONS", "the options of a service; may be repeated", OPT_SERVICE },
+		{ "run-scale", "FN=X", "multiply the run time of a function", OPT_RUN_SCALE },
+		PAST_OPTIONS,
+		{ 0 }
+	};
 	struct question q = { 0 };
 	int c, rc = 0;
 
@@ -143,6 +148,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_simulate = {
-	"simulate", "[--line LINE ...] [--service OPTIONS ...] [--queue NAME] [--since SPAN] [--scale X] [--run-scale FUNCTION=X ...] [--start SPAN] [--between SPAN]",
-	"replay what was with other lines of a crontab, and say how long jobs would have waited", run, "deferred_viewer",
+	"simulate", "[OPTION...]",
+	"replay the history with other crontab lines", run, "deferred_viewer",
 };

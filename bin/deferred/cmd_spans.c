@@ -197,8 +197,11 @@ static int read_all(struct spans *s, const struct store_spans_now *now, struct d
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "since", required_argument, NULL, 's' }, { "follow", no_argument, NULL, 'f' }, { "all", no_argument, NULL, 'a' }, { 0 }
+	static const struct program_option options[] = {
+		{ "since", "TIME", "start at this time, or so long ago", 's', "1h" },
+		{ "follow", NULL, "continue with attempts that end later", 'f' },
+		{ "all", NULL, "include traces that are not sampled", 'a' },
+		{ 0 }
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
 	struct deferred_error err = { 0 };
@@ -240,5 +243,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_spans = {
-	"spans", "[--since TIME] [--follow] [--all]", "write attempts as OTLP spans, for a collector of traces", run, "deferred_viewer", NULL, NULL, SHARDS_ONE,
+	"spans", "[OPTION...]",
+	"write attempts as OpenTelemetry spans", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

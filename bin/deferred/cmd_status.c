@@ -209,5 +209,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers, dead jobs and how the attempts of the last hour ended", run, "deferred_viewer", NULL, NULL, SHARDS_ALL,
+	"status", "",
+	"show queues, workers and recent outcomes", run, "deferred_viewer", NULL, SHARDS_ALL,
 };

@@ -451,8 +451,11 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = {
-		{ "queue", required_argument, NULL, OPT_QUEUE }, { "interval", required_argument, NULL, OPT_INTERVAL }, { "once", no_argument, NULL, OPT_ONCE }, { 0 }
+	static const struct program_option own[] = {
+		{ "queue", "NAME", "show this queue", OPT_QUEUE, "all queues" },
+		{ "interval", "SPAN", "refresh this often", OPT_INTERVAL, "2s" },
+		{ "once", NULL, "print one frame without escapes", OPT_ONCE },
+		{ 0 }
 	};
 	struct top top = { 0 };
 	int64_t interval_ms = INTERVAL_MS;
@@ -487,5 +490,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_top = {
-	"top", "[--queue NAME] [--interval SPAN] [--once]", "show queues, functions and running jobs, again and again", run, "deferred_viewer", NULL, NULL, SHARDS_ONE,
+	"top", "[OPTION...]",
+	"watch queues, functions and running jobs", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

@@ -91,7 +91,11 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct option own[] = { { "queue", required_argument, NULL, OPT_QUEUE }, { "all", no_argument, NULL, OPT_ALL }, { 0 } };
+	static const struct program_option own[] = {
+		{ "queue", "NAME", "explain this queue", OPT_QUEUE, "all queues" },
+		{ "all", NULL, "print every cause", OPT_ALL },
+		{ 0 }
+	};
 	const char *queue = NULL;
 	bool all = false;
 	int64_t id = 0;
@@ -122,5 +126,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_why = {
-	"why", "[ID | --queue NAME] [--all]", "say why a job is not done yet, or why jobs wait, and what mends it", run, "deferred_viewer",
+	"why", "[ID|--queue NAME] [--all]",
+	"explain why jobs are not done yet", run, "deferred_viewer",
 };

@@ -166,17 +166,16 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 	return bulk.refused > 0 || (interrupted && bulk.more) ? CLI_NOT_DONE : EX_OK;
 }
 
-int filter_run(struct cli *cli, int argc, char **argv, const char *done, enum store_admin_verb verb, const char *const *states,
+int filter_run(struct cli *cli, int argc, char **argv, const struct program_option *options, const char *done,
+	       enum store_admin_verb verb, const char *const *states,
 	       int (*one)(struct pg *pg, int64_t id, struct deferred_error *err))
 {
-	/* The first is for jobs that have ended. */
-	static const struct option options[] = { { "error", required_argument, NULL, FILTER_ERROR }, FILTER_OPTIONS, { "dry-run", no_argument, NULL, 'n' }, { 0 } };
 	struct filter filter;
 	bool dry = false;
 	int c;
 
 	filter_init(&filter);
-	while ((c = cli_getopt(cli, argc, argv, verb == STORE_ADMIN_RETRY ? options : options + 1)) != CLI_OPT_DONE) {
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c == 'n')
 			dry = true;
 		else if (c < FILTER_STATE)

@@ -13,14 +13,17 @@
 /* Codes that are nobody's letter. */
 enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY, FILTER_TAG, FILTER_ERROR };
 
-#define FILTER_OPTIONS                                                                                                                    \
-	{ "state", required_argument, NULL, FILTER_STATE }, { "fn", required_argument, NULL, FILTER_FN },                                 \
-	{ "queue", required_argument, NULL, FILTER_QUEUE }, { "label", required_argument, NULL, FILTER_LABEL },                           \
-	{ "key", required_argument, NULL, FILTER_KEY }, { "rule", required_argument, NULL, FILTER_RULE },                                 \
-	{ "since", required_argument, NULL, FILTER_SINCE }, { "until", required_argument, NULL, FILTER_UNTIL },                           \
-	{ "by", required_argument, NULL, FILTER_BY }, { "tag", required_argument, NULL, FILTER_TAG }
-
-#define FILTER_USAGE "[--queue Q] [--fn FN] [--label TEXT] [--key KEY] [--rule NAME] [--tag TEXT]... [--since TIME] [--until TIME] [--by ROLE]"
+#define FILTER_OPTIONS(states, def)                                                                     \
+	{ "state", "STATE", "", FILTER_STATE, def, states },                                            \
+	{ "fn", "NAME", "jobs of this function", FILTER_FN },                                           \
+	{ "queue", "NAME", "jobs of this queue", FILTER_QUEUE },                                        \
+	{ "label", "TEXT", "jobs with this label", FILTER_LABEL },                                      \
+	{ "key", "TEXT", "jobs with this key", FILTER_KEY },                                            \
+	{ "rule", "NAME", "jobs that this rule made", FILTER_RULE },                                    \
+	{ "tag", "TEXT", "jobs with this tag; may be repeated", FILTER_TAG },                           \
+	{ "by", "ROLE", "jobs that this role deferred", FILTER_BY },                                    \
+	{ "since", "TIME", "jobs deferred at this time or later, or so long ago", FILTER_SINCE },       \
+	{ "until", "TIME", "jobs deferred before this time, or earlier", FILTER_UNTIL }
 
 struct filter {
 	struct store_admin_filter jobs;
@@ -39,8 +42,10 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 /* Set jobs.since and jobs.until by the clock of the database, once for all statements. Returns 0 or the exit code. */
 int filter_times(const struct cli *cli, struct filter *filter);
 
-/* cancel or retry, of ids or by a filter. done: as for cli_each_id(). states: those it takes, ends with NULL. */
-int filter_run(struct cli *cli, int argc, char **argv, const char *done, enum store_admin_verb verb, const char *const *states,
+/* Cancel or retry, of ids or by a filter. The options are the table of the command.
+ * The word `done` is as for cli_each_id(). The list of states ends with NULL. */
+int filter_run(struct cli *cli, int argc, char **argv, const struct program_option *options, const char *done,
+	       enum store_admin_verb verb, const char *const *states,
 	       int (*one)(struct pg *pg, int64_t id, struct deferred_error *err));
 
 #endif

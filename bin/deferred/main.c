@@ -19,23 +19,47 @@ static const struct cmd *const commands[] = {
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-static const struct option options[] = {
-	{ "db", required_argument, NULL, CLI_OPT_DB },         { "config", required_argument, NULL, CLI_OPT_CONFIG },
-	{ "answer-timeout", required_argument, NULL, CLI_OPT_ANSWER_TIMEOUT }, { "lock-timeout", required_argument, NULL, CLI_OPT_LOCK_TIMEOUT },
-	{ "shard", required_argument, NULL, CLI_OPT_SHARD },   { "all-shards", no_argument, NULL, CLI_OPT_ALL_SHARDS },
-	{ "json", no_argument, NULL, CLI_OPT_JSON },           { "help", no_argument, NULL, CLI_OPT_HELP },
-	{ "version", no_argument, NULL, CLI_OPT_VERSION },     { 0 }
+static const struct program_option options[] = { { "version", NULL, "print the version", CLI_OPT_VERSION }, { 0 } };
+
+/* Manual pages that are not about a command. */
+static const struct topic {
+	const char *page, *section, *about;
+} topics[] = {
+	{ "deferred", "7", "overview: jobs, queues, workers, roles" },
+	{ "deferred", "1", "this program: options, filters, exit codes" },
+	{ "check_deferred", "1", "the worker that cron starts" },
+	{ "deferred_functions", "7", "how to write functions" },
+	{ "deferred_sql", "3", "functions and views in SQL" },
+	{ "deferred", "3", "the C library" },
+	{ "deferred.conf", "5", "settings" },
+	{ "deferred_http", "8", "queues over HTTP" },
+	{ "deferred_web", "8", "pages for operators" },
 };
+#define TOPICS (sizeof(topics) / sizeof(topics[0]))
 
 static void print_usage(FILE *fp)
 {
-	fputs("usage: deferred [--db CONNINFO] [--config FILE] [--json] [--answer-timeout SPAN] [--lock-timeout SPAN]\n"
-	      "                [--shard NAME | --all-shards] COMMAND [ARGUMENT...]\n"
-	      "       deferred help [COMMAND]\n"
-	      "       deferred --version\n\n", fp);
+	fputs("usage: deferred [OPTION...] COMMAND [ARGUMENT...]\n"
+	      "       deferred help [TOPIC]\n\nCommands:\n", fp);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(fp, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\n\"deferred COMMAND --help\" shows the arguments of a command; all is explained in deferred(1).\n", fp);
+		fprintf(fp, "  %-9s  %s\n", commands[i]->name, commands[i]->summary);
+}
+
+static void print_topics(FILE *fp)
+{
+	for (size_t i = 0; i < TOPICS; i++)
+		fprintf(fp, "  %s(%s)%*s%s\n", topics[i].page, topics[i].section, (int)(20 - strlen(topics[i].page)), "",
+			topics[i].about);
+}
+
+static void print_help(void)
+{
+	print_usage(stdout);
+	puts("\nOptions, before or after the command:");
+	program_print_options(cli_common);
+	program_print_options(options);
+	puts("\nTopics of \"deferred help TOPIC\", besides commands:");
+	print_topics(stdout);
 }
 
 static const struct cmd *find_command(const char *name)
@@ -46,17 +70,39 @@ static const struct cmd *find_command(const char *name)
 	return NULL;
 }
 
-/* A command's, or, word NULL, the program's. */
-static int help(struct cli *cli, const char *word)
+/* "deferred_sql", or with its section "deferred(7)". */
+static const struct topic *find_topic(const char *word)
+{
+	for (size_t i = 0; i < TOPICS; i++) {
+		char full[32];
+
+		snprintf(full, sizeof(full), "%s(%s)", topics[i].page, topics[i].section);
+		if (strcmp(word, topics[i].page) == 0 || strcmp(word, full) == 0)
+			return &topics[i];
+	}
+	return NULL;
+}
+
+/* A command's help, a page of the manual, or, word NULL, the help of the program. */
+static int help(const char *word)
 {
 	const struct cmd *cmd = word ? find_command(word) : NULL;
+	const struct topic *topic = word ? find_topic(word) : NULL;
 
-	if (word && !cmd)
-		return cli_usage(cli, "unknown command \"%.64s\"", word);
-	if (cmd)
+	if (!word) {
+		print_help();
+	} else if (cmd) {
 		cli_help(cmd);
-	else
-		print_usage(stdout);
+	} else if (topic) {
+		execlp("man", "man", topic->section, topic->page, (char *)NULL);
+		fprintf(stderr, "deferred: man: cannot be started (%s)\nhint: apt install man-db\n", strerror(errno));
+		return EX_UNAVAILABLE;
+	} else {
+		fprintf(stderr, "deferred: unknown topic \"%.64s\"\n"
+			"hint: name a command that \"deferred --help\" lists, or one of these pages:\n", word);
+		print_topics(stderr);
+		return EX_USAGE;
+	}
 	return EX_OK;
 }
 
@@ -83,6 +129,7 @@ static void hold_descriptors(void)
 
 int main(int argc, char **argv)
 {
+	struct option longs[32] = { 0 };
 	struct cli cli = { 0 };
 	const char *meant;
 	int c, exit_code;
@@ -93,7 +140,8 @@ int main(int argc, char **argv)
 		return close_output(&cli, EX_OK);
 	}
 	opterr = 0;
-	while ((c = program_getopt(argc, argv, "+:h", options, &meant)) != -1) {
+	program_add_options(longs, program_add_options(longs, 0, cli_common), options);
+	while ((c = program_getopt(argc, argv, "+:h", longs, &meant)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli_take_db(&cli, optarg);
@@ -117,7 +165,7 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 		case CLI_OPT_HELP:
-			return close_output(&cli, help(&cli, NULL));
+			return close_output(&cli, help(NULL));
 		case CLI_OPT_VERSION:
 			puts("deferred " DEFERRED_VERSION);
 			return close_output(&cli, EX_OK);
@@ -130,7 +178,7 @@ int main(int argc, char **argv)
 		return EX_USAGE;
 	}
 	if (strcmp(argv[optind], "help") == 0)
-		return close_output(&cli, help(&cli, argv[optind + 1]));
+		return close_output(&cli, help(argv[optind + 1]));
 	cli.cmd = find_command(argv[optind]);
 	if (!cli.cmd)
 		return cli_usage(&cli, "unknown command \"%.64s\"", argv[optind]);

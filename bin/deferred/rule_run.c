@@ -126,7 +126,10 @@ static int list(struct cli *cli, struct pg_result **res, const char ***names, in
 int rule_run(struct cli *cli, int argc, char **argv)
 {
 	struct pg_result *res = NULL;
-	static const struct option options[] = { { "flow", required_argument, NULL, 'f' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "flow", "ID", "add the jobs to this open flow", 'f' },
+		{ 0 }
+	};
 	const char **all = NULL, *const *names;
 	int c, n = 0, rc, exit_code = EX_OK;
 	int64_t flow = 0;

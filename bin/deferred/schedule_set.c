@@ -10,33 +10,41 @@
 
 #define SHOWN 3 /* ticks: zone and offset are to be seen before the first of them is wrong */
 
-/* As deferred.schedule() calls them; an option has "-" where there is "_". The server checks the values, which a file brings too. */
-static const char *const names[] = {
-	"timezone", "queue", "missed", "late", "overlap", "jitter", "label", "priority", "expires", "max_attempts", "timeout",
-	"backoff_floor", "backoff_ceiling", "backoff_exponent", "concurrency_key", "concurrency",
+static const char *const missed[] = { "one", "all", "skip", NULL };
+static const char *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
+
+/* deferred.schedule() calls them so, with "_" for "-". The server checks the values, which a file brings too. */
+static const struct program_option options[] = {
+	{ "timezone", "ZONE", "time zone of the rule", 1, "the setting" },
+	{ "queue", "NAME", "queue of the jobs", 2, "default" },
+	{ "missed", "WHAT", "ticks that were not stored in time", 3, "one", missed },
+	{ "late", "SPAN", "with --missed skip: skip a tick this late", 4, "5min" },
+	{ "overlap", "WHAT", "if the last job runs", 5, "skip", overlap },
+	{ "jitter", "SPAN", "delay each job by up to this", 6, "0s" },
+	{ "label", "TEXT", "text for people", 7 },
+	{ "priority", "N", "larger ones start first", 8, "0" },
+	{ "expires", "SPAN", "do not start later than this", 9 },
+	{ "max-attempts", "N", "attempts before a job is dead", 10 },
+	{ "timeout", "SPAN", "limit of one attempt", 11 },
+	{ "backoff-floor", "SPAN", "delay after the first failed attempt", 12 },
+	{ "backoff-ceiling", "SPAN", "longest delay between attempts", 13 },
+	{ "backoff-exponent", "X", "factor from one delay to the next", 14 },
+	{ "concurrency-key", "TEXT", "limit running jobs with this text", 15 },
+	{ "concurrency", "N", "most running jobs with that text", 16, "1" },
+	{ 0 }
 };
-#define NAMES (sizeof(names) / sizeof(names[0]))
 
-static void make_options(struct option options[NAMES + 1], char words[NAMES][24])
+/* One option, as a member of the last argument of deferred.schedule(). False: it was wrong, and reported. */
+static bool take_option(const struct cli *cli, struct params_text *t, const struct program_option *o)
 {
-	memset(options, 0, (NAMES + 1) * sizeof(*options));
-	for (size_t i = 0; i < NAMES; i++) {
-		snprintf(words[i], sizeof(words[i]), "%s", names[i]);
-		for (char *p = words[i]; *p; p++)
-			*p = *p == '_' ? '-' : *p;
-		options[i] = (struct option){ words[i], required_argument, NULL, (int)i + 1 };
-	}
-}
+	char name[24];
 
-static bool has_unit(const struct cli *cli, const char *name, const char *word, const char *text)
-{
-	static const char *const spans[] = {
-		"late", "jitter", "expires", "timeout", "backoff_floor", "backoff_ceiling",
-	};
-
-	for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++)
-		if (strcmp(name, spans[i]) == 0)
-			return cli_has_unit(cli, word, text);
+	snprintf(name, sizeof(name), "%s", o->name);
+	for (char *p = name; *p; p++)
+		*p = *p == '-' ? '_' : *p;
+	if (strcmp(o->arg, "SPAN") == 0 && !cli_has_unit(cli, o->name, optarg))
+		return false;
+	params_string(t, name, optarg);
 	return true;
 }
 
@@ -69,16 +77,13 @@ static int store(struct cli *cli, char **argv, const char *params, const char *o
 
 int schedule_set(struct cli *cli, int argc, char **argv)
 {
-	struct option options[NAMES + 1];
 	struct params_text t = { 0 };
 	struct deferred_error err = { 0 };
-	char words[NAMES][24];
 	char *opts = NULL, *given = NULL;
 	const char *params;
 	bool zone = false;
 	int c, rc = EX_OK;
 
-	make_options(options, words);
 	params_open(&t, NULL, '{');
 	while (rc == EX_OK && (c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP) {
@@ -87,10 +92,8 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 		}
 		if (c == CLI_OPT_BAD)
 			rc = EX_USAGE;
-		else if (!has_unit(cli, names[c - 1], words[c - 1], optarg))
+		else if (!take_option(cli, &t, &options[c - 1]))
 			rc = EX_USAGE;
-		else
-			params_string(&t, names[c - 1], optarg);
 		zone |= c == 1;
 	}
 	if (rc == EX_OK && (argc - optind < 3 || argc - optind > 4))
@@ -102,7 +105,7 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 		return rc;
 	}
 	if (!zone)
-		params_string(&t, names[0], config_text(cli->config, "timezone"));
+		params_string(&t, "timezone", config_text(cli->config, "timezone"));
 	params_close(&t, '}');
 	if (params_take(&t, &opts, &err) < 0)
 		return cli_fail(cli, &err);

@@ -103,7 +103,11 @@ static int sync_file(struct cli *cli, const char *path, bool prune, bool dry)
 
 int schedule_sync(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = { { "prune", no_argument, NULL, 'p' }, { "dry-run", no_argument, NULL, 'd' }, { 0 } };
+	static const struct program_option options[] = {
+		{ "prune", NULL, "remove schedules that left the file", 'p' },
+		{ "dry-run", NULL, "change nothing", 'd' },
+		{ 0 }
+	};
 	bool prune = false, dry = false;
 	int c, rc;
 

@@ -14,44 +14,64 @@
 #define OPT_UNSET 1999
 #define DAY_MS 86400e3
 
-const char *const settings_on_full[] = { "error", "drop", NULL };
+static const char *const on_full[] = { "error", "drop", NULL };
 
 enum kind { SPAN, WHOLE, REAL, RATE, CHOICE, TEXT, JSON };
 
 static const struct setting {
-	const char *option, *column;
+	struct program_option option;
+	const char *column;
 	enum settings_of of;
 	enum kind kind;
 	double min, max;
-	const char *const *words; /* of CHOICE */
 } table[] = {
-	{ "visibility-timeout", "visibility_timeout_ms", SETTINGS_QUEUE, SPAN, 1e3, DAY_MS, NULL },
-	{ "ttl", "ttl_ms", SETTINGS_QUEUE, SPAN, 1, 36500 * DAY_MS, NULL },
-	{ "max-attempts", "max_attempts", SETTINGS_QUEUE, WHOLE, 1, 1e6, NULL },
-	{ "backoff-floor", "backoff_floor_ms", SETTINGS_QUEUE, SPAN, 1, 30 * DAY_MS, NULL },
-	{ "backoff-ceiling", "backoff_ceiling_ms", SETTINGS_QUEUE, SPAN, 1, 365 * DAY_MS, NULL },
-	{ "backoff-exponent", "backoff_exponent", SETTINGS_QUEUE, REAL, 1, 100, NULL },
-	{ "max-running", "max_running", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6, NULL },
-	{ "rate", "rate", SETTINGS_QUEUE | SETTINGS_FUNCTION, RATE, 1e-7, 1e6, NULL },
-	{ "burst", "burst", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6, NULL },
-	{ "max-length", "max_length", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
-	{ "on-full", "on_full", SETTINGS_QUEUE, CHOICE, 0, 0, settings_on_full },
-	{ "function", "fn", SETTINGS_QUEUE, TEXT, 0, 0, NULL },
-	{ "on-dead", "on_dead", SETTINGS_QUEUE | SETTINGS_FUNCTION, TEXT, 0, 0, NULL },
-	{ "metadata", "metadata", SETTINGS_QUEUE, JSON, 0, 0, NULL },
-	{ "weight", "weight", SETTINGS_QUEUE, REAL, 0.001, 1000, NULL },
-	{ "max-dequeue", "max_dequeue", SETTINGS_QUEUE, WHOLE, 1, 1000, NULL },
-	{ "params-max-bytes", "params_max_bytes", SETTINGS_QUEUE, WHOLE, 1, 1e9, NULL },
+	{ { "visibility-timeout", "SPAN", "lease of a claim" },
+	  "visibility_timeout_ms", SETTINGS_QUEUE, SPAN, 1e3, DAY_MS },
+	{ { "ttl", "SPAN", "expiry of jobs that set none" },
+	  "ttl_ms", SETTINGS_QUEUE, SPAN, 1, 36500 * DAY_MS },
+	{ { "max-attempts", "N", "attempts before a job is dead" },
+	  "max_attempts", SETTINGS_QUEUE, WHOLE, 1, 1e6 },
+	{ { "backoff-floor", "SPAN", "delay after the first failed attempt" },
+	  "backoff_floor_ms", SETTINGS_QUEUE, SPAN, 1, 30 * DAY_MS },
+	{ { "backoff-ceiling", "SPAN", "longest delay between attempts" },
+	  "backoff_ceiling_ms", SETTINGS_QUEUE, SPAN, 1, 365 * DAY_MS },
+	{ { "backoff-exponent", "X", "factor from one delay to the next" },
+	  "backoff_exponent", SETTINGS_QUEUE, REAL, 1, 100 },
+	{ { "max-running", "N", "attempts at the same time" },
+	  "max_running", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6 },
+	{ { "rate", "N/UNIT", "attempts that may start, such as 5/s" },
+	  "rate", SETTINGS_QUEUE | SETTINGS_FUNCTION, RATE, 1e-7, 1e6 },
+	{ { "burst", "N", "attempts that may start at once after a pause", .def = "1" },
+	  "burst", SETTINGS_QUEUE | SETTINGS_FUNCTION, WHOLE, 1, 1e6 },
+	{ { "max-length", "N", "most unfinished jobs" },
+	  "max_length", SETTINGS_QUEUE, WHOLE, 1, 1e9 },
+	{ { "on-full", "WHAT", "reaction of a full queue", .def = "error", .words = on_full },
+	  "on_full", SETTINGS_QUEUE, CHOICE, 0, 0 },
+	{ { "function", "FN", "turn messages into calls of this function" },
+	  "fn", SETTINGS_QUEUE, TEXT, 0, 0 },
+	{ { "on-dead", "FN", "defer this for each job that dies" },
+	  "on_dead", SETTINGS_QUEUE | SETTINGS_FUNCTION, TEXT, 0, 0 },
+	{ { "metadata", "JSON", "for applications" },
+	  "metadata", SETTINGS_QUEUE, JSON, 0, 0 },
+	{ { "weight", "X", "share of the claims of a worker", .def = "1" },
+	  "weight", SETTINGS_QUEUE, REAL, 0.001, 1000 },
+	{ { "max-dequeue", "N", "move a message taken this often" },
+	  "max_dequeue", SETTINGS_QUEUE, WHOLE, 1, 1000 },
+	{ { "params-max-bytes", "N", "largest params", .def = "1m" },
+	  "params_max_bytes", SETTINGS_QUEUE, WHOLE, 1, 1e9 },
 };
 #define SETTINGS (sizeof(table) / sizeof(table[0]))
 
-void settings_options(enum settings_of of, struct option *options, int used)
+void settings_options(enum settings_of of, struct program_option *options, int used)
 {
-	options[used++] = (struct option){ "unset", required_argument, NULL, OPT_UNSET };
-	for (size_t i = 0; i < SETTINGS; i++)
-		if (table[i].of & of)
-			options[used++] = (struct option){ table[i].option, required_argument, NULL, OPT_FIRST + (int)i };
-	options[used] = (struct option){ 0 };
+	options[used++] = (struct program_option){ "unset", "SETTING", "restore the default of a setting", OPT_UNSET };
+	for (size_t i = 0; i < SETTINGS; i++) {
+		if (!(table[i].of & of))
+			continue;
+		options[used] = table[i].option;
+		options[used++].code = OPT_FIRST + (int)i;
+	}
+	options[used] = (struct program_option){ 0 };
 }
 
 /* "5/s", "1/min", "0.5/h", "3/10s". */
@@ -74,7 +94,7 @@ static bool parse_rate(const char *text, double *a_second)
 
 static bool wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
 {
-	cli_usage(cli, "--%s \"%.64s\" %s", t->option, text, why);
+	cli_usage(cli, "--%s \"%.64s\" %s", t->option.name, text, why);
 	return false;
 }
 
@@ -107,7 +127,7 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 static bool unset(struct settings *s, const struct cli *cli, enum settings_of of, const char *name)
 {
 	for (size_t i = 0; i < SETTINGS; i++) {
-		if ((table[i].of & of) && strcmp(table[i].option, name) == 0) {
+		if ((table[i].of & of) && strcmp(table[i].option.name, name) == 0) {
 			s->name[s->n++] = table[i].column;
 			return true;
 		}
@@ -129,10 +149,10 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 		return unset(s, cli, of, text);
 	t = &table[code - OPT_FIRST];
 	if (!text[0])
-		return unset(s, cli, of, t->option);
+		return unset(s, cli, of, t->option.name);
 	switch (t->kind) {
 	case CHOICE:
-		if (!cli_is_one_of(text, t->words))
+		if (!cli_is_one_of(text, t->option.words))
 			return wrong(cli, t, text, "is neither error nor drop");
 		s->value[s->n] = text;
 		break;

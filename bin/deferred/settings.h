@@ -19,14 +19,11 @@ struct settings {
 	const char *metadata;           /* JSON; NULL: not given */
 };
 
-/* What a full queue does with one more job; ends with NULL. */
-extern const char *const settings_on_full[];
-
 /* Which of the settings a command takes. */
 enum settings_of { SETTINGS_QUEUE = 1, SETTINGS_FUNCTION = 2 };
 
 /* Fill in the options the command takes, behind the `used` ones that are there; the last is the zero element. */
-void settings_options(enum settings_of of, struct option *options, int used);
+void settings_options(enum settings_of of, struct program_option *options, int used);
 
 /* Keep what an option says. False: it was wrong, and reported. */
 bool settings_read(struct settings *s, const struct cli *cli, enum settings_of of, int code, const char *text);

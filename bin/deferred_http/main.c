@@ -30,23 +30,25 @@
 #define RESERVED_FILES (64 + SERVER_SPARE) /* descriptors that are no connections */
 
 static const struct program_option options[] = {
-	{ "listen", "http.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, a list (127.0.0.1:10001)" },
-	{ "listen-tls", "http.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
-	{ "listen-metrics", "http.listen_metrics", "ADDR", "serve /metrics alone there, to whoever asks (nowhere)" },
-	{ "tls-certificate", "http.tls_certificate", "FILE", "certificate and its chain, PEM" },
-	{ "tls-key", "http.tls_key", "FILE", "its key, PEM" },
-	{ "key-file", "http.key_file", "FILE", "key that the accounts' keys are encrypted with" },
-	{ "access-log", "http.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
-	{ "db-connections", "http.db_connections", "N", "connections that run messages' statements (2)" },
-	{ "threads", "http.threads", "N", "threads that serve connections (1)" },
-	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
-	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
-	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+	{ "listen", "ADDR", "HTTP at HOST:PORT or PORT, a list", .setting = "http.listen" },
+	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "http.listen_tls", .def = "none" },
+	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "http.listen_metrics", .def = "none" },
+	{ "tls-certificate", "FILE", "certificate and its chain, in PEM", .setting = "http.tls_certificate" },
+	{ "tls-key", "FILE", "key of the certificate, in PEM", .setting = "http.tls_key" },
+	{ "key-file", "FILE", "key that encrypts other keys", .setting = "http.key_file",
+	  .def = DEFERRED_SYSCONFDIR "/deferred/http.key" },
+	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "http.access_log", .def = "none" },
+	{ "db-connections", "N", "connections for messages", .setting = "http.db_connections" },
+	{ "threads", "N", "threads per address", .setting = "http.threads" },
+	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
+	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
+	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
+	{ 0 }
 };
 
 static const struct program deferred_http = {
 	.name = "deferred_http", .about = "Serves the queues of the database over the Azure Queue protocol.", .manual = "deferred_http(8)",
-	.options = options, .options_len = sizeof(options) / sizeof(options[0]),
+	.options = options,
 };
 
 struct settings {

@@ -29,22 +29,23 @@
 #define SECOND_MS 1000
 
 static const struct program_option options[] = {
-	{ "listen", "web.listen", "ADDR", "serve HTTP there: HOST:PORT, PORT, /PATH, a list (127.0.0.1:10003)" },
-	{ "listen-tls", "web.listen_tls", "ADDR", "serve HTTPS there (nowhere)" },
-	{ "listen-metrics", "web.listen_metrics", "ADDR", "serve /metrics alone there, to whoever asks (nowhere)" },
-	{ "tls-certificate", "web.tls_certificate", "FILE", "certificate and its chain, PEM" },
-	{ "tls-key", "web.tls_key", "FILE", "its key, PEM" },
-	{ "auth", "web.auth", "HOW", "who visitors are: postgres, proxy, peer or none (postgres)" },
-	{ "read-only", "web.read_only", NULL, "no buttons" },
-	{ "access-log", "web.access_log", "FILE", "one line of JSON a request; -: standard output (none)" },
-	{ "db", "database.conninfo", "CONNINFO", "how to connect, as libpq takes it" },
-	{ "shard", "database.shard", "NAME", "of several databases in the config file, the one to use" },
-	{ "log-level", "log_level", "LEVEL", "error, warning, info or debug (info)" },
+	{ "listen", "ADDR", "HTTP at HOST:PORT, PORT or /PATH", .setting = "web.listen" },
+	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "web.listen_tls", .def = "none" },
+	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "web.listen_metrics", .def = "none" },
+	{ "tls-certificate", "FILE", "certificate and its chain, in PEM", .setting = "web.tls_certificate" },
+	{ "tls-key", "FILE", "key of the certificate, in PEM", .setting = "web.tls_key", .def = "the same file" },
+	{ "auth", "HOW", "who visitors are", .setting = "web.auth" },
+	{ "read-only", NULL, "show pages without buttons", .setting = "web.read_only" },
+	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "web.access_log", .def = "none" },
+	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
+	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
+	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
+	{ 0 }
 };
 
 static const struct program deferred_web = {
 	.name = "deferred_web", .about = "Shows queues and jobs to people, and lets operators act on them.", .manual = "deferred_web(8)",
-	.options = options, .options_len = sizeof(options) / sizeof(options[0]),
+	.options = options,
 };
 
 struct run {

@@ -18,51 +18,97 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#define WORDS_SIZE 256
+
 enum { OPT_CONFIG = PROGRAM_OPTIONS_MAX, OPT_HELP, OPT_VERSION };
 
-static void usage(const struct program *p)
-{
-	printf("usage: %s [options]\n%s Options (default):\n", p->name, p->about);
-	for (size_t i = 0; i < p->options_len; i++)
-		printf("  --%-16s %-9s %s\n", p->options[i].option, p->options[i].arg ? p->options[i].arg : "", p->options[i].what);
-	printf("  --%-16s %-9s %s\n", "config", "FILE", "config file (" DEFERRED_SYSCONFDIR "/deferred/deferred.conf)");
-	printf("  --help, --version\nSee %s.\n", p->manual);
-}
+static const struct program_option common[] = {
+	{ "config", "FILE", "config file", OPT_CONFIG, DEFERRED_SYSCONFDIR "/deferred/deferred.conf" },
+	{ "help", NULL, "print this help", OPT_HELP },
+	{ "version", NULL, "print the version", OPT_VERSION },
+	{ 0 }
+};
 
 static const struct config_setting *find_setting(const char *name)
 {
 	const struct config_setting *s = config_settings;
 
-	while (s->name && strcmp(s->name, name) != 0)
+	while (s->name && (!name || strcmp(s->name, name) != 0))
 		s++;
 	return s;
 }
 
-static const char *takes(const struct program_option *o)
+/* "a|b|c"; "": the value is not one of a few words. */
+static const char *join_words(const struct program_option *o, char *buf, size_t size)
 {
 	const struct config_setting *s = find_setting(o->setting);
 
+	snprintf(buf, size, "%s", s->name && s->type == CONFIG_CHOICE ? s->choices : "");
+	for (size_t i = 0; o->words && o->words[i]; i++)
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s%s", i ? "|" : "", o->words[i]);
+	return buf;
+}
+
+void program_print_options(const struct program_option *options)
+{
+	int width = 0, len;
+	char words[WORDS_SIZE];
+
+	for (const struct program_option *o = options; o->name; o++) {
+		len = (int)(strlen(o->name) + (o->arg ? strlen(o->arg) + 1 : 0));
+		width = len > width ? len : width;
+	}
+	for (const struct program_option *o = options; o->name; o++) {
+		const char *def = o->arg && !o->def ? find_setting(o->setting)->def : o->def;
+
+		len = printf("  --%s %s", o->name, o->arg ? o->arg : "");
+		join_words(o, words, sizeof(words));
+		printf("%*s%s%s%s", width + 6 - len, "", o->text, *words && *o->text ? ": " : "", words);
+		printf(def ? " (%s)\n" : "\n", def);
+	}
+}
+
+static const char *takes(const struct program_option *o, char *words, size_t size)
+{
 	if (!o->arg)
 		return COMPLETION_NOTHING;
-	if (s->name && s->type == CONFIG_CHOICE)
-		return s->choices;
+	if (*join_words(o, words, size))
+		return words;
 	return strcmp(o->arg, "FILE") == 0 ? COMPLETION_FILE : strcmp(o->arg, "DIR") == 0 ? COMPLETION_FOLDER : COMPLETION_TEXT;
 }
 
-static void describe(const struct program *p)
+void program_describe_options(const char *place, const struct program_option *options)
 {
-	for (size_t i = 0; i < p->options_len; i++)
-		completion_option(p->name, p->options[i].option, takes(&p->options[i]), p->options[i].what);
-	completion_option(p->name, "config", COMPLETION_FILE, "config file");
-	completion_option(p->name, "help", COMPLETION_NOTHING, "show how it is used");
-	completion_option(p->name, "version", COMPLETION_NOTHING, "show the version");
+	char words[WORDS_SIZE];
+
+	for (; options->name; options++)
+		completion_option(place, options->name, takes(options, words, sizeof(words)), options->text);
+}
+
+size_t program_add_options(struct option *longs, size_t used, const struct program_option *options)
+{
+	for (size_t i = 0; options[i].name; i++)
+		longs[used++] = (struct option){ .name = options[i].name,
+						 .has_arg = options[i].arg ? required_argument : no_argument,
+						 .val = options[i].code ? options[i].code : (int)i };
+	return used;
+}
+
+static void print_help(const struct program *p)
+{
+	printf("usage: %s [OPTION...]\n%s\n"
+	       "Options override the settings of the config file. Defaults are in parentheses.\n\n", p->name, p->about);
+	program_print_options(p->options);
+	puts("");
+	program_print_options(common);
+	printf("\nSee %s.\n", p->manual);
 }
 
 /* --queue a --queue b is one setting: a,b. */
 static int give(struct program_line *line, int i, const char *value)
 {
 	const struct program *p = line->program;
-	bool adds = line->given[i] && p->list && strcmp(p->options[i].option, p->list) == 0;
+	bool adds = line->given[i] && p->list && strcmp(p->options[i].name, p->list) == 0;
 	char *text;
 
 	if (asprintf(&text, "%s%s%s", adds ? line->given[i] : "", adds ? "," : "", value) < 0)
@@ -90,20 +136,16 @@ int program_getopt(int argc, char **argv, const char *letters, const struct opti
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv)
 {
 	struct option longs[PROGRAM_OPTIONS_MAX + 4] = { 0 };
-	size_t n = program->options_len;
 	const char *meant;
 	int opt;
 
 	*line = (struct program_line){ .program = program };
 	if (completion_asked(argc, argv)) {
-		describe(program);
+		program_describe_options(program->name, program->options);
+		program_describe_options(program->name, common);
 		return 0;
 	}
-	for (size_t i = 0; i < n; i++)
-		longs[i] = (struct option){ program->options[i].option, program->options[i].arg ? required_argument : no_argument, NULL, (int)i };
-	longs[n++] = (struct option){ "config", required_argument, NULL, OPT_CONFIG };
-	longs[n++] = (struct option){ "help", no_argument, NULL, OPT_HELP };
-	longs[n++] = (struct option){ "version", no_argument, NULL, OPT_VERSION };
+	program_add_options(longs, program_add_options(longs, 0, program->options), common);
 	while ((opt = program_getopt(argc, argv, "h", longs, &meant)) != -1) {
 		switch (opt) {
 		case OPT_CONFIG:
@@ -111,7 +153,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			break;
 		case OPT_HELP:
 		case 'h':
-			usage(program);
+			print_help(program);
 			return 0;
 		case OPT_VERSION:
 			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
@@ -146,7 +188,7 @@ void program_free_line(struct program_line *line)
 
 static bool given(const struct program_line *line, const char *setting)
 {
-	for (size_t i = 0; i < line->program->options_len; i++)
+	for (size_t i = 0; line->program->options[i].name; i++)
 		if (line->given[i] && strcmp(line->program->options[i].setting, setting) == 0)
 			return true;
 	return false;
@@ -161,11 +203,11 @@ int program_load_config(const struct program_line *line, struct config **config,
 	rc = config_load(config, line->config_path, err);
 	if (rc < 0)
 		return rc == DEFERRED_ENOMEM || rc == DEFERRED_ESYSTEM ? EX_OSERR : EX_CONFIG;
-	for (size_t i = 0; i < line->program->options_len; i++) {
+	for (size_t i = 0; line->program->options[i].name; i++) {
 		const struct program_option *o = &line->program->options[i];
 		char option[32];
 
-		snprintf(option, sizeof(option), "--%s", o->option);
+		snprintf(option, sizeof(option), "--%s", o->name);
 		if (line->given[i] && config_override(*config, o->setting, line->given[i], option, err) < 0)
 			return EX_USAGE;
 	}

@@ -20,19 +20,31 @@
  */
 int program_getopt(int argc, char **argv, const char *letters, const struct option *options, const char **meant);
 
+/* The parser, --help and the completions of shells read the same table. A table ends with a zero element. */
 struct program_option {
-	const char *option;  /* without "--" */
-	const char *setting; /* of config_table.c */
-	const char *arg;     /* what --help calls the argument; NULL: a flag */
-	const char *what;    /* for --help, with the default in parentheses */
+	const char *name;    /* without "--" */
+	const char *arg;     /* what --help calls the value; FILE and DIR complete as such; NULL: a flag */
+	const char *text;    /* for --help */
+	int code;            /* what getopt_long() returns; 0: its place in the table */
+	const char *def;     /* default; NULL: none, or that of the setting */
+	const char *const *words; /* values, ends with NULL; NULL: anything, or the choices of the setting */
+	const char *setting; /* of config_table.c; NULL: none */
 };
+
+/* Print one line for each option, at most 80 columns wide if the text is short enough. */
+void program_print_options(const struct program_option *options);
+
+/* The same for completions: place is as in completion.h. */
+void program_describe_options(const char *place, const struct program_option *options);
+
+/* Put the options behind the `used` ones, for getopt_long(). Returns how many there are then. */
+size_t program_add_options(struct option *longs, size_t used, const struct program_option *options);
 
 struct program {
 	const char *name;
 	const char *about;  /* one sentence for --help */
 	const char *manual; /* page (section) */
-	const struct program_option *options;
-	size_t options_len; /* at most PROGRAM_OPTIONS_MAX */
+	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, each with a setting */
 	const char *list;   /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */
 };
 
