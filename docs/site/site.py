@@ -120,7 +120,7 @@ def navigation(path, titles):
         "Start": ["index.html", "docs/tutorial.html", "docs/index.html", "changelog.html"],
         "How-to": [p for p in titles if p.startswith("docs/how-to/")],
         "Explanation": [p for p in titles if p.startswith("docs/explanation/")],
-        "Reference": list(MAN.values()),
+        "Reference": [p for p in titles if p.startswith("docs/reference/")] + list(MAN.values()),
     }
     out = ""
     for name, members in groups.items():
