@@ -4,12 +4,14 @@
 #   all              build programs, libraries and plugins into build/ (default)
 #   help             print this list
 #   site             make a static site of the documentation in build/site
-#   deps             install all packages as root, or print the apt command
+#   deps             install the packages of all targets as root, or print the apt command
+#   deps-build       install the packages that a build needs
+#   deps-NAME        the same for demo, check, schedules, lint, deb or packages
 #   clean            stop the private server and remove build/
 #
 # Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands. SANITIZE=address,undefined
 # builds into a folder of its own. SEED=N repeats a random test. TESTS="tests/bin/test_x.py -k word"
-# selects tests; tests/lib/NAME_test.c or .sh in it selects a unit test. Tests that it does not name do
+# selects tests. tests/lib/NAME_test.c or .sh in it selects a unit test. Other tests do
 # not run, and the closing lines say so.
 
 .DEFAULT_GOAL := all

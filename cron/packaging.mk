@@ -1,8 +1,10 @@
 # Installation, the source tarball, and Debian packages: those that the targets need, and those that we make.
 #
 # Targets that install and package
-#   install, uninstall   honour DESTDIR, prefix, libdir, mandir, sysconfdir
-#   dist, deb        source tarball; Debian packages in build/deb
+#   install          honours DESTDIR, prefix, libdir, mandir, sysconfdir
+#   uninstall        removes what install has installed
+#   dist             make a source tarball
+#   deb              make Debian packages in build/deb
 #   check-packages   build, install, upgrade and purge the Debian packages
 
 # Debian packages that the targets need

@@ -7,7 +7,8 @@
 #   check-unit       unit tests that need no server
 #   check-san        all tests under AddressSanitizer and UBSan
 #   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
-#   check-lint, lint static analysis, man pages, prose, mutants that apply
+#   lint             static analysis, man pages, prose, mutants that apply
+#   check-lint       the same
 #   check-faults     long fault tests with a printed seed
 #   check-web        pages and site in a real browser
 #   check-metrics    metrics and alerts with a real Prometheus
@@ -15,15 +16,15 @@
 #   check-scale      several servers under kills
 #   check-schedules  all clock changes of 30 years; croniter and systemd compared
 #   check-advise     advice followed in scaled time, for 20 workloads
-#   ledger           kill everything and count the jobs: LEDGER_JOBS, LEDGER_KILLS,
-#                    LEDGER_LINES=FILE, LEDGER_ONLY=WORD
+#   ledger           kill everything and count the jobs: LEDGER_JOBS, _KILLS, _LINES, _ONLY
 #   growth           weeks of use in minutes: does anything grow? GROWTH_STARTS
 #   mutants          break each guard; a named test must notice
 #   fuzz             feed readers of requests with random input, FUZZ_S seconds
 #   demo             send mail through a real cron and SMTP server; WEB=1 adds pages
 #   demo-web         show the operators' pages with a week of history
 #   screenshots      take the pictures of README from demo-web
-#   pg, pg-stop      start a private server and print how to reach it; stop it
+#   pg               start a private server and print how to reach it
+#   pg-stop          stop it
 
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/lib/*_test.c))
 TEST_PLUGINS := $(patsubst tests/plugins/%.c,$(B)/tests/plugins/%.so,$(wildcard tests/plugins/*.c))

@@ -1,9 +1,13 @@
 # Measurements. README.md in this folder says what they mean.
 #
 # Targets that measure
-#   bench, bench-NAME  ratios to plain PostgreSQL: tests/bench/README.md
-#                    BENCH_QUICK=1 for small sizes, BENCH_ARGS="--jobs 50000 ..."
-#   bench-rules, bench-peers, bench-wake, bench-runners, bench-web, bench-http
+#   bench            ratios to plain PostgreSQL; BENCH_QUICK=1 for small sizes
+#   bench-NAME       one scenario: tests/bench/README.md
+#   bench-rules      rules with many rows
+#   bench-peers      comparison with other job runners
+#   bench-wake       time from a commit to the start of its job
+#   bench-runners    a burst, with a fixed and a changing number of runners
+#   bench-web        pages for operators under load
 
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 BENCH_SCENARIOS := $(filter-out __init__,$(basename $(notdir $(wildcard tests/bench/scenarios/*.py))))

@@ -143,6 +143,26 @@ def test_an_unknown_topic_is_an_error_that_lists_the_topics(topic):
     assert done.stderr.startswith(f'deferred: unknown topic "{topic}"\nhint: ') and "  deferred.conf(5)" in done.stderr
 
 
+def test_make_help_has_one_line_for_each_target():
+    listed = {}
+    for line in run(["make", "-s", "help"], cwd=pg.TOP).stdout.splitlines():
+        assert len(line) <= 100
+        for name, what in re.findall(r"^  ([a-z][\w-]*) +(\S.*)$", line):
+            assert name not in listed
+            listed[name] = what
+    makefiles = "\n".join(read(p) for p in ("Makefile", "tests/tests.mk", "tests/bench/bench.mk", "cron/packaging.mk"))
+    targets = {
+        name for line in re.findall(r"(?m)^\.PHONY: (.*)", makefiles) for name in re.findall(r"[a-z][\w-]*", line)
+    }
+    parts = {"tests", "test-parts", "demo-programs", "bench-programs", "fuzz-clang", "fuzz-changes"}
+    families = {"bench-NAME": r"bench-", "deps-NAME": r"deps-"}
+    assert targets >= parts
+    for name in targets - parts - {"_SCENARIOS", "foreach"}:
+        assert name in listed or any(f in listed and re.match(p, name) for f, p in families.items()), name
+    for name in listed:
+        assert name in targets | set(families), name
+
+
 @pytest.mark.parametrize("argv", HELP, ids=" ".join)
 def test_an_unknown_option_names_the_help_of_the_command(argv):
     done = run([*argv, "--no-such-option"])

@@ -204,6 +204,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         for role in (t.web, t.cron):
             db.sql(f"drop role if exists {role}")
 
+    (DECLARED,) = re.findall(r'`(function "hello" .*)`', read("README.md"))
+
     @pytest.mark.slow
     def test_it_is_installed_and_runs(typist):
         """Installed, set up, and its jobs run by the lines of cron; with a program and a plugin, deferred from the shell and from C."""
@@ -211,7 +213,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         db.sql(f"create role {t.web} login")
         t(block("make install"))
         t(block("createdb app"))
-        config = block("password_file").replace('user = "deferred"', 'user = "nobody"') + block("hello.py")
+        config = block("password_file").replace('user = "deferred"', 'user = "nobody"') + DECLARED
         t.write("etc/deferred/deferred.conf", config + 'function "fail" { command = {"/bin/false"} }', "a")
         t.write("usr/local/lib/hello.py", block("json.load"))
         os.chmod(t.place + "/lib/hello.py", 0o755)
