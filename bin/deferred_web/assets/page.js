@@ -24,8 +24,9 @@ async function refresh() {
 
 		try {
 			const answer = await fetch(location.href, { headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store", redirect: "error" });
+			const again = 1000 * Number(answer.headers.get("Refresh"));
 
-			if (answer.status === 200) {
+			if (answer.status === 200 && !again) {
 				const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
 
 				tag = answer.headers.get("ETag");
@@ -36,7 +37,8 @@ async function refresh() {
 						part.replaceChildren(...document.importNode(other, true).childNodes);
 				}
 			}
-			wait = pause(performance.now() - began);
+			/* While the server computes a new answer, the one that is shown stays, and the next look is as soon as the server says. */
+			wait = again || pause(performance.now() - began);
 		} catch {
 			wait = Math.min(60000, 2 * wait);
 		}
