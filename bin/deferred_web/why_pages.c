@@ -82,7 +82,7 @@ void before_job(struct visit *v)
 	decide(v, &why, store_why_job(v->pg, v->number, &why, &ignored), true);
 }
 
-/* Errors stand behind a colon. Of what function one is is not known here, so where some are hidden those who may not see them see none. */
+/* Errors stand behind a colon. Of what function one is is unknown here, so where some are hidden those who may not see them see none. */
 static const char *sentence(struct visit *v, const struct cause *c)
 {
 	const char *colon = strstr(c->why, ": ");
@@ -93,6 +93,8 @@ static const char *sentence(struct visit *v, const struct cause *c)
 	return arena_copy(&v->arena, c->why, (size_t)(colon - c->why));
 }
 
+static const char *const levels[] = { [CAUSE_HEALTHY] = "healthy", [CAUSE_LOOK] = "look", [CAUSE_ACT] = "act" };
+
 static void json(struct visit *v)
 {
 	struct buf *b = &v->reply.body;
@@ -102,6 +104,8 @@ static void json(struct visit *v)
 		html_text(b, i > 0 ? "," : "");
 		html_raw(b, "{\"cause\":");
 		html_json(b, cause_word(v->causes[i].kind));
+		html_raw(b, ",\"level\":");
+		html_json(b, levels[v->causes[i].level]);
 		html_raw(b, ",\"why\":");
 		html_json(b, sentence(v, &v->causes[i]));
 		html_raw(b, ",\"figure\":");
@@ -140,7 +144,9 @@ void why_told(struct visit *v)
 		return;
 	}
 	for (size_t i = 0; i < v->causes_len && i < TOLD; i++) {
-		html_raw(b, "<p class=\"why\"><bdi>");
+		html_raw(b, "<p class=\"why ");
+		html_text(b, levels[v->causes[i].level]);
+		html_raw(b, "\"><bdi>");
 		html_text(b, sentence(v, &v->causes[i]));
 		html_raw(b, "</bdi>");
 		if (v->causes[i].figure[0]) {
@@ -148,7 +154,7 @@ void why_told(struct visit *v)
 			html_text(b, v->causes[i].figure);
 			html_raw(b, "</bdi></span>");
 		}
-		if (v->causes[i].mend[0]) {
+		if (v->causes[i].mend[0] && v->causes[i].level != CAUSE_HEALTHY) {
 			html_raw(b, "<br><span class=\"hint\">do: </span><code>");
 			remedy(b, v->causes[i].mend);
 			html_raw(b, "</code>");

@@ -19,10 +19,16 @@ struct list {
 
 static struct cause *add(struct list *list, enum cause_kind kind)
 {
+	static const enum cause_level levels[] = {
+#define X(name, word, level) CAUSE_##level,
+		CAUSES_OF_JOB(X) CAUSES_OF_BACKLOG(X)
+#undef X
+	};
 	struct cause *c = &list->causes[list->n < CAUSES_MAX ? list->n++ : CAUSES_MAX - 1];
 
 	memset(c, 0, sizeof(*c));
 	c->kind = kind;
+	c->level = levels[kind];
 	return c;
 }
 
@@ -31,7 +37,7 @@ static struct cause *add(struct list *list, enum cause_kind kind)
 const char *cause_word(enum cause_kind kind)
 {
 	static const char *const words[] = {
-#define X(name, word) word,
+#define X(name, word, level) word,
 		CAUSES_OF_JOB(X) CAUSES_OF_BACKLOG(X)
 #undef X
 	};
@@ -157,6 +163,8 @@ static void ended(struct list *list, const struct cause_job *j)
 	struct cause *c = add(list, CAUSE_ENDED);
 	bool dead = strcmp(j->state, "dead") == 0;
 
+	if (strcmp(j->state, "done") != 0)
+		c->level = dead ? CAUSE_ACT : CAUSE_LOOK;
 	if (strcmp(j->state, "done") == 0)
 		SAY(why, "job %" PRId64 " is done", j->id);
 	else
@@ -211,6 +219,7 @@ static void held(struct list *list, const struct cause_job *j)
 	}
 	c = add(list, CAUSE_RUNNING);
 	if (j->usual_run_s > 0 && (double)j->claimed_s > j->usual_run_s) {
+		c->level = CAUSE_LOOK;
 		SAY(why, "job %" PRId64 " is being run by worker %" PRId64 " (%s pid %" PRId64 "), for longer than 99 %% of the attempts of %s", j->id, j->worker, or_none(j->worker_host),
 		    j->worker_pid, or_none(j->fn));
 		SAY(figure, "for %s; 99 %% of the others were done in %s%s%s", AGE(j->claimed_s), duration(usual, sizeof(usual), j->usual_run_s), j->progress ? "; " : "",
@@ -228,6 +237,7 @@ static void delayed(struct list *list, const struct cause_job *j)
 	struct cause *c = add(list, CAUSE_DELAYED);
 
 	if (j->failures > 0) {
+		c->level = CAUSE_LOOK;
 		SAY(why, "job %" PRId64 " waits for its next attempt%s%.300s", j->id, j->error && j->error[0] ? ", the last one having failed: " : ": the last one failed",
 		    or_none(j->error));
 		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts, s_of(j->attempts));
@@ -719,6 +729,7 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 		SAY(why, "schedule %s fails: its last job, %" PRId64 ", is dead", b->schedule, b->schedule_job);
 		SAY(mend, "deferred show %" PRId64 "; once that is mended: deferred retry %" PRId64, b->schedule_job, b->schedule_job);
 	} else {
+		c->level = CAUSE_LOOK;
 		SAY(why, "schedule %s is paused", b->schedule);
 		SAY(mend, "deferred schedule resume %s", b->schedule);
 	}

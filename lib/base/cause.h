@@ -16,51 +16,51 @@
 
 #define CAUSE_UNKNOWN (-1)
 
-/* X(name, word): the word is what programs go by. In the order in which they are told: the first that applies is the cause. */
-#define CAUSES_OF_JOB(X)                       \
-	X(NO_SUCH_ID, "no_such_id")            \
-	X(NOT_COMMITTED, "not_committed")      \
-	X(PURGED, "purged")                    \
-	X(ROLLED_BACK, "rolled_back")          \
-	X(ENDED, "ended")                      \
-	X(VANISHED, "worker_vanished")         \
-	X(RUNNING, "running")                  \
-	X(EXPIRED, "expired")                  \
-	X(WAITING, "waiting")                  \
-	X(DELAYED, "delayed")                  \
-	X(PAUSED, "paused")                    \
-	X(MESSAGE, "message")                  \
-	X(UNKNOWN_FUNCTION, "unknown_function") \
-	X(LOCKED, "locked")                    \
-	X(STRANDED, "stranded")                \
-	X(UNSERVED, "unserved")                \
-	X(BREAKER, "breaker")                  \
-	X(LIMIT, "limit")                      \
-	X(RATE, "rate")                        \
-	X(KEY, "key")                          \
-	X(IN_STEP, "in_step")                  \
-	X(EXPIRES_FIRST, "expires_first")      \
-	X(BEHIND, "behind")                    \
-	X(NEXT_START, "next_start")
+/* X(name, word, level): the word is what programs go by, the level the usual one. In the order in which they are told: the first that applies is the cause. */
+#define CAUSES_OF_JOB(X)                                   \
+	X(NO_SUCH_ID, "no_such_id", LOOK)                  \
+	X(NOT_COMMITTED, "not_committed", LOOK)            \
+	X(PURGED, "purged", LOOK)                          \
+	X(ROLLED_BACK, "rolled_back", LOOK)                \
+	X(ENDED, "ended", HEALTHY)                         \
+	X(VANISHED, "worker_vanished", LOOK)               \
+	X(RUNNING, "running", HEALTHY)                     \
+	X(EXPIRED, "expired", LOOK)                        \
+	X(WAITING, "waiting", HEALTHY)                     \
+	X(DELAYED, "delayed", HEALTHY)                     \
+	X(PAUSED, "paused", LOOK)                          \
+	X(MESSAGE, "message", HEALTHY)                     \
+	X(UNKNOWN_FUNCTION, "unknown_function", ACT)       \
+	X(LOCKED, "locked", ACT)                           \
+	X(STRANDED, "stranded", ACT)                       \
+	X(UNSERVED, "unserved", ACT)                       \
+	X(BREAKER, "breaker", ACT)                         \
+	X(LIMIT, "limit", LOOK)                            \
+	X(RATE, "rate", LOOK)                              \
+	X(KEY, "key", HEALTHY)                             \
+	X(IN_STEP, "in_step", LOOK)                        \
+	X(EXPIRES_FIRST, "expires_first", LOOK)            \
+	X(BEHIND, "behind", HEALTHY)                       \
+	X(NEXT_START, "next_start", HEALTHY)
 
 /* Those of a backlog that are none of a job. */
-#define CAUSES_OF_BACKLOG(X)                   \
-	X(SCHEDULE, "schedule")                \
-	X(NOTHING_WAITS, "nothing_waits")      \
-	X(DATABASE, "database")                \
-	X(ABSENT, "absent")                    \
-	X(STOPPED, "stopped")                  \
-	X(FAILING, "failing")                  \
-	X(SUPERSEDED, "superseded")            \
-	X(COUNT, "count")                      \
-	X(SLOWER, "slower")                    \
-	X(ONE_FUNCTION, "one_function")        \
-	X(RUSH, "rush")                        \
-	X(CAPACITY, "capacity")                \
-	X(UNDER_WAY, "under_way")
+#define CAUSES_OF_BACKLOG(X)                               \
+	X(SCHEDULE, "schedule", ACT)                       \
+	X(NOTHING_WAITS, "nothing_waits", HEALTHY)         \
+	X(DATABASE, "database", ACT)                       \
+	X(ABSENT, "absent", ACT)                           \
+	X(STOPPED, "stopped", ACT)                         \
+	X(FAILING, "failing", ACT)                         \
+	X(SUPERSEDED, "superseded", LOOK)                  \
+	X(COUNT, "count", LOOK)                            \
+	X(SLOWER, "slower", LOOK)                          \
+	X(ONE_FUNCTION, "one_function", LOOK)              \
+	X(RUSH, "rush", LOOK)                              \
+	X(CAPACITY, "capacity", ACT)                       \
+	X(UNDER_WAY, "under_way", HEALTHY)
 
 enum cause_kind {
-#define X(name, word) CAUSE_##name,
+#define X(name, word, level) CAUSE_##name,
 	CAUSES_OF_JOB(X) CAUSES_OF_BACKLOG(X)
 #undef X
 	CAUSE_KINDS
@@ -68,8 +68,12 @@ enum cause_kind {
 
 const char *cause_word(enum cause_kind kind);
 
+/* Healthy: nobody has to do anything. Look: it may be meant. Act: jobs do not end as they should until somebody does something. */
+enum cause_level { CAUSE_HEALTHY, CAUSE_LOOK, CAUSE_ACT };
+
 struct cause {
 	enum cause_kind kind;
+	enum cause_level level;
 	char why[640];    /* one sentence, without a full stop */
 	char figure[512]; /* what shows it */
 	char mend[512];   /* the command, or what to do; "": nothing */
