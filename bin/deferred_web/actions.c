@@ -106,13 +106,13 @@ void action_said(struct visit *v)
 	static const struct {
 		const char *place, *verb, *text;
 	} said[] = { /* the first that fits */
-		{ "/recurring/", "pause", "It is paused: no job comes of it." }, { "/recurring/", "resume", "It goes on, from now." }, { "/recurring/", "run", "One job was deferred." },
-		{ "/flow/", "retry", "The next worker begins it again: what ended badly, with all its attempts, and what was skipped for that." },
-		{ "/flow/", "cancel", "What was left of it was cancelled." },
-		{ "/", "retry", "It will be run again, with all its attempts." }, { "/", "run", "It is ready now." }, { "/", "cancel", "It was cancelled." },
-		{ "/", "defer", "It is deferred." },
-		{ "/", "pause", "The queue is paused: what runs is finished, nothing more is begun." }, { "/", "resume", "The queue goes on." },
-		{ "/", "set", "That is set." }, { "/", "nothing", "Nothing was another than before." },
+		{ "/recurring/", "pause", "The schedule is paused." }, { "/recurring/", "resume", "The schedule is active again, from now on." }, { "/recurring/", "run", "One job was deferred." },
+		{ "/flow/", "retry", "The flow will run again: its failed jobs, with all their attempts, and the jobs that were skipped because of them." },
+		{ "/flow/", "cancel", "All jobs that had not ended were cancelled." },
+		{ "/", "retry", "The job will run again, with all its attempts." }, { "/", "run", "The job is ready now." }, { "/", "cancel", "The job was cancelled." },
+		{ "/", "defer", "The job is deferred." },
+		{ "/", "pause", "The queue is paused. Running jobs finish, and workers start no others." }, { "/", "resume", "The queue is active again." },
+		{ "/", "set", "The settings are saved." }, { "/", "nothing", "No setting was changed." },
 	};
 	const char *done = pages_text(v, "done"), *refused = pages_text(v, "refused");
 
@@ -123,7 +123,7 @@ void action_said(struct visit *v)
 		if (!is_below(v, said[i].place) || strcmp(done ? done : refused ? refused : "", said[i].verb) != 0)
 			continue;
 		buf_text(&v->reply.body, done ? "<p class=\"done\">" : "<p class=\"trouble\">");
-		html_text(&v->reply.body, done ? said[i].text : "That was refused. Why stands below, among the actions.");
+		html_text(&v->reply.body, done ? said[i].text : "That was refused. The reason is below, under Actions.");
 		html_raw(&v->reply.body, "</p>");
 		break;
 	}

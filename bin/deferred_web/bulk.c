@@ -37,7 +37,7 @@ void bulk_links(struct visit *v, const struct search *s)
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		if (!is_for(verbs[i], s->filter.state))
 			continue;
-		buf_text(b, i == 0 || !is_for(verbs[0], s->filter.state) ? "<p class=\"pager\">All that are found: <a href=\"/jobs/all?" : " \xc2\xb7 <a href=\"/jobs/all?");
+		buf_text(b, i == 0 || !is_for(verbs[0], s->filter.state) ? "<p class=\"pager\">All matching jobs: <a href=\"/jobs/all?" : " \xc2\xb7 <a href=\"/jobs/all?");
 		search_query(v, s, true);
 		buf_printf(b, "verb=%s\">%s</a>", verbs[i], i == 0 ? "retry" : "cancel");
 	}
@@ -51,12 +51,12 @@ static bool read_filter(struct visit *v, struct search *s, const char *verb, int
 	if (*rc < 0)
 		return false;
 	if (s->id > 0 || s->too_many || !search_has_index(s)) {
-		visit_refuse(v, 400, "That is done to jobs by state, queue, function, time, and words such as label:\"the whole label\", key:, tag:, rule: and by:.");
+		visit_refuse(v, 400, "Retry and cancel need a search by state, queue, function, time, or words such as label:\"the whole label\", key:, tag:, rule: and by:.");
 		return false;
 	}
 	s->filter.error = pages_text(v, "error");
 	if (!is_for(verb, s->filter.state) || (s->filter.error && strcmp(verb, "retry") != 0)) {
-		visit_refuse(v, 400, strcmp(verb, "retry") == 0 ? "Jobs that are dead, cancelled, expired or delayed can be retried." : "Only jobs that have not ended can be cancelled.");
+		visit_refuse(v, 400, strcmp(verb, "retry") == 0 ? "Only jobs that are dead, cancelled, expired or delayed can be retried." : "Only jobs that have not ended can be cancelled.");
 		return false;
 	}
 	return true;
@@ -71,7 +71,7 @@ static void facts(struct visit *v, const struct search *s)
 	page_fact(v, "State", f->state);
 	page_fact(v, "Queue", f->queue);
 	page_fact(v, "Function", f->fn);
-	page_fact(v, "Error, numbers as #", f->error);
+	page_fact(v, "Error (numbers as #)", f->error);
 	page_fact(v, "Label", f->label);
 	page_fact(v, "Key", f->key);
 	page_fact(v, "Rule", f->rule);
@@ -122,11 +122,11 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 	int rc;
 
 	if (!visit_may_act(v)) {
-		visit_refuse(v, 403, "This role may look, not act.");
+		visit_refuse(v, 403, "Your role may look but not act.");
 		return 0;
 	}
 	if (!verb || (strcmp(verb, verbs[0]) != 0 && strcmp(verb, verbs[1]) != 0)) {
-		visit_refuse(v, 400, "What is to be done to them is not said: verb=retry, or verb=cancel.");
+		visit_refuse(v, 400, "The verb is missing: use verb=retry or verb=cancel.");
 		return 0;
 	}
 	if (!read_filter(v, &s, verb, &rc, err))
@@ -147,7 +147,7 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 		} else {
 			facts(v, &s);
 			buf_printf(&v->reply.body, "<p>%s%" PRId64 " job%s.", more ? "More than " : "", n, n == 1 ? "" : "s");
-			buf_text(&v->reply.body, strcmp(verb, "retry") == 0 ? " Each is run again, with all its attempts.</p>" : " Attempts that run are ended.</p>");
+			buf_text(&v->reply.body, strcmp(verb, "retry") == 0 ? " Each job runs again, with all its attempts.</p>" : " Running attempts are terminated.</p>");
 			if (n > 0 || more)
 				step_form(v, &s, verb, arena_printf(&v->arena, "%s %s", what, more ? "all of them" : n == 1 ? "it" : "them"), NULL, 0, 0);
 		}
@@ -192,9 +192,9 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 			}
 			html_raw(b, "</div>");
 			if (at)
-				step_form(v, &s, verb, "Go on", at, done, refused);
+				step_form(v, &s, verb, "Continue", at, done, refused);
 			else
-				html_raw(b, "<p><a href=\"/audit\">What was done is in the audit.</a></p>");
+				html_raw(b, "<p><a href=\"/audit\">See the audit log.</a></p>");
 		}
 		page_end(v);
 	}

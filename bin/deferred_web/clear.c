@@ -18,14 +18,14 @@ static void form(struct visit *v, const char *typed, int64_t at, int64_t to, int
 		html_raw(b, "<input type=\"hidden\" name=\"typed\" value=\"");
 		html_text(b, v->name);
 		buf_printf(b, "\"><input type=\"hidden\" name=\"at\" value=\"%" PRId64 "\"><input type=\"hidden\" name=\"to\" value=\"%" PRId64 "\">", at, to);
-		buf_printf(b, "<input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><button>Go on</button></form><a class=\"stop\" href=\"/queues/", done);
+		buf_printf(b, "<input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><button>Continue</button></form><a class=\"stop\" href=\"/queues/", done);
 		html_url(b, v->name);
 		html_raw(b, "\">Stop</a></div>");
 		return;
 	}
 	html_raw(b, "<label>Type the name of the queue <input name=\"typed\" required autocomplete=\"off\" autocapitalize=\"off\" spellcheck=\"false\" value=\"");
 	html_field(b, typed);
-	html_raw(b, "\"></label><button class=\"careful\">Clear it</button></form><p><a href=\"/queues/");
+	html_raw(b, "\"></label><button class=\"careful\">Clear the queue</button></form><p><a href=\"/queues/");
 	html_url(b, v->name);
 	html_raw(b, "\">Back to the queue</a></p>");
 }
@@ -48,9 +48,9 @@ static int ask(struct visit *v, const char *typed, const char *refused, struct d
 				html_text(&v->reply.body, refused);
 				html_raw(&v->reply.body, "</bdi></p>");
 			}
-			html_raw(&v->reply.body, "<p>All that is ready, delayed or waits for others in this queue is cancelled, messages too. What runs goes on, and so does what a reader of messages "
-						 "holds. What is deferred from now on stays. Jobs that were cancelled can be retried.</p>"
-						 "<p class=\"hint\">What runs too is cancelled by <code>deferred queue clear ");
+			html_raw(&v->reply.body, "<p>This cancels all jobs and messages of the queue that are ready, delayed or waiting. Running jobs and messages that a consumer holds are kept. "
+						 "Jobs deferred from now on stay. Cancelled jobs can be retried.</p>"
+						 "<p class=\"hint\">To cancel running jobs too: <code>deferred queue clear ");
 			html_text(&v->reply.body, v->name);
 			html_raw(&v->reply.body, "</code></p>");
 			form(v, typed, 0, 0, 0);
@@ -67,7 +67,7 @@ int page_clear(struct visit *v, struct deferred_error *err)
 	int rc = 0;
 
 	if (!visit_may_act(v)) {
-		visit_refuse(v, 403, "This role may look, not act.");
+		visit_refuse(v, 403, "Your role may look but not act.");
 		return 0;
 	}
 	rc = store_admin_queue_ls(v->pg, v->name, &queue, err);

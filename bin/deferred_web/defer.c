@@ -11,8 +11,8 @@ struct field {
 
 static const struct field fields[] = {
 	{ "fn", "Function", NULL, "functions", 127 }, { "queue", "Queue", "default", "queues", 88 }, { "label", "Label", NULL, NULL, 1000 },
-	{ "delay", "Not before", "now, or 10min", NULL, 40 }, { "expires", "Expires after", "never, or 2d", NULL, 40 }, { "key", "Key, which one job has at a time", NULL, NULL, 1000 },
-	{ "priority", "Priority", "0", NULL, 10 }, { "max_attempts", "Attempts", NULL, NULL, 10 }, { "timeout", "Time limit", NULL, NULL, 40 },
+	{ "delay", "Not before", "now, or 10min", NULL, 40 }, { "expires", "Expires after", "never, or 2d", NULL, 40 }, { "key", "Key (one job at a time)", NULL, NULL, 1000 },
+	{ "priority", "Priority", "0", NULL, 10 }, { "max_attempts", "Attempts", NULL, NULL, 10 }, { "timeout", "Timeout", NULL, NULL, 40 },
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
@@ -74,9 +74,9 @@ static void form(struct visit *v)
 		html_raw(b, "\"></label>");
 	}
 	/* A browser leaves out a line break that comes first. */
-	html_raw(b, "<label class=\"whole\">Params, as JSON <textarea name=\"params\" rows=\"10\" maxlength=\"65536\" spellcheck=\"false\">\n");
+	html_raw(b, "<label class=\"whole\">Params (JSON) <textarea name=\"params\" rows=\"10\" maxlength=\"65536\" spellcheck=\"false\">\n");
 	html_field(b, params_typed(v));
-	html_raw(b, "</textarea></label><button>Defer it</button></form>");
+	html_raw(b, "</textarea></label><button>Defer</button></form>");
 }
 
 /* refused NULL: nothing was tried yet. */
@@ -99,7 +99,7 @@ static int ask(struct visit *v, const char *refused, struct deferred_error *err)
 				html_text(b, refused);
 				html_raw(b, "</bdi></p>");
 			}
-			html_raw(b, "<p class=\"hint\">As <code>deferred add</code> does it. What is left empty is as the queue and the function have it.</p>");
+			html_raw(b, "<p class=\"hint\">Empty fields use the defaults of the queue and the function, as with <code>deferred add</code>.</p>");
 			form(v);
 			names(v, "functions", functions);
 			names(v, "queues", queues);
@@ -115,7 +115,7 @@ int page_defer(struct visit *v, struct deferred_error *err)
 {
 	if (visit_may_act(v))
 		return ask(v, NULL, err);
-	visit_refuse(v, 403, "This role may look, not act.");
+	visit_refuse(v, 403, "Your role may look but not act.");
 	return 0;
 }
 

@@ -106,7 +106,7 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 	width = 2 * MARGIN + columns * (WIDTH + GAP_X) - GAP_X;
 	height = 2 * MARGIN + rows * (HEIGHT + GAP_Y) - GAP_Y;
 	buf_printf(b, "<section><h2>Graph</h2><div class=\"scroll graph\" role=\"region\" tabindex=\"0\" aria-label=\"Graph\"><svg role=\"img\" width=\"%d\" height=\"%d\" "
-		      "viewBox=\"0 0 %d %d\" aria-label=\"What waits for what, as the table of jobs says it\">", width, height, width, height);
+		      "viewBox=\"0 0 %d %d\" aria-label=\"Graph of the jobs in the table and what they wait for\">", width, height, width, height);
 	for (size_t i = 0; i < pg_rows(edges); i++) {
 		size_t parent = find(jobs, n, pg_int(edges, i, 0)), child = find(jobs, n, pg_int(edges, i, 1));
 
@@ -115,6 +115,6 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 	}
 	for (size_t i = 0; i < n; i++)
 		box(b, jobs, i, &nodes[i]);
-	html_raw(b, "</svg></div><p class=\"hint\">From left to right: what stands behind a line waits for what stands before it. Dashed: for its failure, or for its end, "
-		    "however it ends.</p></section>");
+	html_raw(b, "</svg></div><p class=\"hint\">A job on the right waits for the jobs on its left. A dashed line waits for a failure, or for any end."
+		    "</p></section>");
 }

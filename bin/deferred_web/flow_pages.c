@@ -13,11 +13,11 @@
 int page_flows(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FLOW, "id", "Flow" }, { 2, CELL_INT, "jobs", "Jobs" }, { 7, CELL_TEXT, "says", "States" }, { 6, CELL_JOB, "failed", "Failed first" },
+		{ 0, CELL_FLOW, "id", "Flow" }, { 2, CELL_INT, "jobs", "Jobs" }, { 7, CELL_TEXT, "says", "States" }, { 6, CELL_JOB, "failed", "First failure" },
 		{ 5, CELL_TEXT, "on_failure", "On failure" }, { 3, CELL_TEXT, "created_at", "Deferred" }, { 4, CELL_TEXT, "created_by", "By" }, { 1, CELL_TEXT, "label", "Label" },
 		{ 8, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("flows", NULL, "There are no flows, or no older ones.", columns);
+	static const struct part part = PART("flows", NULL, "No flows found.", columns);
 	struct buf *b = &v->reply.body;
 	struct pg_result *res = NULL;
 	int rc = store_flow_ls(v->pg, FLOWS, pages_number(v, "after"), &res, err);
@@ -26,7 +26,7 @@ int page_flows(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Flows");
 		if (!v->json)
-			html_raw(b, "<p class=\"hint\">Jobs that were deferred together, newest first, with the states of the first 200 of each: <code>deferred flow ls</code>.</p>");
+			html_raw(b, "<p class=\"hint\">A flow is a set of jobs that wait for each other. Newest first, with the states of the first 200 jobs of each.</p>");
 		page_live(v, "flows");
 		page_part(v, &part, res, NULL);
 		page_live_end(v);
@@ -47,14 +47,14 @@ static void facts(struct visit *v, const struct pg_result *head)
 	static const struct {
 		int at;
 		const char *name;
-	} list[] = { { 2, "Jobs" }, { 5, "States" }, { 3, "When one fails" }, { 7, "Deferred" }, { 8, "By" }, { 6, "Retry" } };
+	} list[] = { { 2, "Jobs" }, { 5, "States" }, { 3, "On failure" }, { 7, "Deferred" }, { 8, "By" }, { 6, "Last retry" } };
 	struct buf *b = &v->reply.body;
 
 	html_raw(b, "<dl class=\"facts\">");
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
 		page_fact(v, list[i].name, pg_text(head, 0, list[i].at, NULL));
 	if (!pg_null(head, 0, 4)) {
-		html_raw(b, "<div><dt>Failed first</dt><dd>");
+		html_raw(b, "<div><dt>First failure</dt><dd>");
 		page_cell(v, CELL_JOB, head, 0, 4);
 		html_raw(b, "</dd></div>");
 	}
@@ -67,7 +67,7 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 		{ 0, CELL_JOB, "id", "Job" }, { 1, CELL_TEXT, "name", "Name" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_STATE, "state", "State" },
 		{ 8, CELL_STATE, "last_outcome", "Last" }, { 5, CELL_TEXT, "says", "Waits for" }, { 4, CELL_TEXT, "label", "Label" }, { 7, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("jobs", "Jobs", "There are no more of them.", columns);
+	static const struct part part = PART("jobs", "Jobs", "No more jobs.", columns);
 	struct pg_result *jobs = NULL, *edges = NULL;
 	int64_t after = pages_number(v, "after");
 	struct buf *b = &v->reply.body;
@@ -82,7 +82,7 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 		if (n == GRAPH_MAX && total > GRAPH_MAX && v->json)
 			buf_printf(b, ",\"after\":%" PRId64, pg_int(jobs, n - 1, 0));
 		else if (n == GRAPH_MAX && total > GRAPH_MAX)
-			buf_printf(b, "<p class=\"pager\"><a href=\"/flow/%" PRId64 "?after=%" PRId64 "\" rel=\"next\">Go on</a></p>", v->number, pg_int(jobs, n - 1, 0));
+			buf_printf(b, "<p class=\"pager\"><a href=\"/flow/%" PRId64 "?after=%" PRId64 "\" rel=\"next\">Next page</a></p>", v->number, pg_int(jobs, n - 1, 0));
 	}
 	pg_result_free(edges);
 	pg_result_free(jobs);
@@ -132,7 +132,7 @@ int page_flow(struct visit *v, struct deferred_error *err)
 		page_live_end(v);
 		html_raw(b, "<div class=\"acts\">");
 		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/retry", v->number), "Retry", NULL);
-		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/cancel", v->number), "Cancel", "Cancel all that is left of this flow? Attempts that run are ended.");
+		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/cancel", v->number), "Cancel", "Cancel all jobs of this flow that have not ended? Running attempts are terminated.");
 		html_raw(b, "</div>");
 	}
 	page_live(v, "jobs");
@@ -158,7 +158,7 @@ static void next_step(struct visit *v, int64_t done, const char *next)
 	page_token(v);
 	html_raw(b, "<input type=\"hidden\" name=\"before\" value=\"");
 	html_text(b, next);
-	buf_printf(b, "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><button>Go on</button></form><a class=\"stop\" href=\"/flow/%" PRId64 "\">Stop</a></div>", done,
+	buf_printf(b, "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><button>Continue</button></form><a class=\"stop\" href=\"/flow/%" PRId64 "\">Stop</a></div>", done,
 		   v->number);
 	page_end(v);
 }
@@ -226,17 +226,17 @@ static void side(struct visit *v, const struct part *part, const struct pg_resul
 	if (v->json || any)
 		page_part(v, part, edges, parents ? is_parent : is_child);
 	if (!v->json && has_more(edges, parents))
-		html_raw(&v->reply.body, "<p class=\"hint\">And more.</p>");
+		html_raw(&v->reply.body, "<p class=\"hint\">Only the first are shown.</p>");
 }
 
 int neighbours_of(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 1, CELL_JOB, "id", "Job" }, { 2, CELL_TEXT, "on", "Has to end" }, { 3, CELL_TEXT, "name", "As" }, { 4, CELL_FN, "fn", "Function" },
+		{ 1, CELL_JOB, "id", "Job" }, { 2, CELL_TEXT, "on", "Must end" }, { 3, CELL_TEXT, "name", "Name" }, { 4, CELL_FN, "fn", "Function" },
 		{ 5, CELL_STATE, "state", "State" }, { 6, CELL_TEXT, "label", "Label" },
 	};
-	static const struct part parents = PART("parents", "Waits for", "It waits for no other.", columns);
-	static const struct part children = PART("children", "Awaited by", "No other waits for it.", columns);
+	static const struct part parents = PART("parents", "Waits for", "This job waits for no other job.", columns);
+	static const struct part children = PART("children", "Awaited by", "No other job waits for this job.", columns);
 	struct pg_result *head = NULL, *edges = NULL;
 	struct buf *b = &v->reply.body;
 	int rc = store_flow_head(v->pg, v->number, 1, &head, err);
@@ -247,7 +247,7 @@ int neighbours_of(struct visit *v, struct deferred_error *err)
 		html_raw(b, ",\"flow\":");
 		buf_text(b, pg_rows(head) > 0 ? pg_text(head, 0, 0, NULL) : "null");
 	} else if (rc == 0 && pg_rows(head) > 0) {
-		html_raw(b, "<p class=\"meta\">One of the jobs of flow ");
+		html_raw(b, "<p class=\"meta\">Part of flow ");
 		page_cell(v, CELL_FLOW, head, 0, 0);
 		html_raw(b, " ");
 		page_cell(v, CELL_TEXT, head, 0, 1);

@@ -92,19 +92,19 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 
 	html_raw(o, "<section><h2>Builds in the last 7 days</h2>");
 	if (builds->n == 0) {
-		html_raw(o, "<p class=\"empty\">No attempt ended.</p></section>");
+		html_raw(o, "<p class=\"empty\">No attempts.</p></section>");
 		return;
 	}
 	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th scope=\"col\">Plugin, version, build</th>"
 		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\" class=\"n\">Crashed</th>"
 		    "<th scope=\"col\" class=\"n\">Over time</th><th scope=\"col\" class=\"n\">Jobs died</th><th scope=\"col\" class=\"n\">Half ran within</th>"
-		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">Half against the build before, times</th><th scope=\"col\" class=\"n\">Processor, each</th><th scope=\"col\" class=\"n\">Most memory</th>"
+		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">p50 compared with the build before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" class=\"n\">Peak memory</th>"
 		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
 	for (size_t i = 0; i < builds->n; i++) {
 		const struct build *b = &builds->list[i];
 
 		html_raw(o, "<tr><td><bdi>");
-		html_text(o, *b->plugin ? b->plugin : "not known");
+		html_text(o, *b->plugin ? b->plugin : "unknown");
 		buf_printf(o, "</bdi></td><td class=\"n\">%" PRId64 "</td>", b->attempts);
 		share(o, b->failed, b->attempts);
 		crashes(o, builds, b);
@@ -122,18 +122,18 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 	}
 	html_raw(o, "</tbody></table></div>");
 	if (builds->more)
-		html_raw(o, "<p class=\"hint\">There are more builds than are shown.</p>");
+		html_raw(o, "<p class=\"hint\">Only the newest builds are shown.</p>");
 	html_raw(o, "</section>");
 }
 
 int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_STATE, "outcome", "Outcome" }, { 2, CELL_TEXT, "error", "First line, numbers as #" }, { 3, CELL_INT, "jobs", "Jobs" },
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_STATE, "outcome", "Outcome" }, { 2, CELL_TEXT, "error", "First line (numbers as #)" }, { 3, CELL_INT, "jobs", "Jobs" },
 		{ 5, CELL_AGO, "last_s", "Last" }, { 4, CELL_AGO, "first_s", "First" }, { 6, CELL_JOB, "newest", "Newest" },
-		{ 0, CELL_RETRY, NULL, "Again" },
+		{ 0, CELL_RETRY, NULL, "Retry" },
 	};
-	static const struct part all = PART("errors", "Errors", "None among the newest 2,000 jobs that ended without success.", columns);
+	static const struct part all = PART("errors", "Errors", "No errors among the newest 2,000 failed jobs.", columns);
 	struct pg_result *res = NULL;
 	struct part part = all;
 	const char **hidden;
@@ -154,11 +154,11 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 int page_function(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Time limit, ms" },
-		{ 4, CELL_INT, "max_attempts", "Attempts" }, { 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Among them" }, { 9, CELL_AGO, "seen_s", "Said" },
+		{ 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
+		{ 4, CELL_INT, "max_attempts", "Max attempts" }, { 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Examples" }, { 9, CELL_AGO, "seen_s", "Reported" },
 		{ 10, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("offers", "Who has it", "No worker has told that it has this function.", columns);
+	static const struct part part = PART("offers", "Workers that offer it", "No worker offers this function.", columns);
 	struct store_figures_query query = { .span = STORE_HOURS, .by = STORE_BY_BUILD, .fn = v->name, .back_s = BUILDS_BACK_S };
 	struct store_figures figures = { 0 };
 	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)), .max = BUILDS };
@@ -174,7 +174,7 @@ int page_function(struct visit *v, struct deferred_error *err)
 		goto done;
 	builds_gather(&builds, &figures);
 	if (pg_rows(offers) == 0 && pg_rows(limits) == 0 && builds.n == 0) {
-		visit_refuse(v, 404, "No worker has such a function, it has no limits, and was not run in the last 7 days.");
+		visit_refuse(v, 404, "No such function: no worker offers it, it has no limits, and it did not run in the last 7 days.");
 		goto done;
 	}
 	page_begin(v, "Function", v->name);
@@ -182,11 +182,11 @@ int page_function(struct visit *v, struct deferred_error *err)
 	if (!v->json) {
 		html_raw(b, "<p><a href=\"/jobs?fn=");
 		html_url(b, v->name);
-		html_raw(b, "\">Its jobs</a>");
+		html_raw(b, "\">Jobs of this function</a>");
 		if (visit_may_act(v)) {
 			html_raw(b, " \xc2\xb7 <a href=\"/defer?fn=");
 			html_url(b, v->name);
-			html_raw(b, "\">Defer a job of it</a>");
+			html_raw(b, "\">Defer a job</a>");
 		}
 		html_raw(b, "</p>");
 	}

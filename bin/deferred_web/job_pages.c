@@ -20,7 +20,7 @@ static void pager(struct visit *v, const struct search *s, int64_t after, const 
 	html_text(b, text);
 	html_raw(b, " <a href=\"/jobs?");
 	search_query(v, s, false);
-	buf_printf(b, "after=%" PRId64 "\" rel=\"next\">Go on</a></p>", after);
+	buf_printf(b, "after=%" PRId64 "\" rel=\"next\">Next page</a></p>", after);
 }
 
 static bool fits(const struct pg_result *res, size_t row)
@@ -44,9 +44,9 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 	static const struct column columns[] = {
 		{ 0, CELL_JOB, "id", "Job" }, { 1, CELL_STATE, "state", "State" }, { 3, CELL_FN, "fn", "Function" }, { 2, CELL_QUEUE, "queue", "Queue" },
 		{ 4, CELL_TEXT, "label", "Label" }, { 6, CELL_INT, "attempt", "Attempts" }, { 9, CELL_STATE, "last_outcome", "Last" }, { 7, CELL_AGO, "age_s", "Deferred" },
-		{ 8, CELL_IN, "due_s", "Due, or ended" }, { 10, CELL_WHOLE, NULL, NULL },
+		{ 8, CELL_DUE, "due_s", "Due or ended" }, { 10, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("jobs", NULL, "No such job among those looked at.", columns);
+	static const struct part part = PART("jobs", NULL, "No matching jobs.", columns);
 	size_t n = pg_rows(res);
 	bool more = n > 0 && pg_bool(res, n - 1, 13);
 
@@ -57,7 +57,7 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		return;
 	}
 	if (more)
-		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Looked at %s jobs, to job %" PRId64 ".", s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
+		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Searched %s jobs, down to job %" PRId64 ".", s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
 	else if (n == STORE_WEB_ROWS)
 		pager(v, s, pg_int(res, n - 1, 0), "");
 	if (n > 0)
@@ -137,7 +137,7 @@ static void facts(struct visit *v, const struct pg_result *res)
 		const char *name;
 	} list[] = {
 		{ 3, "Function" }, { 2, "Queue" }, { 8, "Deferred" }, { 10, "By" }, { 11, "Not before" }, { 12, "Expires" }, { 5, "Key" },
-		{ 20, "Concurrency key" }, { 21, "Rule" }, { 6, "Priority" }, { 7, "Attempts" }, { 18, "Most attempts" }, { 19, "Time limit, ms" }, { 15, "Worker" }, { 16, "Ended" },
+		{ 20, "Concurrency key" }, { 21, "Rule" }, { 6, "Priority" }, { 7, "Attempts" }, { 18, "Max attempts" }, { 19, "Timeout (ms)" }, { 15, "Worker" }, { 16, "Ended" },
 		{ 27, "Trace context" },
 	};
 	struct buf *b = &v->reply.body;
@@ -170,7 +170,7 @@ static void buttons(struct visit *v, const struct pg_result *res)
 	if (strcmp(state, "delayed") == 0)
 		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/run", v->number), "Run now", NULL);
 	if (!is_over)
-		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/cancel", v->number), "Cancel", "Cancel this job? An attempt that runs is ended.");
+		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/cancel", v->number), "Cancel", "Cancel this job? A running attempt is terminated.");
 }
 
 static void block(struct visit *v, const char *name, const char *text)
@@ -234,7 +234,7 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 	bool has_said = said && row < pg_rows(said) && pg_int(said, row, 0) == pg_int(res, row, 0);
 
 	html_raw(b, "<li><h3>");
-	html_text(b, pg_int(res, row, 0) > 0 ? "Attempt " : "Ended while nobody ran it");
+	html_text(b, pg_int(res, row, 0) > 0 ? "Attempt " : "Ended without an attempt");
 	if (pg_int(res, row, 0) > 0)
 		page_cell(v, CELL_INT, res, row, 0);
 	html_raw(b, " ");
@@ -242,7 +242,7 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 	html_raw(b, "</h3><p class=\"meta\">");
 	page_cell(v, CELL_TEXT, res, row, pg_null(res, row, 3) ? 4 : 3);
 	for (int i = 5; i <= 12; i++) {
-		static const char *const names[] = { "waited", "ran", "processor", "memory", "exit status", "signal", "worker", "by" };
+		static const char *const names[] = { "wait", "run", "CPU", "peak memory", "exit status", "signal", "worker", "plugin" };
 		static const enum cell cells[] = { CELL_US, CELL_US, CELL_US, CELL_KIB, CELL_INT, CELL_INT, CELL_TEXT, CELL_TEXT };
 
 		if (pg_null(res, row, i) || !*pg_text(res, row, i, NULL))
@@ -288,7 +288,7 @@ static int attempts(struct visit *v, bool may_see, struct deferred_error *err)
 	} else if (rc == 0) {
 		html_raw(&v->reply.body, "<section><h2>Attempts</h2>");
 		if (pg_rows(res) == 0)
-			html_raw(&v->reply.body, "<p class=\"empty\">None has ended yet.</p>");
+			html_raw(&v->reply.body, "<p class=\"empty\">No attempts have ended.</p>");
 		else
 			html_raw(&v->reply.body, "<ol class=\"timeline\">");
 		for (size_t row = 0; row < pg_rows(res); row++)

@@ -50,7 +50,7 @@ static void as_of(struct kept_answer *a)
 	strftime(text, sizeof(text), "%H:%M:%S", &tm);
 	html_raw(&a->html, "<p class=\"meta\">As of ");
 	html_text(&a->html, text);
-	html_raw(&a->html, ", and kept for a minute.</p>");
+	html_raw(&a->html, " UTC. Kept for a minute.</p>");
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	html_raw(&a->json, ",\"as_of\":");
 	html_json(&a->json, text);
@@ -79,7 +79,7 @@ static int page_kept(struct visit *v, enum kept_what what, const char *whose, co
 			v->reply.status = 202;
 			html_raw(&v->reply.body, ",\"under_way\":true");
 		} else {
-			html_raw(&v->reply.body, "<p class=\"empty\" role=\"status\">This is being worked out just now. It is here in a moment.</p>");
+			html_raw(&v->reply.body, "<p class=\"empty\" role=\"status\">This is being computed. The page updates by itself.</p>");
 		}
 	}
 	page_live_end(v);
@@ -167,12 +167,12 @@ static void summary(struct report *r)
 		worst--;
 	as_of(&r->whole);
 	if (r->of[DOCTOR_WARN] + r->of[DOCTOR_FAIL] + r->of[DOCTOR_UNKNOWN] == 0)
-		buf_printf(b, "<p class=\"done\">All is well, as far as %zu checks tell.</p>", r->checks);
+		buf_printf(b, "<p class=\"done\">All %zu checks passed.</p>", r->checks);
 	else
-		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown, by %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
+		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown in %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
 			   doctor_s((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], doctor_s((int64_t)r->of[DOCTOR_WARN]), r->of[DOCTOR_UNKNOWN], r->checks);
 	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th scope=\"col\">Check</th><th scope=\"col\">Result</th>"
-		    "<th scope=\"col\">What was found</th></tr></thead><tbody>");
+		    "<th scope=\"col\">Finding</th></tr></thead><tbody>");
 	buf_add(b, r->rows.html.p, r->rows.html.len);
 	html_raw(b, "</tbody></table></div>");
 	html_raw(&r->whole.json, ",\"worst\":");
@@ -224,9 +224,9 @@ void before_doctor(struct visit *v)
 	doctor_clear(&d);
 	summary(&r);
 	html_raw(&r.whole.html, "<p class=\"hint\">");
-	left_out(&r, "no_time", "There was no time for: ", true, c, ". ");
-	left_out(&r, "only_by_command", "Asked only by <code>deferred doctor</code>, on a host that runs jobs, with its settings: ", false, doctor_checks,
-		 "; of <b>role</b> who connects there, of <b>functions</b> the plugins there, of <b>interval</b> the limits of functions.");
+	left_out(&r, "no_time", "Not checked for lack of time: ", true, c, ". ");
+	left_out(&r, "only_by_command", "Only <code>deferred doctor</code> on a worker host checks: ", false, doctor_checks,
+		 ". It also checks parts of <b>role</b>, <b>functions</b> and <b>interval</b> that need that host.");
 	html_raw(&r.whole.html, "</p>");
 	buf_clear(&r.rows.html);
 	buf_clear(&r.rows.json);
@@ -236,8 +236,8 @@ void before_doctor(struct visit *v)
 int page_doctor(struct visit *v, struct deferred_error *err)
 {
 	(void)err;
-	return page_kept(v, KEPT_DOCTOR, v->me.role, "<p class=\"hint\">What <code>deferred doctor</code> says of database and server, as far as your role sees it. "
-						     "Clocks: this host is the one of deferred_web.</p>");
+	return page_kept(v, KEPT_DOCTOR, v->me.role, "<p class=\"hint\">Checks of <code>deferred doctor</code> on the database and its server, as far as your role may see. "
+						     "The clock is compared with that of the host of deferred_web.</p>");
 }
 
 /* ---- advice ----------------------------------------------------------------------------------- */
@@ -282,7 +282,7 @@ static void on_wait(void *data, const struct outlook_wait *w)
 	char text[32];
 
 	html_raw(b, "<tr><td>");
-	html_text(b, w->queue[0] == '*' ? w->queue[1] ? "all, in the busiest hours" : "all" : w->queue);
+	html_text(b, w->queue[0] == '*' ? w->queue[1] ? "all, busiest hours" : "all" : w->queue);
 	buf_printf(b, "</td><td class=\"n\">%lld</td>", (long long)w->attempts);
 	for (size_t i = 0; i < OUTLOOK_SHARES; i++) {
 		html_raw(b, "<td class=\"n\">");
@@ -296,9 +296,9 @@ static void lines_advised(struct buf *b, const struct outlook *o, const struct a
 {
 	char text[PROMISE_LINE];
 
-	html_raw(b, "<h2>Lines</h2><p class=\"hint\">");
+	html_raw(b, "<h2>Crontab lines</h2><p class=\"hint\">");
 	html_text(b, promise_where(a));
-	html_raw(b, "; with the path that check_deferred has there</p><pre><code>");
+	html_raw(b, "; use the path of check_deferred on that host</p><pre><code>");
 	for (int i = 0; i < a->setting.lines; i++) {
 		promise_line(o, a, i, "check_deferred", text, sizeof(text));
 		html_text(b, text);
@@ -329,11 +329,11 @@ static int told(struct kept_answer *answer, const struct outlook *o, const struc
 	promise_tell(o, a, &to);
 	if (a->answer == ADVICE_FOUND)
 		html_raw(b, "</dl>");
-	html_raw(b, "<h2>How long jobs would wait</h2><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"How long jobs would wait\"><table><thead><tr><th scope=\"col\">Queue</th>"
-		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">50 %</th><th scope=\"col\" class=\"n\">95 %</th><th scope=\"col\" class=\"n\">99 %</th>"
-		    "<th scope=\"col\" class=\"n\">Longest</th></tr></thead><tbody>");
+	html_raw(b, "<h2>Expected wait times</h2><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Expected wait times\"><table><thead><tr><th scope=\"col\">Queue</th>"
+		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">p50</th><th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p99</th>"
+		    "<th scope=\"col\" class=\"n\">Max</th></tr></thead><tbody>");
 	outlook_waits(o, &to);
-	html_raw(b, "</tbody></table></div><h2>What it rests on</h2><dl class=\"told\">");
+	html_raw(b, "</tbody></table></div><h2>Basis of this advice</h2><dl class=\"told\">");
 	outlook_tell(o, &replayed, &to);
 	html_raw(b, "</dl>");
 	return rc;
@@ -394,7 +394,7 @@ static void answer(void *data)
 			rc = promise_json(o, &a, "check_deferred", &t, &err);
 		put_json(&answer, &t, rc, &err);
 	} else {
-		failed(&answer, rc == -3 ? "That took too long for a page. Ask `deferred advise`, which takes its time." : "out of memory");
+		failed(&answer, rc == -3 ? "That took too long for a page. Run `deferred advise`, which has no time limit." : "out of memory");
 	}
 	put_advice(q->kept, &answer);
 	forget(q);
@@ -449,16 +449,16 @@ void before_advice(struct visit *v)
 	if (q)
 		forget(q);
 	as_of(&none);
-	failed(&none, err.message[0] ? err.message : "It cannot be worked out just now.");
+	failed(&none, err.message[0] ? err.message : "It cannot be computed now.");
 	put_advice(v->web->kept, &none);
 }
 
 int page_advice(struct visit *v, struct deferred_error *err)
 {
 	(void)err;
-	return page_kept(v, KEPT_ADVICE, "", "<p class=\"hint\">The smallest lines of a crontab with which 95 % of the jobs begin within 2 min, by replay of what was: what "
-					     "<code>deferred advise</code> says. For another share, time or queue: <code>deferred advise --share 99 --within 5min --queue NAME</code>; "
-					     "of lines as they are: <code>deferred simulate</code></p>");
+	return page_kept(v, KEPT_ADVICE, "", "<p class=\"hint\">The smallest crontab lines with which 95 % of the jobs start within 2 min, computed by replaying the log. "
+					     "For another share, time or queue: <code>deferred advise --share 99 --within 5min --queue NAME</code>. "
+					     "To test lines of your own: <code>deferred simulate</code></p>");
 }
 
 /* ---- metrics ---------------------------------------------------------------------------------- */
@@ -496,6 +496,6 @@ int page_metrics(struct visit *v, struct deferred_error *err)
 	(void)err;
 	v->reply.content_type = open ? EXPOSITION_TYPE_OPEN : EXPOSITION_TYPE;
 	if (!kept_show(v->web->kept, KEPT_METRICS, "", open, &v->reply.body))
-		visit_refuse(v, 503, "There are no figures just now.");
+		visit_refuse(v, 503, "The figures are not available now.");
 	return 0;
 }

@@ -9,35 +9,74 @@
 
 /* ---- the frame -------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *path, *name, *one; /* one: where a page of one of them is, if not below */
+/* Links in groups. A place with the same section as the one before it is a tab of that section. */
+static const struct place {
+	int group;
+	const char *section, *path, *name;
+	const char *one; /* where the page of a single one is, if it is not below path; NULL: it is */
 } places[] = {
-	{ "/", "Overview", NULL }, { "/queues", "Queues", NULL }, { "/jobs", "Jobs", NULL }, { "/flows", "Flows", "/flow/#" }, { "/running", "Running", NULL }, { "/dead", "Dead", NULL }, { "/functions", "Functions", NULL },
-	{ "/recurring", "Recurring", NULL },
-	{ "/workers", "Workers", NULL }, { "/rules", "Rules", NULL }, { "/accounts", "Accounts", NULL }, { "/audit", "Audit", NULL },
-	{ "/doctor", "Doctor", NULL }, { "/advice", "Advice", NULL },
+	{ 0, "Jobs", "/jobs", "All jobs", NULL }, { 0, "Jobs", "/running", "Running", NULL }, { 0, "Jobs", "/dead", "Dead", NULL },
+	{ 0, "Queues", "/queues", NULL, NULL }, { 0, "Functions", "/functions", NULL, NULL }, { 0, "Recurring", "/recurring", NULL, NULL },
+	{ 0, "Flows", "/flows", NULL, "/flow/#" }, { 1, "Workers", "/workers", NULL, NULL }, { 1, "Doctor", "/doctor", NULL, NULL },
+	{ 1, "Advice", "/advice", NULL, NULL }, { 1, "Audit", "/audit", NULL, NULL }, { 2, "Settings", "/rules", "Rules", NULL },
+	{ 2, "Settings", "/accounts", "Accounts", NULL },
 };
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+static bool is_here(const struct visit *v, const struct place *p)
+{
+	const char *path = v->route ? v->route->path : "";
+	size_t len = strlen(p->path);
+
+	return (strncmp(path, p->path, len) == 0 && (path[len] == '\0' || path[len] == '/')) || (p->one && strcmp(path, p->one) == 0);
+}
+
+static void navigation_link(struct buf *b, const struct place *p, const char *text, bool here)
+{
+	html_raw(b, "<li><a href=\"");
+	html_text(b, p->path);
+	html_raw(b, "\"");
+	if (here)
+		html_raw(b, " aria-current=\"page\"");
+	html_raw(b, ">");
+	html_text(b, text);
+	html_raw(b, "</a></li>");
+}
 
 static void navigation(struct visit *v)
 {
 	struct buf *b = &v->reply.body;
-	const char *path = v->route ? v->route->path : "";
+	const char *section = NULL;
 
-	html_raw(b, "<nav aria-label=\"Pages\"><ul>");
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		size_t len = strlen(places[i].path);
-		bool here = strcmp(path, places[i].path) == 0 || (len > 1 && strncmp(path, places[i].path, len) == 0 && path[len] == '/') ||
-			    (places[i].one && strcmp(path, places[i].one) == 0);
-
-		html_raw(b, "<li><a href=\"");
-		html_text(b, places[i].path);
-		html_raw(b, "\"");
-		if (here)
-			html_raw(b, " aria-current=\"page\"");
-		html_raw(b, ">");
-		html_text(b, places[i].name);
-		html_raw(b, "</a></li>");
+	for (size_t i = 0; i < PLACES; i++)
+		if (is_here(v, &places[i]))
+			section = places[i].section;
+	html_raw(b, "<nav class=\"sections\" aria-label=\"Pages\"><ul>");
+	for (size_t i = 0; i < PLACES; i++) {
+		if (i > 0 && places[i].group != places[i - 1].group)
+			html_raw(b, "</ul><ul>");
+		if (i == 0 || strcmp(places[i].section, places[i - 1].section) != 0)
+			navigation_link(b, &places[i], places[i].section, section && strcmp(section, places[i].section) == 0);
 	}
+	html_raw(b, "</ul></nav>");
+}
+
+/* The pages of the section that this page is in, if it has several. */
+static void tabs(struct visit *v)
+{
+	struct buf *b = &v->reply.body;
+	size_t i = 0;
+
+	while (i < PLACES && !(places[i].name && is_here(v, &places[i])))
+		i++;
+	if (i == PLACES)
+		return;
+	html_raw(b, "<nav class=\"tabs\" aria-label=\"");
+	html_text(b, places[i].section);
+	html_raw(b, "\"><ul>");
+	for (size_t k = 0; k < PLACES; k++)
+		if (strcmp(places[k].section, places[i].section) == 0)
+			navigation_link(b, &places[k], places[k].name, is_here(v, &places[k]));
 	html_raw(b, "</ul></nav>");
 }
 
@@ -80,7 +119,10 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 	if (reloads(v))
 		html_raw(b, "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>");
 	html_raw(b, "</head><body><a class=\"skip\" href=\"#main\">Skip to content</a><header>"
-		    "<a class=\"brand\" href=\"/\">deferred</a>");
+		    "<a class=\"brand\" href=\"/\"");
+	if (v->route && strcmp(v->route->path, "/") == 0)
+		html_raw(b, " aria-current=\"page\"");
+	html_raw(b, ">deferred<span class=\"unseen\">: overview</span></a>");
 	navigation(v);
 	html_raw(b, "<form role=\"search\" action=\"/jobs\"><label class=\"unseen\" for=\"q\">Find jobs</label>"
 		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" autocomplete=\"off\"></form>");
@@ -91,7 +133,9 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 		html_text(b, v->me.operator && visit_may_act(v) ? "operator" : v->me.reader ? "reader" : "viewer");
 		html_raw(b, "</span></p>");
 	}
-	html_raw(b, "</header><main id=\"main\" tabindex=\"-1\"><h1>");
+	html_raw(b, "</header>");
+	tabs(v);
+	html_raw(b, "<main id=\"main\" tabindex=\"-1\"><h1>");
 	if (kind) {
 		html_raw(b, "<span class=\"kind\">");
 		html_text(b, kind);
@@ -112,17 +156,17 @@ void page_end(struct visit *v)
 	}
 	html_raw(b, "</main><footer>");
 	if (reloads(v)) {
-		html_raw(b, "<noscript><p>Loaded anew every 10 s. <a href=\"?");
+		html_raw(b, "<noscript><p>This page reloads every 10 s. <a href=\"?");
 		/* No browser writes anything else. */
 		if (*v->query && !v->query[strspn(v->query, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=&%+-_.~")]) {
 			html_text(b, v->query);
 			html_raw(b, "&amp;");
 		}
-		html_raw(b, "still=1\">Keep it as it is</a></p></noscript>");
+		html_raw(b, "still=1\">Stop reloading</a></p></noscript>");
 	}
 	/* Without JavaScript there is no dialog; what it says the footer has too. */
 	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open, <kbd>?</kbd> keys. "
-			    "Each page is there as JSON too: put <code>.json</code> behind its path.</p></footer>"
+			    "For JSON, append <code>.json</code> to the path of a page.</p></footer>"
 			    "<dialog id=\"keys\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keys</h2><dl>"
 			    "<div><dt><kbd>/</kbd></dt><dd>find jobs, by number or words</dd></div>"
 			    "<div><dt><kbd>j</kbd></dt><dd>next row of a table</dd></div><div><dt><kbd>k</kbd></dt><dd>row before it</dd></div>"
@@ -169,6 +213,18 @@ static void seconds(struct buf *b, int64_t s)
 		html_raw(b, "0 s");
 	else
 		page_span_us(b, s > INT64_MAX / 1000000 ? INT64_MAX : s * 1000000);
+}
+
+/* n < 0: that long ago. */
+static void until(struct buf *b, int64_t n)
+{
+	if (n == 0) {
+		html_raw(b, "now");
+		return;
+	}
+	html_text(b, n > 0 ? "in " : "");
+	seconds(b, n < 0 ? -n : n);
+	html_text(b, n < 0 ? " ago" : "");
 }
 
 static void link_to(struct buf *b, const char *place, const char *text)
@@ -224,7 +280,7 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 {
 	struct buf *b = &v->reply.body;
 	const char *text = pg_text(res, row, col, NULL);
-	int64_t n = cell == CELL_AGO || cell == CELL_IN || cell == CELL_SPAN || cell == CELL_US || cell == CELL_KIB ? pg_int(res, row, col) : 0;
+	int64_t n = cell >= CELL_AGO && cell <= CELL_KIB ? pg_int(res, row, col) : 0;
 
 	if (cell == CELL_PROGRESS) {
 		progress(b, res, row, col);
@@ -277,9 +333,11 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 		html_raw(b, " ago");
 		break;
 	case CELL_IN:
-		html_text(b, n >= 0 ? "in " : "");
-		seconds(b, n < 0 ? -n : n);
-		html_text(b, n < 0 ? " ago" : "");
+		until(b, n);
+		break;
+	case CELL_DUE:
+		if (strcmp(pg_text(res, row, 1, NULL), "claimed") != 0 && strcmp(pg_text(res, row, 1, NULL), "waiting") != 0)
+			until(b, n > 0 && strcmp(pg_text(res, row, 1, NULL), "delayed") != 0 ? 0 : n);
 		break;
 	case CELL_SPAN:
 		seconds(b, n);

@@ -16,6 +16,7 @@ enum cell {
 	CELL_QUEUE, CELL_FN, CELL_SCHEDULE,
 	CELL_AGO,      /* seconds since */
 	CELL_IN,       /* seconds until; negative: since */
+	CELL_DUE,      /* seconds until a job is due, or since it ended; column 1 is its state. A job that is claimed or waiting has neither */
 	CELL_SPAN,     /* seconds */
 	CELL_US,       /* microseconds */
 	CELL_KIB,

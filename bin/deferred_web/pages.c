@@ -44,13 +44,13 @@ int64_t pages_field_number(struct visit *v, const char *name)
 
 static const struct column queue_columns[] = {
 	{ 0, CELL_QUEUE, "queue", "Queue" }, { 1, CELL_HIDDEN, "paused", NULL }, { 2, CELL_INT, "ready", "Ready" }, { 3, CELL_INT, "claimed", "Running" },
-	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Waits for" }, { 9, CELL_WHOLE, NULL, NULL },
+	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Oldest ready" }, { 9, CELL_WHOLE, NULL, NULL },
 };
 
 /* The table of queues has words of its own: where counting stopped, and that a queue is paused. */
 static void queue_table(struct visit *v, const struct pg_result *res)
 {
-	static const struct part part = PART("queues", NULL, "No queue yet: the first job makes one.", queue_columns);
+	static const struct part part = PART("queues", NULL, "No queues yet. The first job creates one.", queue_columns);
 	struct buf *b = &v->reply.body;
 
 	if (v->json || pg_rows(res) == 0) {
@@ -147,23 +147,23 @@ void queue_tiles(struct visit *v, const struct pg_result *res)
 }
 
 static const struct column action_columns[] = {
-	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
-	{ 5, CELL_TEXT, "address", "From" },
-	{ 6, CELL_TEXT, "verb", "What" }, { 7, CELL_JOB, "job", "Job" }, { 16, CELL_FLOW, "flow", "Flow" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
-	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Which jobs" },
-	{ 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "Time" }, { 3, CELL_TEXT, "who", "Actor" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+	{ 5, CELL_TEXT, "address", "Address" },
+	{ 6, CELL_TEXT, "verb", "Action" }, { 7, CELL_JOB, "job", "Job" }, { 16, CELL_FLOW, "flow", "Flow" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
+	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Filter" },
+	{ 15, CELL_INT, "jobs", "Jobs" }, { 9, CELL_TEXT, "refused", "Refused because" },
 };
-static const struct part action_part = PART("actions", "Actions", "Nobody has done anything yet.", action_columns);
+static const struct part action_part = PART("actions", "Actions", "No actions recorded.", action_columns);
 
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err)
 {
 	/* What it was done to is known on its page. */
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "When" }, { 3, CELL_TEXT, "who", "Who" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
-		{ 5, CELL_TEXT, "address", "From" },
-		{ 6, CELL_TEXT, "verb", "What" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "How many" }, { 9, CELL_TEXT, "refused", "Refused, because" },
+		{ 1, CELL_TEXT, "at", "Time" }, { 3, CELL_TEXT, "who", "Actor" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+		{ 5, CELL_TEXT, "address", "Address" },
+		{ 6, CELL_TEXT, "verb", "Action" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "Jobs" }, { 9, CELL_TEXT, "refused", "Refused because" },
 	};
-	static const struct part part = PART("actions", "Actions", "Nobody has done anything to it.", columns);
+	static const struct part part = PART("actions", "Actions", "No actions recorded.", columns);
 	struct pg_result *res = NULL;
 	int rc = store_web_actions(v->pg, target, 0, pages_hides(v), &res, err);
 
@@ -195,11 +195,11 @@ static void queue_paused(struct visit *v, const struct pg_result *settings)
 {
 	struct buf *b = &v->reply.body;
 
-	html_raw(b, "<p class=\"trouble\">This queue is paused: nothing of it is begun.");
+	html_raw(b, "<p class=\"why\">This queue is paused. Workers start none of its jobs.");
 	if (!pg_null(settings, 0, QUEUE_PAUSED_BY)) {
 		html_raw(b, " <bdi>");
 		html_text(b, pg_text(settings, 0, QUEUE_PAUSED_BY, NULL));
-		html_raw(b, "</bdi> did so ");
+		html_raw(b, "</bdi> paused it ");
 		page_span_us(b, pg_int(settings, 0, QUEUE_PAUSED_BY + 1) * 1000000);
 		html_raw(b, " ago.");
 	}
@@ -243,7 +243,7 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	if (pg_bool(settings, 0, 1))
 		page_button(v, path, "Resume", NULL);
 	else
-		page_button(v, path, "Pause", "Pause this queue? What runs is finished, nothing more is begun.");
+		page_button(v, path, "Pause", "Pause this queue? Running jobs finish. Workers start no others.");
 	if (!v->json && visit_may_act(v)) {
 		html_raw(&v->reply.body, "<p class=\"pager\"><a href=\"/queues/");
 		html_url(&v->reply.body, v->name);
@@ -302,7 +302,7 @@ static void overview_tiles(struct visit *v, const struct pg_result *queues, cons
 	tile(v, "ready", "Ready", "/jobs?state=ready", ready, more, false);
 	tile(v, "running", "Running", "/running", running, false, false);
 	tile(v, "delayed", "Delayed", "/jobs?state=delayed", delayed, delayed_more, false);
-	tile(v, "dead_last_hour", "Died in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1), pg_int(dead, 0, 0) > 0);
+	tile(v, "dead_last_hour", "Dead in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1), pg_int(dead, 0, 0) > 0);
 	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false, ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
 	if (v->json) {
 		if (oldest < 0)
@@ -374,41 +374,41 @@ static int page_workers(struct visit *v, struct deferred_error *err)
 		{ 5, CELL_AGO, "started_s", "Started" }, { 6, CELL_AGO, "seen_s", "Seen" }, { 7, CELL_AGO, "ended_s", "Ended" }, { 8, CELL_TEXT, "queues", "Serves only" },
 		{ 3, CELL_TEXT, "version", "Version" }, { 9, CELL_HIDDEN, "instance", NULL },
 	};
-	static const struct part part = PART("workers", NULL, "No worker had anything to do yet.", columns);
+	static const struct part part = PART("workers", NULL, "No worker has run a job yet.", columns);
 
-	return page_list(v, WEB_WORKERS, 0, &part, "<p class=\"hint\">Those alive, then the newest of those that ended. A run that finds nothing to do is not among them.</p>", err);
+	return page_list(v, WEB_WORKERS, 0, &part, "<p class=\"hint\">Live workers first, then the newest that have ended. A run that found no job is not listed.</p>", err);
 }
 
 static int page_rules(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ 0, CELL_TEXT, "name", "Rule" }, { 1, CELL_FN, "fn", "Function" }, { 2, CELL_QUEUE, "queue", "Queue" }, { 3, CELL_TEXT, "owner", "Owner" },
-		{ 4, CELL_AGO, "last_run_s", "Last run" }, { 5, CELL_INT, "last_run_ms", "Took, ms" }, { 6, CELL_INT, "queued", "Queued" }, { 7, CELL_INT, "skipped", "Skipped" },
+		{ 4, CELL_AGO, "last_run_s", "Last run" }, { 5, CELL_INT, "last_run_ms", "Took (ms)" }, { 6, CELL_INT, "queued", "Queued" }, { 7, CELL_INT, "skipped", "Skipped" },
 		{ 8, CELL_INT, "failed", "Failed" }, { 9, CELL_TEXT, "error", "Error" },
 	};
-	static const struct part part = PART("rules", NULL, "There are no rules.", columns);
+	static const struct part part = PART("rules", NULL, "No rules yet.", columns);
 
-	return page_list(v, WEB_RULES, 0, &part, "<p class=\"hint\">Stored queries whose rows become jobs: <code>deferred rule</code>.</p>", err);
+	return page_list(v, WEB_RULES, 0, &part, "<p class=\"hint\">A rule is a stored query that creates one job per row. <code>deferred rule</code> manages rules.</p>", err);
 }
 
 static int page_accounts(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ 0, CELL_TEXT, "account", "Account" }, { 1, CELL_BOOL, "enabled", "Enabled" }, { 2, CELL_TEXT, "functions", "May call" }, { 3, CELL_AGO, "added_s", "Added" },
-		{ 4, CELL_AGO, "key1_s", "First key made" }, { 5, CELL_AGO, "key2_s", "Second key made" },
+		{ 4, CELL_AGO, "key1_s", "First key created" }, { 5, CELL_AGO, "key2_s", "Second key created" },
 	};
-	static const struct part part = PART("accounts", NULL, "There are no accounts.", columns);
+	static const struct part part = PART("accounts", NULL, "No accounts yet.", columns);
 
-	return page_list(v, WEB_ACCOUNTS, 0, &part, "<p class=\"hint\">Accounts of <code>deferred_http</code>, changed by <code>deferred account</code>.</p>", err);
+	return page_list(v, WEB_ACCOUNTS, 0, &part, "<p class=\"hint\">Accounts of <code>deferred_http</code>. <code>deferred account</code> manages them.</p>", err);
 }
 
 static int page_dead(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_INT, "dead", "Dead" }, { 4, CELL_AGO, "last_s", "Last died" },
-		{ 3, CELL_AGO, "first_s", "First died" }, { 6, CELL_STATE, "outcome", "Last outcome" }, { 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_INT, "dead", "Dead" }, { 4, CELL_AGO, "last_s", "Last" },
+		{ 3, CELL_AGO, "first_s", "First" }, { 6, CELL_STATE, "outcome", "Last outcome" }, { 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
 	};
-	static const struct part part = PART("dead", NULL, "No job is dead.", columns);
+	static const struct part part = PART("dead", NULL, "No dead jobs.", columns);
 
 	struct pg_result *res = NULL;
 	int rc = store_web_rows(v->pg, WEB_DEAD, DEAD_LOOK, &res, err);
@@ -416,8 +416,8 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Dead");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Among the newest 2,000 jobs that ended without success. <a href=\"/jobs?state=dead\">One by one</a>. "
-						 "All of a function again: <code>deferred retry --fn NAME</code></p>");
+			html_raw(&v->reply.body, "<p class=\"hint\">Dead jobs among the newest 2,000 failed jobs. <a href=\"/jobs?state=dead\">List them one by one</a>. "
+						 "To retry all jobs of a function: <code>deferred retry --fn NAME</code></p>");
 		page_live(v, "dead");
 		page_part(v, &part, res, NULL);
 		rc = errors_of(v, NULL, err);
@@ -431,11 +431,11 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 static int page_functions(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Time limit, ms" },
-		{ 4, CELL_INT, "max_attempts", "Attempts" }, { 5, CELL_INT, "max_running", "Most running" }, { 6, CELL_INT, "rate", "Starts a second" },
-		{ 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Among them" }, { 9, CELL_AGO, "seen_s", "Said" }, { 10, CELL_WHOLE, NULL, NULL },
+		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
+		{ 4, CELL_INT, "max_attempts", "Max attempts" }, { 5, CELL_INT, "max_running", "Max running" }, { 6, CELL_INT, "rate", "Rate limit (per second)" },
+		{ 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Examples" }, { 9, CELL_AGO, "seen_s", "Reported" }, { 10, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("functions", NULL, "No worker has told what it can run yet.", columns);
+	static const struct part part = PART("functions", NULL, "No worker has reported its functions yet.", columns);
 	struct pg_result *res = NULL;
 	int rc = store_admin_functions(v->pg, NULL, &res, err);
 

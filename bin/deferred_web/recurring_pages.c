@@ -12,17 +12,17 @@ int page_recurring(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ 0, CELL_SCHEDULE, "name", "Schedule" }, { 1, CELL_CODE, "rule", "Rule" }, { 2, CELL_TEXT, "timezone", "Zone" }, { 7, CELL_IN, "next_s", "Next" },
-		{ 8, CELL_AGO, "last_s", "Last" }, { 9, CELL_TEXT, "last_what", "What came of it" }, { 10, CELL_JOB, "last_job", "Job" }, { 6, CELL_BOOL, "paused", "Paused" },
+		{ 8, CELL_AGO, "last_s", "Last" }, { 9, CELL_TEXT, "last_what", "Result" }, { 10, CELL_JOB, "last_job", "Job" }, { 6, CELL_BOOL, "paused", "Paused" },
 		{ 3, CELL_FN, "fn", "Function" }, { 4, CELL_QUEUE, "queue", "Queue" }, { 5, CELL_TEXT, "owner", "Owner" }, { 11, CELL_HIDDEN, "last_error", NULL },
 	};
-	static const struct part part = PART("schedules", NULL, "There are no recurring jobs.", columns);
+	static const struct part part = PART("schedules", NULL, "No schedules yet.", columns);
 	struct pg_result *res = NULL;
 	int rc = store_web_schedules(v->pg, NULL, &res, err);
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Recurring");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Calls that are deferred at certain times: <code>deferred schedule</code>.</p>");
+			html_raw(&v->reply.body, "<p class=\"hint\">A schedule defers a job at each of its ticks.</p>");
 		page_live(v, "schedules");
 		page_part(v, &part, res, NULL);
 		page_live_end(v);
@@ -40,8 +40,8 @@ static void facts(struct visit *v, const struct pg_result *res)
 		const char *name;
 	} list[] = {
 		{ 1, CELL_CODE, "Rule" }, { 2, CELL_TEXT, "Time zone" }, { 3, CELL_FN, "Function" }, { 4, CELL_QUEUE, "Queue" }, { 5, CELL_TEXT, "Owner" }, { 7, CELL_IN, "Next tick" },
-		{ 8, CELL_AGO, "Last tick" }, { 9, CELL_TEXT, "What came of it" }, { 10, CELL_JOB, "Last job" }, { 12, CELL_TEXT, "Missed ticks" },
-		{ 13, CELL_TEXT, "While one is not done" }, { 14, CELL_INT, "Jitter, ms" }, { 15, CELL_TEXT, "Set" },
+		{ 8, CELL_AGO, "Last tick" }, { 9, CELL_TEXT, "Result" }, { 10, CELL_JOB, "Last job" }, { 12, CELL_TEXT, "Missed ticks" },
+		{ 13, CELL_TEXT, "Overlap" }, { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TEXT, "Created" },
 	};
 	struct buf *b = &v->reply.body;
 
@@ -79,7 +79,7 @@ static void buttons(struct visit *v, bool paused)
 	if (paused)
 		page_button(v, arena_printf(&v->arena, "%s/resume", base), "Resume", NULL);
 	else
-		page_button(v, arena_printf(&v->arena, "%s/pause", base), "Pause", "Pause this schedule? It has no ticks until it is resumed, and none of them is made up for.");
+		page_button(v, arena_printf(&v->arena, "%s/pause", base), "Pause", "Pause this schedule? Ticks until you resume it are skipped.");
 	page_button(v, arena_printf(&v->arena, "%s/run", base), "Run now", NULL);
 	if (!v->json)
 		html_raw(&v->reply.body, "</div>");
@@ -93,11 +93,11 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 		{ 9, CELL_TEXT, "last_what", NULL }, { 10, CELL_JOB, "last_job", NULL }, { 11, CELL_TEXT, "last_error", NULL }, { 12, CELL_TEXT, "missed", NULL },
 		{ 13, CELL_TEXT, "overlap", NULL }, { 14, CELL_INT, "jitter_ms", NULL },
 	};
-	static const struct column coming_columns[] = { { 0, CELL_TEXT, "local", "Clocks there show" }, { 1, CELL_TEXT, "utc", "UTC" } };
-	static const struct column gone_columns[] = { { 0, CELL_TEXT, "tick", "Tick" }, { 1, CELL_TEXT, "what", "What came of it" }, { 2, CELL_JOB, "job", "Job" } };
+	static const struct column coming_columns[] = { { 0, CELL_TEXT, "local", "Local time" }, { 1, CELL_TEXT, "utc", "UTC" } };
+	static const struct column gone_columns[] = { { 0, CELL_TEXT, "tick", "Tick" }, { 1, CELL_TEXT, "what", "Result" }, { 2, CELL_JOB, "job", "Job" } };
 	static const struct part one_part = PART("schedule", NULL, NULL, one_columns);
-	static const struct part coming_part = PART("coming", "Coming ticks", "There are none any more.", coming_columns);
-	static const struct part gone_part = PART("ticks", "Ticks that were dealt with", "None yet.", gone_columns);
+	static const struct part coming_part = PART("coming", "Next ticks", "No ticks are left.", coming_columns);
+	static const struct part gone_part = PART("ticks", "Past ticks", "No ticks yet.", gone_columns);
 	struct pg_result *res = NULL, *coming = NULL, *gone = NULL;
 	bool paused;
 	int rc = store_web_schedules(v->pg, v->name, &res, err);
@@ -118,7 +118,7 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 	if (v->json)
 		page_part(v, &one_part, res, NULL);
 	else if (paused)
-		html_raw(&v->reply.body, "<p class=\"trouble\">This schedule is paused: no job comes of it.</p>");
+		html_raw(&v->reply.body, "<p class=\"why\">This schedule is paused. It defers no jobs.</p>");
 	page_live(v, "schedule");
 	facts(v, res);
 	page_live_end(v);

@@ -75,8 +75,8 @@ static void table(struct visit *v, const struct pg_result *res, struct usual *li
 	struct buf *b = &v->reply.body;
 
 	html_raw(b, "<section><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Running\"><table><thead><tr><th scope=\"col\" class=\"n\">Job</th>"
-		    "<th scope=\"col\">Queue</th><th scope=\"col\">Function</th><th scope=\"col\" class=\"n\">Attempt</th><th scope=\"col\" class=\"n\">Held for</th>"
-		    "<th scope=\"col\" class=\"n\">95 % ran within</th><th scope=\"col\">Progress</th><th scope=\"col\">Worker</th><th scope=\"col\" class=\"n\">Lease ends</th>"
+		    "<th scope=\"col\">Queue</th><th scope=\"col\">Function</th><th scope=\"col\" class=\"n\">Attempt</th><th scope=\"col\" class=\"n\">Claimed for</th>"
+		    "<th scope=\"col\" class=\"n\">p95 run time</th><th scope=\"col\">Progress</th><th scope=\"col\">Worker</th><th scope=\"col\" class=\"n\">Lease ends</th>"
 		    "</tr></thead><tbody>");
 	for (size_t row = 0; row < pg_rows(res); row++) {
 		html_raw(b, "<tr>");
@@ -117,9 +117,9 @@ int page_running(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ 0, CELL_JOB, "job", "Job" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_INT, "attempt", "Attempt" },
-		{ 5, CELL_SPAN, "held_s", "Held for" }, { 7, CELL_PROGRESS, "progress", "Progress" }, { 4, CELL_TEXT, "worker", "Worker" }, { 6, CELL_IN, "lease_s", "Lease ends" },
+		{ 5, CELL_SPAN, "held_s", "Claimed for" }, { 7, CELL_PROGRESS, "progress", "Progress" }, { 4, CELL_TEXT, "worker", "Worker" }, { 6, CELL_IN, "lease_s", "Lease ends" },
 	};
-	static const struct part part = PART("running", NULL, "Nothing is being run just now.", columns);
+	static const struct part part = PART("running", NULL, "No jobs are running.", columns);
 	struct store_figures figures = { 0 };
 	struct pg_result *res = NULL;
 	struct usual *list = NULL;
@@ -131,8 +131,8 @@ int page_running(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Running");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">What workers hold, longest first; a worker may hold a few more than it has begun. What is held for longer than "
-						 "95 % of the runs of its function took in the last day is marked as long.</p>");
+			html_raw(&v->reply.body, "<p class=\"hint\">Claimed jobs, longest first. A worker may claim a few jobs before it starts them. The mark \"long\" means: longer than "
+						 "the p95 run time of the function in the last day.</p>");
 		page_live(v, "running");
 		if (v->json || pg_rows(res) == 0)
 			page_part(v, &part, res, NULL);

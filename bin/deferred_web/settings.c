@@ -15,12 +15,12 @@ struct field {
 };
 
 static const struct field queue_fields[] = {
-	{ 3, "max_running", "Most running at once" }, { 4, "rate", "Starts a second" }, { 5, "burst", "Burst" }, { 6, "max_length", "Most jobs held" },
-	{ 10, "max_attempts", "Attempts" }, { 11, "weight", "Weight" }, { 20, "on_dead", "Defer for each dead job", true },
+	{ 3, "max_running", "Max running" }, { 4, "rate", "Rate limit (per second)" }, { 5, "burst", "Burst" }, { 6, "max_length", "Max length" },
+	{ 10, "max_attempts", "Max attempts" }, { 11, "weight", "Weight" }, { 20, "on_dead", "Function for dead jobs", true },
 };
 static const struct field function_fields[] = {
-	{ 2, "max_running", "Most running at once" }, { 3, "rate", "Starts a second" }, { 4, "burst", "Burst" },
-	{ 7, "on_dead", "Defer for each dead job", true },
+	{ 2, "max_running", "Max running" }, { 3, "rate", "Rate limit (per second)" }, { 4, "burst", "Burst" },
+	{ 7, "on_dead", "Function for dead jobs", true },
 };
 
 /* With each value goes what it was, so that of two who have the page open neither sets back what the other has set. */
@@ -51,7 +51,7 @@ static void form(struct visit *v, const char *place, const struct field *fields,
 		html_text(b, value);
 		html_raw(b, "\">");
 	}
-	html_raw(b, "<button>Set</button></form>");
+	html_raw(b, "<button>Save</button></form>");
 }
 
 int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings, struct deferred_error *err)
@@ -71,9 +71,9 @@ int limit_used(struct visit *v, const char *queue, const char *fn, const struct 
 		if (v->json)
 			buf_printf(b, ",\"limit_used\":{\"running\":%" PRId64 ",\"max_running\":%" PRId64 ",\"ratio\":%g}", used, most, (double)used / (double)most);
 		else
-			buf_printf(b, "<p>Of its limit <progress max=\"%" PRId64 "\" value=\"%" PRId64 "\" aria-label=\"Used of its limit\"></progress> %" PRId64 " of %" PRId64
-				      " at once are running, %.0f %%%s</p>",
-				   most, used < most ? used : most, used, most, 100.0 * (double)used / (double)most, used < most ? "." : ": no more are begun.");
+			buf_printf(b, "<p>Limit <progress max=\"%" PRId64 "\" value=\"%" PRId64 "\" aria-label=\"Share of the limit in use\"></progress> %" PRId64 " of %" PRId64
+				      " running, %.0f %%%s</p>",
+				   most, used < most ? used : most, used, most, 100.0 * (double)used / (double)most, used < most ? "." : ": no others start until one ends.");
 	}
 	pg_result_free(res);
 	return rc;
@@ -111,10 +111,10 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 		int at;
 		const char *name, *unit;
 	} facts[] = {
-		{ 3, "Most running at once", "" }, { 2, "Running by that limit", "" }, { 4, "Starts a second", "" }, { 5, "Burst", "" }, { 6, "Most jobs held", "" },
-		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Attempts", "" }, { 11, "Weight", "" }, { 12, "Function of messages", "" },
-		{ 14, "Back-off from", " ms" }, { 15, "Back-off to", " ms" }, { 16, "Back-off exponent", "" }, { 17, "Takes of a message", "" }, { 18, "Largest params", " bytes" },
-		{ 20, "Deferred for each dead job", "" },
+		{ 3, "Max running", "" }, { 2, "Running (limited)", "" }, { 4, "Rate limit (per second)", "" }, { 5, "Burst", "" }, { 6, "Max length", "" },
+		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Max attempts", "" }, { 11, "Weight", "" }, { 12, "Function for messages", "" },
+		{ 14, "Backoff floor", " ms" }, { 15, "Backoff ceiling", " ms" }, { 16, "Backoff exponent", "" }, { 17, "Max deliveries of a message", "" }, { 18, "Max params size", " bytes" },
+		{ 20, "Function for dead jobs", "" },
 	};
 
 	if (v->json) {
@@ -128,7 +128,7 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 			page_fact(v, facts[i].name, arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
 	html_raw(&v->reply.body, "</dl>");
 	form(v, "/queues/", queue_fields, sizeof(queue_fields) / sizeof(queue_fields[0]), res);
-	html_raw(&v->reply.body, "<p class=\"hint\">All of them are changed by <code>deferred queue set ");
+	html_raw(&v->reply.body, "<p class=\"hint\">To change any of them: <code>deferred queue set ");
 	html_text(&v->reply.body, v->name);
 	html_raw(&v->reply.body, "</code></p></section>");
 }
@@ -142,12 +142,12 @@ void function_settings(struct visit *v, const struct pg_result *res)
 	}
 	html_raw(&v->reply.body, "<section><h2>Limits and dead jobs</h2>");
 	if (pg_rows(res) == 0)
-		html_raw(&v->reply.body, "<p class=\"empty\">Nothing is set.</p>");
+		html_raw(&v->reply.body, "<p class=\"empty\">No limits are set.</p>");
 	html_raw(&v->reply.body, "<dl class=\"facts\">");
 	for (size_t i = 0; pg_rows(res) > 0 && i < sizeof(function_fields) / sizeof(function_fields[0]); i++)
-		page_fact(v, function_fields[i].word ? "Deferred for each dead job" : function_fields[i].title, pg_text(res, 0, function_fields[i].at, NULL));
+		page_fact(v, function_fields[i].title, pg_text(res, 0, function_fields[i].at, NULL));
 	if (pg_rows(res) > 0)
-		page_fact(v, "Running by that limit", pg_text(res, 0, 1, NULL));
+		page_fact(v, "Running (limited)", pg_text(res, 0, 1, NULL));
 	html_raw(&v->reply.body, "</dl>");
 	form(v, "/functions/", function_fields, sizeof(function_fields) / sizeof(function_fields[0]), res);
 	html_raw(&v->reply.body, "</section>");

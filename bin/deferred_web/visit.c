@@ -59,7 +59,7 @@ void visit_refuse(struct visit *v, int status, const char *text)
 	buf_clear(&v->reply.body);
 	v->holes_len = 0;
 	v->reply.status = status;
-	page_begin(v, NULL, status == 401 ? "Log in" : status == 404 ? "Not found" : status == 403 ? "Not allowed" : "That did not work");
+	page_begin(v, NULL, status == 401 ? "Log in" : status == 404 ? "Not found" : status == 403 ? "Not allowed" : "Request failed");
 	if (v->json) {
 		html_raw(&v->reply.body, ",\"status\":");
 		buf_text(&v->reply.body, title);
@@ -97,7 +97,7 @@ static void refuse_database(struct visit *v, const struct deferred_error *err)
 	int status = 503;
 
 	if (strcmp(err->sqlstate, "57014") == 0)
-		message = "The database took longer than a page may. It may be busy; or ask for less.";
+		message = "The database took longer than a page may wait. It may be busy, or the search too wide.";
 	else if (strcmp(err->sqlstate, "42501") == 0)
 		status = 403;
 	else if (strncmp(err->sqlstate, "22", 2) == 0)
@@ -105,14 +105,14 @@ static void refuse_database(struct visit *v, const struct deferred_error *err)
 	else if (err->code != DEFERRED_EDB)
 		log_line(LOG_L_ERROR, "web: %s", err->message);
 	if (status == 403 && v->me.role[0] && !v->me.viewer)
-		message = arena_printf(&v->arena, "This role may not see jobs. Somebody has to: grant deferred_viewer to \"%s\"", v->me.role);
+		message = arena_printf(&v->arena, "Your role may not see jobs. An administrator can run: grant deferred_viewer to \"%s\"", v->me.role);
 	else if (err->code == DEFERRED_ESCHEMA)
-		message = arena_printf(&v->arena, "This database has no schema of this program. Somebody has to run: deferred migrate "
+		message = arena_printf(&v->arena, "This database lacks the schema of this program. An administrator can run: deferred migrate "
 				       "(%s)", err->message);
 	else if (err->hint[0] && err->code == DEFERRED_EDB)
 		message = arena_printf(&v->arena, "%s (%s)", message, err->hint);
 	else if (err->code != DEFERRED_EDB && status == 503)
-		message = "The database cannot be reached just now.";
+		message = "The database cannot be reached now.";
 	visit_refuse(v, status, message);
 }
 
@@ -150,8 +150,8 @@ static int in_transaction(struct visit *v, struct deferred_error *err)
 		return rc;
 	}
 	if (v->route->action && !visit_may_act(v)) {
-		visit_refuse(v, 403, v->web->read_only || v->web->auth == WEB_NONE ? "This page is for looking only." :
-			     arena_printf(&v->arena, "This role may look, not act. Somebody has to: grant deferred_operator to \"%s\"", v->me.role));
+		visit_refuse(v, 403, v->web->read_only || v->web->auth == WEB_NONE ? "These pages are read-only." :
+			     arena_printf(&v->arena, "Your role may look but not act. An administrator can run: grant deferred_operator to \"%s\"", v->me.role));
 		return 0;
 	}
 	return v->route->run(v, err);
@@ -200,7 +200,7 @@ static bool make(struct visit *v)
 		if (outcome == DESK_AWAY)
 			refuse_database(v, &err);
 		else
-			refuse(v, 401, "The database does not know that name and password.");
+			refuse(v, 401, "The database refused that name and password.");
 		if (outcome == DESK_REFUSED)
 			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
 		return true;
@@ -223,9 +223,9 @@ void visit_run(struct visit *v)
 void visit_late(struct visit *v, bool often)
 {
 	if (often)
-		refuse(v, 429, "Too many logins are being tried. Try again in ten seconds.");
+		refuse(v, 429, "Too many login attempts. Try again in ten seconds.");
 	else
-		refuse(v, 503, "Too many pages are being asked for. Try again in ten seconds.");
+		refuse(v, 503, "Too many requests. Try again in ten seconds.");
 }
 
 /* ---- what it wants ---------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ static enum served_step judge(struct visit *v)
 	if (r->broken || r->fault != FAULT_NONE)
 		return refused(v, 400, "The request cannot be read.");
 	if (!guard_host(r, v->web->hosts))
-		return refused(v, 421, "This is not served under that name: the setting web.hosts has those that are.");
+		return refused(v, 421, "This host name is not served. The setting web.hosts lists the names that are.");
 	if (is_get(r) && !v->web->only && (asset = asset_find(r->raw_path)))
 		return serve_asset(v, asset);
 	v->route = find_route(v);
@@ -359,16 +359,16 @@ static enum served_step judge(struct visit *v)
 	if (status == 401)
 		return refused(v, 401, "Log in with a name and password of the database.");
 	if (status != 0)
-		return refused(v, status, v->web->auth == WEB_PEER ? "This is for users of this machine that web.users has." :
-			       "The proxy did not say who you are, or web.users does not have you.");
+		return refused(v, status, v->web->auth == WEB_PEER ? "Only users of this machine that web.users lists may see this." :
+			       "The proxy did not name you, or web.users does not list you.");
 	if (!v->route)
 		return refused(v, 404, "There is no such page.");
 	if (v->route->action ? r->verb != VERB_POST : !is_get(r))
-		return refused(v, 405, v->route->action ? "That is done by a button." : "That is a page, to be looked at.");
+		return refused(v, 405, v->route->action ? "This address accepts only POST, from a button." : "This address accepts only GET.");
 	if (!v->route->action)
 		return SERVED_WAIT;
 	if (!guard_same_origin(r))
-		return refused(v, 403, "This did not come from a page of ours.");
+		return refused(v, 403, "This request did not come from a page of this server.");
 	return v->awaits_body ? SERVED_BODY : refused(v, 403, "The page you came from is too old. Load it again.");
 }
 
@@ -379,7 +379,7 @@ static enum served_step act(struct visit *v)
 	const char *token = too_long ? NULL : guard_field(&v->arena, r->body ? r->body : "", r->body_len, "token");
 
 	if (too_long && v->route->long_form)
-		return refused(v, 413, "That is more than a page takes. Longer params take: deferred add");
+		return refused(v, 413, "The form is too large. For larger params, use: deferred add");
 	if (!guard_token_ok(v->web->key, v->user, v->began_us / 1000000 / 3600, token))
 		return refused(v, 403, "The page you came from is too old. Load it again.");
 	return SERVED_WAIT;

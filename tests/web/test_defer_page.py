@@ -29,7 +29,7 @@ def test_an_operator_defers_a_job_and_comes_to_its_page(web, db):
     params = '{"a": 12345678901234567890123,\n "b": "\u200f\u20ac"}'
     status, headers, _ = send(web, fn="echo", params=params.replace("\n", "\r\n"), queue="few", label=HOSTILE, delay="1h", expires="2d", key="k 1", priority="-3", max_attempts="4", timeout="90s")
     job = db.one("select max(id) from deferred.__deferred")
-    assert (status, headers["Location"]) == (303, f"/jobs/{job}?done=defer") and "It is deferred." in web.page(headers["Location"])
+    assert (status, headers["Location"]) == (303, f"/jobs/{job}?done=defer") and "The job is deferred." in web.page(headers["Location"])
     assert db.sql("select fn, queue, params::text, label, key, priority, max_attempts, timeout_ms, created_by, expires_at - created_at = interval '2 days', run_at - created_at = interval '1 hour' "
                   "from deferred.__deferred where id = %s", job) == [("echo", "few", params, HOSTILE, "k 1", -3, 4, 90000, web.login("opal"), True, True)]
     assert db.one("select state from deferred.job where id = %s", job) == "delayed" and "<script>alert" not in web.page(f"/jobs/{job}") + web.page("/audit")

@@ -19,7 +19,7 @@ def settle(db):
 
 
 def test_flows_are_paged_and_one_shows_its_jobs_and_what_they_wait_for(web, db):
-    assert "There are no flows" in web.page("/flows", "vic") and web.ask("/flow/17")[0] == 404
+    assert "No flows found" in web.page("/flows", "vic") and web.ask("/flow/17")[0] == 404
     jobs = [{"name": HOSTILE, "fn": "noop", "label": HOSTILE}, {"name": "mail", "fn": "noop", "after": HOSTILE},
             {"fn": "echo", "params": {"secret": HOSTILE}, "after": {"job": "mail", "on": "failed"}}]
     flow = db.one("select deferred.defer_flow(%s)", json.dumps({"label": HOSTILE, "on_failure": "cancel", "jobs": jobs, "then": [{"fn": "noop", "on": "ended"}]}))
@@ -43,7 +43,7 @@ def test_flows_are_paged_and_one_shows_its_jobs_and_what_they_wait_for(web, db):
     assert (web.ask(f"/flow/{mail}", "vic")[0], web.ask(f"/flow/{mail}", "vic")[1]["Location"]) == (303, f"/flow/{flow}")
     db.sql("select deferred.cancel(%s)", first)
     settle(db)
-    assert re.search(rf'Failed first</dt><dd><a href="/jobs/{first}"', web.page(f"/flow/{flow}", "vic")) and web.json("/flows.json", "vic")["flows"][0]["failed"] == first
+    assert re.search(rf'First failure</dt><dd><a href="/jobs/{first}"', web.page(f"/flow/{flow}", "vic")) and web.json("/flows.json", "vic")["flows"][0]["failed"] == first
     alone = db.defer("noop")
     assert "Waits for</h2>" not in web.page(f"/jobs/{alone}") and web.json(f"/jobs/{alone}.json")["flow"] is None and web.ask(f"/flow/{alone}")[0] == 404
     flows = [db.one("select deferred.defer_flow('{\"jobs\": [{\"fn\": \"noop\"}]}')") for _ in range(30)][::-1] + [flow]
@@ -65,7 +65,7 @@ def test_a_large_flow_is_paged_and_cancelled_step_by_step(web, db):
     parent = db.defer("noop")
     for _ in range(52):
         db.defer("noop", after=parent)
-    assert len(web.json(f"/jobs/{parent}.json", "vic")["children"]) == 50 and "And more" in web.page(f"/jobs/{parent}", "vic") and "And more" not in web.page(f"/jobs/{ids[0]}")
+    assert len(web.json(f"/jobs/{parent}.json", "vic")["children"]) == 50 and "Only the first are shown" in web.page(f"/jobs/{parent}", "vic") and "Only the first are shown" not in web.page(f"/jobs/{ids[0]}")
     for who in ("vic", "rea"):
         assert [post(web, flow, verb, who)[0] for verb in ("cancel", "retry")] == [403, 403]
     assert web.ask(f"/flow/{flow}/cancel", "opal", "POST", {})[0] == 403 and web.ask(f"/flow/{flow}/cancel")[0] == 405
@@ -77,7 +77,7 @@ def test_a_large_flow_is_paged_and_cancelled_step_by_step(web, db):
         status, headers, text = web.ask(f"/flow/{flow}/cancel", "opal", "POST", fields)
         steps += 1
     assert (status, headers["Location"], steps) == (303, f"/flow/{flow}?done=cancel", 3) and db.hot() == 53
-    assert "What was left of it was cancelled" in web.page(f"/flow/{flow}?done=cancel") and {j["state"] for j in web.json(f"/flow/{flow}.json")["jobs"]} == {"cancelled"}
+    assert "All jobs that had not ended were cancelled" in web.page(f"/flow/{flow}?done=cancel") and {j["state"] for j in web.json(f"/flow/{flow}.json")["jobs"]} == {"cancelled"}
     assert [(a["verb"], a["jobs"]) for a in web.json(f"/flow/{flow}.json")["actions"]] == [("cancel", 300), ("cancel", 1000), ("cancel", 1000)]
     assert {a["flow"] for a in web.json("/audit.json", "vic")["actions"]} == {flow}
     assert db.sql("select * from deferred.check_ledger()") == []
@@ -87,7 +87,7 @@ def test_an_operator_has_a_flow_begun_again(web, db):
     flow = db.one("select deferred.defer_flow('{\"jobs\": [{\"fn\": \"noop\"}]}')")
     job = db.one("select id from deferred.flow_jobs(%s)", flow)
     db.sql("select deferred.cancel(%s)", job)
-    assert post(web, flow, "retry")[1]["Location"] == f"/flow/{flow}?done=retry" and "next worker begins it again" in web.page(f"/flow/{flow}?done=retry")
+    assert post(web, flow, "retry")[1]["Location"] == f"/flow/{flow}?done=retry" and "The flow will run again" in web.page(f"/flow/{flow}?done=retry")
     assert "being begun again since" in web.page(f"/flow/{flow}", "vic")
     assert post(web, flow, "retry")[1]["Location"].endswith("refused=retry") and "being begun again already" in web.page(f"/flow/{flow}?refused=retry")
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and db.log(job)[-1][1] == "ok"

@@ -20,7 +20,7 @@ def post(web, page, verb, who="opal", **form):
 
 
 def test_schedules_are_shown_paused_resumed_and_run_by_operators(web, db):
-    assert "There are no recurring jobs" in web.page("/recurring")
+    assert "No schedules yet" in web.page("/recurring")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'echo', %s::json, '{\"timezone\": \"Europe/Berlin\"}')", json.dumps({"secret": HOSTILE}))
     for who in ("vic", "rea", "opal"):
         assert "nightly" in web.page("/recurring", who) and "secret" not in web.page("/recurring/nightly", who)
@@ -29,7 +29,7 @@ def test_schedules_are_shown_paused_resumed_and_run_by_operators(web, db):
     assert told["schedule"][0]["timezone"] == "Europe/Berlin" and len(told["coming"]) == 5 and " 03:00:00 " in told["coming"][0]["local"]
     assert web.ask("/recurring/none")[0] == 404
     assert post(web, "/recurring/nightly", "pause") == (303, "/recurring/nightly?done=pause") and db.one("select paused and next_at is null from deferred.__deferred_schedule")
-    assert "no job comes of it" in web.page("/recurring/nightly?done=pause") and post(web, "/recurring/nightly", "pause")[1].endswith("refused=pause")
+    assert "The schedule is paused." in web.page("/recurring/nightly?done=pause") and post(web, "/recurring/nightly", "pause")[1].endswith("refused=pause")
     assert "paused already" in web.page("/recurring/nightly")
     assert post(web, "/recurring/nightly", "resume")[1].endswith("done=resume") and db.one("select next_at > now() from deferred.__deferred_schedule")
     assert db.one("select min(next_tick) <= (select next_at from deferred.__deferred_schedule) from deferred.__deferred_state")
@@ -82,10 +82,10 @@ def test_what_is_deferred_for_dead_jobs_is_set_by_a_form(web, db):
     db.defer("noop")
     assert db.run(["check_deferred"]).returncode == 0
     for page, kind, name in (("/queues/default", "queue", "default"), ("/functions/noop", "function", "noop")):
-        assert "Defer for each dead job" in web.page(page) and "Defer for each dead job" not in web.page(page, "rea") and "Deferred for each dead job" not in web.page(page)
+        assert "Function for dead jobs" in web.page(page) and "Function for dead jobs" not in web.page(page, "rea") and "<dt>Function for dead jobs" not in web.page(page)
         assert post(web, page, "set", on_dead="mourn", was_on_dead="")[1].endswith("done=set")
         assert db.sql("select kind, name, fn from deferred.__deferred_on_dead where kind = %s", kind) == [(kind, name, "mourn")]
-        assert re.search("<dt>Deferred for each dead job</dt><dd><bdi>mourn<", web.page(page, "vic")) and 'name="was_on_dead" value="mourn"' in web.page(page)
+        assert re.search("<dt>Function for dead jobs</dt><dd><bdi>mourn<", web.page(page, "vic")) and 'name="was_on_dead" value="mourn"' in web.page(page)
         assert web.json(page + ".json", "vic")["settings"]["on_dead"] == "mourn"
         assert post(web, page, "set", on_dead=HOSTILE, was_on_dead="mourn")[1].endswith("refused=set") and "is no name of a function" in web.page(page)
         assert "<script>alert" not in web.page(page) and db.one("select fn from deferred.__deferred_on_dead where kind = %s", kind) == "mourn"
@@ -99,7 +99,7 @@ def test_what_is_deferred_for_dead_jobs_is_set_by_a_form(web, db):
 
 
 def test_it_is_said_how_much_of_a_limit_is_used(web, db):
-    assert "Of its limit" not in web.page("/queues/default", "vic") and "limit_used" not in web.json("/queues/default.json", "vic")
+    assert "Limit <progress" not in web.page("/queues/default", "vic") and "limit_used" not in web.json("/queues/default.json", "vic")
     assert db.run(["deferred", "queue", "set", "default", "--max-running", "3"]).returncode == 0
     assert web.json("/queues/default.json", "vic")["limit_used"] == {"running": 0, "max_running": 3, "ratio": 0}
     for _ in range(2):
@@ -107,7 +107,7 @@ def test_it_is_said_how_much_of_a_limit_is_used(web, db):
     worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
     told = harness.wait_for(lambda: (lambda t: t if t["running"] == 2 else None)(web.json("/queues/default.json", "vic")["limit_used"]), 20, "two run")
     assert told == {"running": 2, "max_running": 3, "ratio": 0.666667}
-    assert "2 of 3 at once are running, 67 %." in web.page("/queues/default", "vic")
+    assert "2 of 3 running, 67 %." in web.page("/queues/default", "vic")
 
     def measured():
         assert db.run(["deferred", "fold"]).returncode == 0  # a viewer reads the sums as workers left them
@@ -119,7 +119,7 @@ def test_it_is_said_how_much_of_a_limit_is_used(web, db):
 
 
 def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db):
-    assert "Nothing is being run" in web.page("/running", "vic") and web.json("/running.json", "vic")["usual"] == []
+    assert "No jobs are running" in web.page("/running", "vic") and web.json("/running.json", "vic")["usual"] == []
     harness.ran_in_build(db, "sleep", "sample 1", 100, 10, 2)
     harness.ran_in_build(db, "noop", "sample 1", 19, 10, 2)  # too few, and not held
     assert db.run(["deferred", "fold", "--anew"]).returncode == 0
@@ -133,7 +133,7 @@ def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db)
     told = harness.wait_for(marked, 20, "they run for a while")
     assert [u["fn"] for u in told["usual"]] == ["sleep"] and 12_000 < told["usual"][0]["run_p95_us"] < 17_000
     text = web.page("/running", "vic")
-    assert text.count(">long</span>") == 2 and "95 % ran within" in text and f"/jobs/{long}" in text and f"/jobs/{short}" in text
+    assert text.count(">long</span>") == 2 and "p95 run time" in text and f"/jobs/{long}" in text and f"/jobs/{short}" in text
     worker.signal(signal.SIGTERM)
     worker.wait(30)
 
@@ -199,7 +199,7 @@ def test_jobs_are_found_by_what_they_said_by_those_who_may_read_it(start_web, db
     # It looks at so many and no more, and goes on from there.
     db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop')) from generate_series(1, 2100)))")
     told = web.json("/jobs.json?q=error~order")
-    assert told["jobs"] == [] and "Looked at 2,000 jobs" in web.page("/jobs?q=error~order")
+    assert told["jobs"] == [] and "Searched 2,000 jobs" in web.page("/jobs?q=error~order")
     assert [j["id"] for j in web.json(f"/jobs.json?q=error~order&after={told['after']}")["jobs"]] == jobs[2::-1]
 
 

@@ -139,7 +139,7 @@ def test_an_operator_acts_and_each_action_is_written_down(web, db, job):
     assert ">Run now<" in web.page(f"/jobs/{later}") and act(f"/jobs/{later}", "run")[0] == 303
     assert db.one("select state from deferred.job where id = %s", later) == "ready"
     assert act("/queues/default", "pause")[0] == 303 and db.one("select paused from deferred.__deferred_queue where name = 'default'")
-    assert f"This queue is paused: nothing of it is begun. <bdi>{web.login('opal')}</bdi> did so " in web.page("/queues/default")
+    assert f"This queue is paused. Workers start none of its jobs. <bdi>{web.login('opal')}</bdi> paused it " in web.page("/queues/default")
     assert [q["paused_by"] for q in web.json("/queues.json")["queues"]] == [web.json("/queues/default.json")["queue"]["paused_by"]] == [web.login("opal")]
     assert act("/queues/default", "resume")[0] == 303
     assert not db.one("select paused from deferred.__deferred_queue where name = 'default'")

@@ -61,19 +61,19 @@ await press(`/jobs/${dead}`, "Retry", "run again");
 await press(`/jobs/${dead}`, "Cancel", "cancelled");
 await press(`/jobs/${later}`, "Run now", "ready now");
 await press("/queues/default", "Pause", "paused");
-await press("/queues/default", "Resume", "goes on");
+await press("/queues/default", "Resume", "is active again");
 await press(`/flow/${flow}`, "Cancel", "cancelled");
-await press(`/flow/${flow}`, "Retry", "begins it again");
+await press(`/flow/${flow}`, "Retry", "run again");
 await press("/recurring/nightly", "Pause", "paused");
-await press("/recurring/nightly", "Resume", "goes on");
+await press("/recurring/nightly", "Resume", "is active again");
 await press("/recurring/nightly", "Run now", "One job");
 for (const path of ["/queues/default", "/functions/fail"]) {
 	await page.goto(url + path);
 	await page.getByLabel("Burst").focus();
-	await page.getByLabel("Most running at once").fill("7");
+	await page.getByLabel("Max running").fill("7");
 	await page.keyboard.press("Enter");
 	await page.waitForURL(/done=set/);
-	check(`${path} Set`, await page.getByLabel("Most running at once").inputValue() === "7");
+	check(`${path} Set`, await page.getByLabel("Max running").inputValue() === "7");
 }
 
 /* "/" finds, j and Enter open. */
@@ -111,12 +111,12 @@ for (const path of pages.filter(p => !/^\/jobs\/all|clear$|^\/defer/.test(p))) {
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
-for (const [path, said] of [["/doctor", "15 checks"], ["/advice", "What it rests on"]]) {
+for (const [path, said] of [["/doctor", "15 checks"], ["/advice", "Basis of this advice"]]) {
 	await plain.goto(url + path);
 	check(`${path} without JavaScript`, (await plain.locator("main").innerText()).includes(said));
 }
 await plain.goto(`${url}/flow/${flow}`);
-check("a graph without JavaScript", await plain.getByRole("img", { name: /What waits for what/ }).isVisible() && (await plain.locator("main").innerText()).includes("Waits for"));
+check("a graph without JavaScript", await plain.getByRole("img", { name: /what they wait for/ }).isVisible() && (await plain.locator("main").innerText()).includes("Waits for"));
 
 /* Many jobs at once: by a script to the end, without one step by step. */
 await page.goto(`${url}/jobs?state=ready&queue=bulk`);
@@ -126,9 +126,9 @@ await page.waitForFunction(() => document.querySelector("[role=status]")?.innerT
 await axed(page, "many cancelled");
 await plain.goto(`${url}/jobs/all?verb=retry&state=cancelled&queue=bulk`);
 await plain.getByRole("button", { name: /^Retry (them|all of them)$/ }).click();
-for (let steps = 0; (await plain.getByRole("button", { name: "Go on" }).count()) > 0; steps++) { /* as many as there is time for */
+for (let steps = 0; (await plain.getByRole("button", { name: "Continue" }).count()) > 0; steps++) { /* as many as there is time for */
 	check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("are ready again so far.") && steps < 100);
-	await plain.getByRole("button", { name: "Go on" }).click();
+	await plain.getByRole("button", { name: "Continue" }).click();
 }
 check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
 
@@ -149,7 +149,7 @@ await page.waitForFunction(() => document.querySelector("[role=status]")?.innerT
 await axed(page, "a queue cleared");
 await plain.goto(`${url}/queues/mail/clear`);
 await plain.getByLabel("Type the name of the queue").fill("mail");
-await plain.getByRole("button", { name: "Clear it" }).click();
+await plain.getByRole("button", { name: "Clear the queue" }).click();
 check("cleared without JavaScript", (await plain.getByRole("status").innerText()).includes("60 jobs were cancelled."));
 
 /* A job by a form: what is refused stays there; by keyboard, and without JavaScript. */
@@ -157,20 +157,20 @@ await page.goto(`${url}/functions`);
 await page.getByRole("link", { name: "Defer a job", exact: true }).click();
 await page.getByLabel("Function").focus();
 await page.keyboard.type("noop");
-await page.getByLabel("Params, as JSON").fill("{\"a\": <b>\u202e\n}");
-await page.getByRole("button", { name: "Defer it" }).focus();
+await page.getByLabel("Params (JSON)").fill("{\"a\": <b>\u202e\n}");
+await page.getByRole("button", { name: "Defer" }).focus();
 await page.keyboard.press("Enter");
 await page.getByRole("alert").waitFor();
-check("what was typed is kept", await page.getByLabel("Params, as JSON").inputValue() === "{\"a\": <b>\u202e\n}" && await page.getByLabel("Function").inputValue() === "noop");
+check("what was typed is kept", await page.getByLabel("Params (JSON)").inputValue() === "{\"a\": <b>\u202e\n}" && await page.getByLabel("Function").inputValue() === "noop");
 await axed(page, "a job that was refused");
-await page.getByLabel("Params, as JSON").fill("{\"a\":\n1}");
+await page.getByLabel("Params (JSON)").fill("{\"a\":\n1}");
 await page.getByLabel("Label").focus();
 await page.keyboard.type("by hand");
 await page.keyboard.press("Enter");
 await page.waitForURL(/\/jobs\/\d+\?done=defer$/);
 check("a job by hand", (await page.locator("main").innerText()).includes("by hand"));
 await plain.goto(`${url}/defer?fn=noop`);
-await plain.getByRole("button", { name: "Defer it" }).click();
+await plain.getByRole("button", { name: "Defer" }).click();
 check("a job without JavaScript", /\/jobs\/\d+\?done=defer$/.test(plain.url()));
 
 /* A page that nobody touches is asked for less often, and as often as before once somebody does. */
@@ -195,6 +195,21 @@ check(`left alone, a page was asked for ${alone} times in five minutes`, alone <
 await idle.keyboard.press("Escape");
 const again = await asks_in(3);
 check(`touched again, a page was asked for ${again} times at once`, again >= 1);
+
+/* An answer that is shown stays while the server computes the next one, which is then there without a reload, however long the server took to say so. */
+const waiting = await person(viewer);
+await waiting.addInitScript(() => {
+	window.asked = 0;
+	window.fetch = async () => {
+		if (window.asked++ > 0)
+			return new Response(`<div id="kept">The next advice, after ${document.getElementById("kept").innerText}</div>`);
+		await new Promise(resolve => { setTimeout(resolve, 1500); });
+		return new Response('<div id="kept">Being computed.</div>', { headers: { Refresh: "1" } });
+	};
+});
+await waiting.goto(`${url}/advice`);
+await waiting.getByText("The next advice, after ").waitFor();
+check("an answer is replaced by a placeholder", !(await waiting.locator("#kept").innerText()).includes("Being computed."));
 
 console.log(JSON.stringify(wrong));
 await browser.close();
