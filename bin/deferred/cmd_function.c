@@ -84,7 +84,7 @@ static int resume(struct cli *cli, const char *fn)
 	if (store_admin_function_resume(cli->pg, fn, &paused, &err) < 0)
 		return cli_fail(cli, &err);
 	if (paused)
-		return EX_OK;
+		return cli->json ? ls(cli, fn) : EX_OK;
 	error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" is not paused", fn);
 	return cli_fail(cli, &err);
 }

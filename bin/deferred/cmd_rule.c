@@ -299,6 +299,7 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 
 static int rule_rm(struct cli *cli, int argc, char **argv)
 {
+	const char *between = "[";
 	int c, rc;
 
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
@@ -314,8 +315,13 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 			int failed = rule_fail(cli, &err);
 
 			rc = rc == EX_OK ? failed : rc;
+		} else if (cli->json) {
+			printf("%s{\"rule\": \"%s\", \"removed\": true}", between, argv[i]);
+			between = ",\n ";
 		}
 	}
+	if (cli->json)
+		printf("%s]\n", *between == '[' ? between : "");
 	return rc;
 }
 

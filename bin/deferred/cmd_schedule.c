@@ -147,6 +147,10 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 
 static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what what)
 {
+	static const char *const done[] = {
+		[STORE_SCHEDULE_PAUSE] = "\"paused\": true", [STORE_SCHEDULE_RESUME] = "\"paused\": false", [STORE_SCHEDULE_REMOVE] = "\"removed\": true",
+	};
+	const char *between = "[";
 	int c, rc;
 
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
@@ -163,14 +167,20 @@ static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what
 			int failed = cli_fail(cli, &err);
 
 			rc = rc == EX_OK ? failed : rc;
-		} else if (what == STORE_SCHEDULE_RUN) {
-			if (cli->json)
-				printf("{\"schedule\": \"%s\", \"id\": %s}\n", argv[i], pg_null(res, 0, 0) ? "null" : pg_text(res, 0, 0, NULL));
-			else if (!pg_null(res, 0, 0))
-				puts(pg_text(res, 0, 0, NULL));
+		} else if (cli->json) {
+			printf("%s{\"schedule\": \"%s\", ", between, argv[i]);
+			if (what == STORE_SCHEDULE_RUN)
+				printf("\"id\": %s}", pg_null(res, 0, 0) ? "null" : pg_text(res, 0, 0, NULL));
+			else
+				printf("%s}", done[what]);
+			between = ",\n ";
+		} else if (what == STORE_SCHEDULE_RUN && !pg_null(res, 0, 0)) {
+			puts(pg_text(res, 0, 0, NULL));
 		}
 		pg_result_free(res);
 	}
+	if (cli->json)
+		printf("%s]\n", *between == '[' ? between : "");
 	return rc;
 }
 

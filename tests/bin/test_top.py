@@ -13,8 +13,8 @@ import termios
 import time
 
 import harness
+from made_log import starts
 from test_deferred import fails, login, ok
-from test_why import starts
 
 ESCAPE = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 

@@ -12,6 +12,7 @@ import pytest
 
 import pg
 from harness import wait_for
+from made_log import starts
 from test_deferred import end, fails, login
 
 OK, NOT_DONE = 0, 1
@@ -428,17 +429,6 @@ def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, 
     assert [c[0] for c in why()] == ["nothing_waits"] and ("schedule", "schedule nightly is paused") in [c[:2] for c in why(None, "--all")]
     do(db, [c[3] for c in why(None, "--all") if c[0] == "schedule"][0])
     assert "schedule" not in [c[0] for c in why(None, "--all")]
-
-
-def starts(db, host, pidfile, ago_min, until_min, every_s=60, mode="run", queues=None):
-    """Runs that had work, each some seconds long; or one service, that said all the time that it lives."""
-    name = f"{host}:{pidfile}#1.1@{host}"
-    if mode != "run":
-        db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode) "
-               "values (%s, %s, 1, '1', now() - %s * interval '1 min', now() - %s * interval '1 min', %s)", name, host, ago_min, until_min, mode)
-        return
-    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode, queues) select %s, %s, 1, '1', t, t, t + interval '5 s', 'run', %s "
-           "from generate_series(now() - %s * interval '1 min', now() - %s * interval '1 min' - interval '1 s', %s * interval '1 s') t order by t", name, host, queues, ago_min, until_min, every_s)
 
 
 def test_a_host_that_is_missed_while_others_come_is_named(db, why):

@@ -1,4 +1,5 @@
-"""A log made up: jobs that arrived at random, and when each began and ended. A test that writes one is marked `by_hand`."""
+"""A history made up: jobs that arrived at random, when each began and ended, and runs of workers.
+A test that writes jobs is marked `by_hand`."""
 
 
 def write_log(db, jobs, queue="default", now="now()"):
@@ -25,3 +26,22 @@ def arrivals(rng, a_minute, seconds, burst=1):
 
 def history(rng, a_minute, run, days, burst=1):
     return [(days * 86400 + 60 - t, 10.0, run(rng)) for t in arrivals(rng, a_minute, days * 86400, burst)]
+
+
+def starts(db, host, pidfile, ago_min, until_min, every_s=60, mode="run", queues=None):
+    """Runs that had work, each some seconds long; or one service, that said all the time that it lives."""
+    name = f"{host}:{pidfile}#1.1@{host}"
+    values = {"name": name, "host": host, "mode": mode, "queues": queues}
+    values.update(ago=ago_min, until=until_min, every=every_s)
+    if mode != "run":
+        db.sql("""
+            insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode)
+            values (%(name)s, %(host)s, 1, '1', now() - %(ago)s * interval '1 min',
+                    now() - %(until)s * interval '1 min', %(mode)s)""", values)
+        return
+    db.sql("""
+        insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode, queues)
+        select %(name)s, %(host)s, 1, '1', t, t, t + interval '5 s', 'run', %(queues)s
+        from generate_series(now() - %(ago)s * interval '1 min', now() - %(until)s * interval '1 min' - interval '1 s',
+                             %(every)s * interval '1 s') t
+        order by t""", values)
