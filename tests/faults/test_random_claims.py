@@ -18,6 +18,7 @@ import pytest
 from harness import BUILD, OwnServer, wait_for
 
 LEASE_MS = 1500
+PREPARED_MAX = 20
 QUEUES = ("a", "b", "limited")
 
 
@@ -115,7 +116,7 @@ class World:
         if name:
             c.autocommit = True
             c.cursor().execute(("commit" if how < 0.8 else "rollback") + f" prepared '{name}'")
-        elif how < 0.1:
+        elif how < 0.1 and sum(o[3] is not None for o in self.open) < PREPARED_MAX:
             self.prepared += 1
             name = f"p{self.prepared}"
             c.cursor().execute(f"prepare transaction '{name}'")
@@ -344,7 +345,7 @@ def server():
     servers = []
 
     def make(**settings):
-        servers.append(OwnServer(settings={"max_prepared_transactions": "20", **settings}))
+        servers.append(OwnServer(settings={"max_prepared_transactions": str(PREPARED_MAX), **settings}))
         return servers[-1]
     yield make
     for s in servers:
