@@ -162,7 +162,7 @@ LINT_C := $(wildcard lib/*/*.c lib/plugins/*/*.c bin/*/*.c bin/deferred_http/*/*
 	tests/bench/*.c)
 # The plugin sample crashes on purpose. gcc -fanalyzer is not used: it reports lists as leaks.
 lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
-	@for tool in gcc clang cppcheck mandoc patch; do command -v $$tool > /dev/null || \
+	@for tool in gcc clang cppcheck mandoc; do command -v $$tool > /dev/null || \
 		{ printf 'make lint: %s: not found\nhint: make deps-lint\n' $$tool >&2; exit 1; }; done
 	$(PYTHON) tests/harness/floors.py
 	$(PYTHON) tests/mutants/mutants.py --dry-run

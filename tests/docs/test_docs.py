@@ -203,7 +203,7 @@ def test_a_source_that_no_test_names_is_told(tmp_path, monkeypatch):
     for name in ("base/fresh.c", "base/old.c", "base/twice.c", "store/twice.c", "run/broken.c"):
         os.makedirs(tmp_path / "lib" / os.path.dirname(name), exist_ok=True)
         (tmp_path / "lib" / name).touch()
-    for name in ("lib/old_test.c", "lib/twice_test.c", "lib/store_twice_test.c", "lib/refresh_test.c", "mutants/any.patch"):
+    for name in ("lib/old_test.c", "lib/twice_test.c", "lib/store_twice_test.c", "lib/refresh_test.c", "mutants/any.txt"):
         os.makedirs(tmp_path / "tests" / os.path.dirname(name), exist_ok=True)
-        (tmp_path / "tests" / name).write_text("--- a/lib/run/broken.c\n+++ b/lib/run/broken.c\n")
+        (tmp_path / "tests" / name).write_text("file: lib/run/broken.c\n")
     assert [line.split(":")[0] for line in floors.untested()] == ["lib/base/fresh.c", "lib/base/twice.c"]

@@ -52,9 +52,9 @@ def untested():
     names = collections.Counter(os.path.basename(path)[:-len(".c")] for path in sources)
     tests = {os.path.basename(path) for path in glob.glob(os.path.join(TOP, "tests", "*", "*.*"))}
     broken = set()
-    for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.patch")):
+    for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.txt")):
         with open(path) as f:
-            broken.update(re.findall(r"(?m)^\+\+\+ b/(\S+)", f.read()))
+            broken.update(re.findall(r"(?m)^file: (\S+)", f.read()))
     for path in sources:
         name, floor = os.path.basename(path)[:-len(".c")], os.path.basename(os.path.dirname(path))
         known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}

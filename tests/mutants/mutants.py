@@ -1,19 +1,27 @@
-"""Breaks the program on purpose, one small way at a time, and sees that the tests notice.
+"""Breaks the program on purpose, one small way at a time, and checks that the tests notice.
 
-    mutants.py [--jobs N] [NAME...]        `make mutants`; NAME may hold * and ?
-    mutants.py --dry-run [NAME...]         `make lint`; prints the patches that do not apply, or apply in two places
+    mutants.py [--jobs N] [NAME...]        `make mutants`; NAME may contain * and ?
+    mutants.py --dry-run [NAME...]         `make lint`; prints the mutants that do not fit the tree
 
-A mutant is a file NAME.patch beside this one. Above the patch stand lines
+A mutant is an entry of a table, a file SUBJECT.txt in this folder:
 
+    [pidfile_asked]
     what: the holder of the pid file is not asked again before it is signalled
     notice: tests/bin/test_pidfile.py::test_name[parameters]
     notice: tests/lib/frame_test.c::name_of_the_test
+    file: bin/check_deferred/pidfile.c
+     a line before the change, where the old text alone occurs twice
+    -the old text
+    +the new text
 
-`notice` names a test, or with several lines more, of which at least one must fail; `needs: root` that they run as root
-only. Each worker has a copy of the tree, built,
-and a server of its own. The named tests must pass there first, with nothing broken. Then for each mutant: apply it, build,
-run its tests, take it back. One whose patch does not apply, which does not build, or whose tests cannot be run, is an
-error. Ends with status 1 if there was one, or if one survived.
+At least one test of the `notice` lines must fail. `needs: root` says that they run only as root. A line "@@" begins
+another change of the same file, a line "file:" a change of another file. What `git diff` prints may be pasted as it is.
+The old text, with the lines around it, must occur exactly once in its file.
+
+Each worker has a built copy of the tree and a server of its own. The named tests must pass there first, with nothing
+broken. Then, for each mutant, the worker changes the files, builds, runs the tests and restores the files. A mutant
+that does not fit or does not build, or whose tests cannot run, is an error. The exit status is 1 if there was an error
+or if a mutant survived.
 """
 
 import argparse
@@ -50,32 +58,47 @@ Outcome = collections.namedtuple("Outcome", "verdict said")
 KILLED, SURVIVED, ERROR = "killed", "SURVIVED", "ERROR"
 
 
-class Mutant:
-    def __init__(self, path):
-        self.path, self.name = path, os.path.basename(path)[:-len(".patch")]
-        with open(path) as f:
-            head, _, self.patch = f.read().partition("\n--- ")
-        self.what = " ".join(re.findall(r"(?m)^what: (.*)", head))
-        self.notice = re.findall(r"(?m)^notice: (.*?) *$", head)
-        self.for_root = "\nneeds: root" in head
-        self.files = re.findall(r"(?m)^\+\+\+ b/(\S+)", self.patch)
+class Misfit(Exception):
+    """Says why a mutant does not fit the tree."""
 
-    def apply(self, tree, *options):
-        """None, or why it does not apply."""
-        done = subprocess.run(["patch", "-p1", "-F2", "--no-backup-if-mismatch", "-s", "-f", "-r", "-", *options, "-i", self.path], cwd=tree,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        return None if done.returncode == 0 else done.stdout
+
+class Mutant:
+    def __init__(self, name, entry):
+        self.name, self.changes, heads, file = name, [], collections.defaultdict(list), None
+        for line in entry.rstrip("\n").split("\n"):
+            if head := re.match(r"(what|notice|needs|file): (.*?) *$", line) or re.match(r"(\+\+\+) b/(\S+)$", line):
+                heads[head[1]].append(head[2])
+                file = head[2] if head[1] in ("file", "+++") else None
+                self.changes += [(file, [], [])] if file else []
+            elif line.startswith("@@") and file:
+                self.changes += [(file, [], [])] if any(self.changes[-1][1:]) else []
+            elif file and line[:1] in ("", " ", "-", "+"):
+                for mark, lines in zip("+-", self.changes[-1][1:]):
+                    lines += [] if line.startswith(mark) else [line[1:] + "\n"]
+            elif not re.match(r"diff --git |index |--- a/", line):
+                sys.exit(f"mutants.py: mutant '{name}': cannot read the line '{line}'")
+        self.changes = [(file, "".join(old), "".join(new)) for file, old, new in self.changes]
+        self.what, self.notice, self.for_root = " ".join(heads["what"]), heads["notice"], "root" in heads["needs"]
+        self.files = {file for file, _, _ in self.changes}
+
+    def broken(self, tree):
+        """The text of each file with its changes."""
+        texts = {}
+        for file, old, new in self.changes:
+            if file not in texts:
+                with open(os.path.join(tree, file)) as f:
+                    texts[file] = f.read()
+            texts[file], count = re.subn("(?m)^" + re.escape(old), lambda _: new, texts[file])
+            if count != 1:
+                raise Misfit(f"{file}: must occur exactly once, and occurs {count} times:\n{old}")
+        return texts
 
     def misfit(self, tree):
-        """None, or why it does not fit the tree: it must apply, and each hunk in one place only."""
-        for part in re.split(r"(?m)^--- ", self.patch):
-            with open(os.path.join(tree, re.search(r"(?m)^\+\+\+ b/(\S+)", part)[1])) as f:
-                text = f.read()
-            for hunk in re.split(r"(?m)^@@.*\n", part)[1:]:
-                old = "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] in " -")
-                if text.count(old) > 1:
-                    return f"applies in {text.count(old)} places:\n{old}"
-        return self.apply(tree, "--dry-run")
+        """None, or why it does not fit the tree."""
+        try:
+            self.broken(tree)
+        except (Misfit, OSError) as e:
+            return str(e)
 
     def remakes_database(self):
         return any(f.startswith(("sql/migrations/", "sql/functions/", "sql/views/")) for f in self.files)
@@ -83,7 +106,12 @@ class Mutant:
 
 def load(names=()):
     """All mutants that this user can try, or those of these names, by name."""
-    found = [Mutant(path) for path in sorted(glob.glob(os.path.join(HERE, "*.patch")))]
+    found = []
+    for path in sorted(set(glob.glob(os.path.join(HERE, "*"))) - set(glob.glob(os.path.join(HERE, "*.py")))):
+        if not path.endswith(".txt"):
+            sys.exit(f"mutants.py: {os.path.basename(path)}: is not a table; move its mutants into SUBJECT.txt")
+        with open(path) as f:
+            found += [Mutant(*entry.split("]\n", 1)) for entry in re.split(r"(?m)^\[", f.read())[1:]]
     for name in names:
         if not any(fnmatch.fnmatch(m.name, name) for m in found):
             sys.exit(f"mutants.py: no mutant is named '{name}'")
@@ -191,10 +219,14 @@ class Tree:
                     os.kill(pid, signal.SIGKILL)
 
     def try_mutant(self, mutant):
-        if why := mutant.apply(self.folder):
-            self.restore(mutant)
-            return Outcome(ERROR, "the patch does not apply\n" + why)
         try:
+            broken = mutant.broken(self.folder)
+        except (Misfit, OSError) as e:
+            return Outcome(ERROR, str(e))
+        try:
+            for file, text in broken.items():
+                with open(os.path.join(self.folder, file), "w") as f:
+                    f.write(text)
             if mutant.remakes_database():
                 self.drop(TEMPLATE)
             status, said = self.make(mutant.notice)
@@ -260,7 +292,7 @@ def main():
     args = parser.parse_args()
     mutants, began, trees = load(args.names), time.monotonic(), []
     if args.dry_run:
-        misfits = [f"{os.path.relpath(m.path, pg.TOP)}: {why}" for m in mutants if (why := m.misfit(pg.TOP))]
+        misfits = [f"mutant '{m.name}': {why}" for m in mutants if (why := m.misfit(pg.TOP))]
         sys.exit("\n".join(misfits) or None)
     # What make and the user's shell say is not meant for what runs here.
     for name in [n for n in os.environ if n.startswith(("DEFERRED_", "MAKE", "MFLAGS", "PG")) and n not in ("PG_BINDIR", "DEFERRED_TEST_TMP")]:

@@ -1,13 +1,14 @@
 -- running: jobs while they are being run: cancelled, reporting how far they are, holding on to their claim,
 -- finished in the transaction of their own work.
 --
--- Whoever knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has one
--- receipt for all jobs that it claims at once, so it does not pass the receipt to a function. A function
--- gets a token that is good only for its own job (deferred_plugin.h). With the token it may act on that
--- job over a connection of its own, as a producer that sql/functions/claim/__may_finish.sql allows.
+-- Whoever knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has
+-- one receipt for all jobs that it claims at once, so it does not pass the receipt to a function. A
+-- function gets a token that is good only for its own job (deferred_plugin.h). With the token it may
+-- act on that job over a connection of its own, as a producer that
+-- sql/functions/claim/__may_finish.sql allows.
 --
--- finish() reads without a lock which lease holds the job. The hot row tells whether that lease still
--- holds it (sql/functions/claim/__claim.sql).
+-- finish() reads without a lock which lease holds the job. The hot row tells whether that lease
+-- still holds it (sql/functions/claim/__claim.sql).
 --
 -- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
 -- was cancelled is never recorded as done, and one that is done is not cancelled any more.
