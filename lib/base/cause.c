@@ -328,7 +328,7 @@ static void broken(struct list *list, const char *fn, int64_t for_s)
 
 	SAY(why, "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, and when that does not crash the pause is over", fn);
 	SAY(figure, "paused for %s", AGE(for_s));
-	SAY(mend, "deferred ls --fn %s; once that is mended: deferred function resume %s", fn, fn);
+	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
 }
 
 static void limits(struct list *list, const struct cause_job *j)
@@ -727,7 +727,7 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", b->schedule, b->schedule);
 	} else if (dead) {
 		SAY(why, "schedule %s fails: its last job, %" PRId64 ", is dead", b->schedule, b->schedule_job);
-		SAY(mend, "deferred show %" PRId64 "; once that is mended: deferred retry %" PRId64, b->schedule_job, b->schedule_job);
+		SAY(mend, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, b->schedule_job, b->schedule_job);
 	} else {
 		c->level = CAUSE_LOOK;
 		SAY(why, "schedule %s is paused", b->schedule);

@@ -251,7 +251,7 @@ static void after_claim(struct worker *w)
 	w->charged += (int64_t)(c->claimed_len + c->limited_len);
 	add_claimed(w);
 	if (w->stopping)
-		worker_give_back_unstarted(w); /* the claim was under way when we were asked to stop */
+		worker_give_back_unstarted(w, NULL); /* the claim was under way when we were asked to stop */
 }
 
 /* The first transaction of the cycle is committed. */

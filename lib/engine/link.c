@@ -21,7 +21,7 @@ void worker_take_back(struct worker *w, enum ledger_state recording)
 {
 	ledger_undo(&w->ledger, recording);
 	if (w->stopping)
-		worker_give_back_unstarted(w); /* those it asked about */
+		worker_give_back_unstarted(w, NULL); /* those it asked about */
 	worker_progress_again(w);
 	store_cycle_clear(&w->cycle);
 }

@@ -130,10 +130,12 @@ static void report_refused(struct worker *w, const struct attempt *a)
 	w->delayed.lost_ns = 0; /* it may have ended long ago, where the server's clock was set */
 }
 
-/* Into the summary. */
+/* Into the summary, and of crashes for the breaker. */
 static void count(struct worker *w, const struct attempt *a)
 {
 	w->sum.attempts++;
+	if (a->outcome == JOB_CRASHED)
+		worker_note_crash(w, a->job->fn);
 	if (a->outcome == JOB_OK)
 		w->sum.ok++;
 	else if (a->outcome == JOB_CANCELLED)

@@ -105,6 +105,7 @@ struct worker_watch {
 enum db_state { DB_READY, DB_BUSY, DB_CONNECTING, DB_WAITING };
 
 #define SAID_MAX 64
+#define CRASHED_MAX 8 /* functions; the others are found in the sums */
 
 struct worker {
 	const struct worker_setup *setup;
@@ -177,6 +178,11 @@ struct worker {
 	struct {
 		char *settings;    /* as store_alert() takes them; NULL: nothing is looked for */
 		bool due;          /* housekeeping was done */
+		struct {
+			char fn[128];
+			int64_t n;
+		} crashed[CRASHED_MAX]; /* attempts that crashed, recorded since the breaker was asked */
+		size_t crashed_len;
 	} tell;
 
 	bool renew_first;          /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
@@ -202,7 +208,7 @@ struct worker {
 uint64_t worker_random(struct worker *w);
 void worker_decide(struct worker *w, struct attempt *a);          /* see verdict.h */
 size_t worker_idle_runners(const struct worker *w);
-void worker_give_back_unstarted(struct worker *w);                /* with the next cycle */
+void worker_give_back_unstarted(struct worker *w, const char *fn); /* of a function, or NULL: all; with the next cycle */
 
 void worker_event(const struct worker *w, enum worker_event event);
 void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
@@ -313,6 +319,8 @@ bool worker_tick_stays(struct worker *w, uint64_t now);      /* a run that has n
 void worker_tell_set_up(struct worker *w);                  /* settings, at the start and after a reload */
 void worker_tell_clear(struct worker *w);
 void worker_tell(struct worker *w, uint64_t now);           /* at a turn, between cycles: if housekeeping was done */
+void worker_note_crash(struct worker *w, const char *fn);   /* an attempt that crashed is recorded */
+void worker_ask_breaker(struct worker *w, uint64_t now);    /* between cycles, after such a note: pauses functions that only crash */
 void worker_tell_at_end(struct worker *w);
 void worker_notice_at_end(struct worker *w);                /* dead jobs alone: of a run that did not fold too */
 

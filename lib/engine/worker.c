@@ -127,19 +127,24 @@ size_t worker_idle_runners(const struct worker *w)
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* Give back all that no runner has begun. */
-void worker_give_back_unstarted(struct worker *w)
+void worker_give_back_unstarted(struct worker *w, const char *fn)
 {
-	struct job *jobs = pool_recall(&w->pool), **end = &jobs;
+	struct job *pending = pool_recall(&w->pool), *children = ledger_take(&w->ledger, LEDGER_CHILD), *next;
 
-	while (*end)
-		end = &(*end)->next;
-	*end = ledger_take(&w->ledger, LEDGER_CHILD);
-	while (jobs) {
-		struct job *next = jobs->next;
-
-		ledger_return(&w->ledger, jobs);
-		jobs = next;
+	for (struct job *job = pending; job; job = next) {
+		next = job->next;
+		job->next = NULL;
+		if (fn && strcmp(job->fn, fn) != 0)
+			pool_add(&w->pool, job);
+		else
+			ledger_return(&w->ledger, job);
+	}
+	for (struct job *job = children; job; job = next) {
+		next = job->next;
+		if (fn && strcmp(job->fn, fn) != 0)
+			ledger_child(&w->ledger, job);
+		else
+			ledger_return(&w->ledger, job);
 	}
 }
 
@@ -154,7 +159,7 @@ static void begin_stop(struct worker *w, enum job_outcome outcome, uint64_t now)
 	w->stop_outcome = outcome;
 	w->stop_ns = now + (uint64_t)config_int(w->config, "grace") * NS_PER_MS;
 	pool_stop(&w->pool);
-	worker_give_back_unstarted(w);
+	worker_give_back_unstarted(w, NULL);
 }
 
 /* The queues may be others now, and "listen" may have been switched on. */
@@ -333,6 +338,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		*err = w->lost;
 		return err->code;
 	}
+	if (w->db == DB_READY && w->tell.crashed_len > 0)
+		worker_ask_breaker(w, now);
 	if (w->db == DB_READY)
 		worker_listen_ready(w, now);
 	worker_scale(w, now);

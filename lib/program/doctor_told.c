@@ -56,7 +56,7 @@ void doctor_schedules(struct doctor *d)
 		} else if (strcmp(what, "dead") == 0) {
 			doctor_warn(d, "schedule %s: its last job, %" PRId64 ", is dead", name, pg_int(res, i, 4));
 			doctor_why(d, "what it is for was not done for the tick of %s ago", span_age(age, pg_int(res, i, 3)));
-			doctor_do(d, "deferred show %" PRId64 "; once that is mended: deferred retry %" PRId64, pg_int(res, i, 4), pg_int(res, i, 4));
+			doctor_do(d, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, pg_int(res, i, 4), pg_int(res, i, 4));
 		} else {
 			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name, span_age(age, pg_int(res, i, 3)), pg_null(res, i, 2) ? "" : ": ",
 				    pg_null(res, i, 2) ? "" : pg_text(res, i, 2, NULL));

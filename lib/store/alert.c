@@ -79,6 +79,38 @@ int store_alert(struct pg *pg, const char *settings, store_alert_fn *f, void *da
 	return store_run_aside(pg, &sql_alert, &args, TAG_ALERT, on_alert, &told, err);
 }
 
+struct crashed {
+	struct told told;
+	const char *fn;
+	bool *paused;
+};
+
+static void on_crashed(void *data, int tag, const struct pg_result *res)
+{
+	const struct crashed *c = data;
+
+	if (tag != TAG_ALERT || pg_rows(res) == 0)
+		return;
+	*c->paused = pg_bool(res, 0, 0);
+	if (!pg_null(res, 0, 1))
+		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, pg_text(res, 0, 1, NULL), pg_text(res, 0, 2, NULL), "" });
+}
+
+int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told, void *data, bool *paused,
+		  struct deferred_error *err)
+{
+	struct crashed crashed = { { told, data }, fn, paused };
+	struct pg_args args;
+
+	*paused = false;
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	pg_arg_int8(&args, n);
+	pg_arg_int8(&args, config_int(config, "breaker.crashes"));
+	pg_arg_int8(&args, config_int(config, "breaker.retry"));
+	return store_run(pg, &sql_crashed, &args, TAG_ALERT, on_crashed, &crashed, err);
+}
+
 static void on_notice(void *data, int tag, const struct pg_result *res)
 {
 	bool *more = data;

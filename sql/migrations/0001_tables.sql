@@ -777,6 +777,16 @@ comment on column deferred.__deferred_caller.crashed_at is
 comment on column deferred.__deferred_caller.other_at is
     'minute of the last attempt that ended in another way; NULL: none did';
 
+create table deferred.__deferred_crash (
+    fn    text collate "C" primary key,
+    n     bigint not null,
+    since timestamptz not null
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+comment on table  deferred.__deferred_crash is 'functions of which attempts crashed lately: deferred.__crashed()';
+comment on column deferred.__deferred_crash.fn is 'function';
+comment on column deferred.__deferred_crash.n is 'how many attempts crashed; those before its last success count at first, too';
+comment on column deferred.__deferred_crash.since is 'the first of them ended after that';
+
 create table deferred.__deferred_depth (
     at       timestamptz not null,
     queue    text collate "C" not null,

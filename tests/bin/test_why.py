@@ -419,7 +419,7 @@ def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, 
     check(db)  # which has its job deferred first
     check(db)
     job = db.one("select max(id) from deferred.__deferred")
-    assert why()[0] == ("schedule", f"schedule nightly fails: its last job, {job}, is dead", why()[0][2], f"deferred show {job}; once that is mended: deferred retry {job}")
+    assert why()[0] == ("schedule", f"schedule nightly fails: its last job, {job}, is dead", why()[0][2], f"deferred show {job}; after the fix: deferred retry {job}")
     do(db, why()[0][3])
     do(db, f"deferred retry {job}")
     do(db, "deferred schedule pause nightly")

@@ -33,7 +33,7 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged):
     print(f"seed {seed}: repeat with DEFERRED_TEST_SEED={seed}")
     rng = random.Random(seed)
     db.plugins("unruly")
-    db.config('lease = "3s"\nbackoff_floor = "1ms"\nbackoff_ceiling = "10ms"\ninterval_floor = "10ms"\ninterval_ceiling = "100ms"\nmax_attempts = 50\n'
+    db.config('lease = "3s"\nbackoff_floor = "1ms"\nbackoff_ceiling = "10ms"\ninterval_floor = "10ms"\ninterval_ceiling = "100ms"\nmax_attempts = 50\nbreaker { crashes = 0 }\n'
               'function "flaky" { command = {"/bin/sh", "-c", "[ $DEFERRED_JOB_ATTEMPT -gt 1 ]"} }\nfunction "slow" { command = {"/bin/sleep", "0.05"} }')
     db.sql("""create schema app;
         create table app.ended (n bigint generated always as identity, job_id bigint, outcome text, error text);

@@ -232,6 +232,14 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
     db.sql("select deferred.__function_set('wild', '{\"max_running\": null}')")
     told.look()
     assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 2
+    # The first trial comes after breaker.retry, so a minute that holds attempts from before the pause does not end it.
+    assert db.sql("select name, tokens from deferred.__deferred_limit where kind = 'function' order by 1") == [("mad", 0), ("wild", 0)]
+    db.sql("update deferred.__deferred_function set broken_at = now() + interval '1 min'")  # this minute will not have ended
+    told.sums("mad", "0 min", ok=1)
+    told.look()
+    assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 2
+    db.sql("delete from deferred.__deferred_sum where span = 1 and at >= now() - interval '3 min'")
+    db.sql("update deferred.__deferred_function set broken_at = now() - interval '2 min'")
     told.sums("wild", "0 min", failed=1)
     told.sums("mad", "0 min", crashed=1)
     assert told.look(crashes="0", hook=None, mail_to=None) == {}  # one that failed did not crash; and whoever looks ends a pause
@@ -270,9 +278,121 @@ def test_crashes_of_one_role_do_not_pause_a_function_that_others_use(db, told):
     assert db.one("select count(*) from deferred.__deferred_caller") == 0
 
 
+class Crashes:
+    def __init__(self, db):
+        self.db = db
+        db.sql("update deferred.__deferred_folded set folded_to = now()")
+
+    def attempts(self, outcome, n=1, role="prod1", fn="f", ago="0 s"):
+        """They have been recorded, and nobody has folded them."""
+        job = self.db.one("select deferred.defer(%s, '{}')", fn)
+        self.db.sql("update deferred.__deferred set created_by = %s where id = %s", role, job)
+        self.db.sql(
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+            "select %s, n, %s, false, clock_timestamp() - %s::interval from generate_series(1, %s) n",
+            job,
+            outcome,
+            ago,
+            n,
+        )
+
+    def told(self, n, fn="f", crashes=20):
+        """What a worker hears that has recorded n crashes."""
+        return self.db.sql("select paused, text from deferred.__crashed(%s, %s, %s, 300000)", fn, n, crashes)[0]
+
+    def crash(self, n, **of):
+        self.attempts("crashed", n, **of)
+        return self.told(n, of.get("fn", "f"))[0]
+
+
+@pytest.fixture
+def crashes(db):
+    return Crashes(db)
+
+
+def test_a_function_is_paused_with_the_crash_that_is_one_too_many(db, crashes):
+    assert not crashes.crash(12) and not crashes.crash(19, fn="g")
+    crashes.attempts("interrupted")
+    crashes.attempts("lost")
+    assert not crashes.crash(7)
+    crashes.attempts("crashed")
+    assert crashes.told(1) == (True, "function f is paused: its last 20 attempts crashed; one is tried every 300 s")
+    assert crashes.told(1) == (True, None), "another worker hears of the pause, and does not report it again"
+    assert db.sql("select name, max_running, broken_at is not null from deferred.__deferred_function") == [("f", 1, True)]
+    assert db.sql("select name, tokens from deferred.__deferred_limit") == [("f", 0)], "the first trial comes in 300 s"
+    assert db.sql("select cause, name from deferred.__deferred_alert where ended_at is null") == [("breaker", "f")]
+    # Crashes before the end of a pause are not counted again.
+    assert db.one("select deferred.__function_resume('f')")
+    db.sql("delete from deferred.__deferred_crash")
+    assert not crashes.crash(19)
+    assert crashes.crash(1)
+
+
+def test_two_workers_that_pause_a_function_keep_the_limits_it_had(db):
+    db.sql("select deferred.__function_set('f', '{\"max_running\": 7, \"rate\": 5, \"burst\": 9}')")
+    for said in (True, False):
+        assert db.one("select text is not null from deferred.__function_pause('f', 20, 1000)") is said
+    assert db.one("select deferred.__function_resume('f')")
+    assert db.sql("select max_running, rate, burst from deferred.__deferred_function") == [(7, 5, 9)]
+
+
+@pytest.mark.parametrize("outcome", ["ok", "failed", "timeout", "cancelled", "snoozed"])
+def test_what_crashed_before_another_end_does_not_count(db, crashes, outcome):
+    assert not crashes.crash(19)
+    crashes.attempts(outcome)
+    assert not crashes.crash(1)
+    assert not crashes.crash(18)
+    assert crashes.crash(1)
+    assert crashes.told(0)[0] and db.one("select count(*) from deferred.__deferred_function") == 1
+
+
+def test_crashes_are_counted_whoever_records_them_and_in_whatever_order_they_are_told(db, crashes):
+    first, second = db.connect(), db.connect()
+    crashes.attempts("crashed", 20)
+    count = "select paused from deferred.__crashed('f', 10, 20, 300000)"
+    with first.cursor() as a, second.cursor() as b:
+        a.execute(count)
+        assert a.fetchone() == (False,)
+        first.commit()
+        b.execute(count)
+        assert b.fetchone() == (True,)
+        second.rollback()  # it died before it was committed
+        a.execute(count)
+        assert a.fetchone() == (True,)
+        first.commit()
+    for connection in (first, second):
+        connection.close()
+    assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 1
+
+
+def test_the_jobs_of_one_role_do_not_pause_a_function_that_others_use_as_they_crash(db, crashes):
+    for other in ("ok", "crashed"):
+        # What was not folded yet counts as well as what stands in __deferred_caller.
+        crashes.attempts(other, role="prod2", fn=other, ago="5 s")
+        db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 min'")
+        assert not crashes.crash(19, fn=other) and not crashes.crash(1, fn=other)
+        db.sql("update deferred.__deferred_folded set folded_to = now()")
+        db.sql("insert into deferred.__deferred_caller (fn, creator, other_at) values ('x' || %s, 'prod2', now() - interval '6 days')", other)
+        assert not crashes.crash(20, fn="x" + other)
+        db.sql("update deferred.__deferred_caller set other_at = now() - interval '8 days'")
+        assert crashes.crash(20, fn="x" + other), "a role that has not used the function for a week does not count"
+    assert not crashes.crash(19, fn="both")
+    assert crashes.crash(1, fn="both", role="prod2"), "jobs of two roles crash: it is the function"
+
+
+def test_where_the_log_is_too_long_the_sums_tell(db, crashes):
+    assert not crashes.crash(19)
+    crashes.attempts("ok", 50000, fn="other")
+    assert not crashes.crash(1)
+    assert db.one("select n from deferred.__deferred_crash") == 0
+    db.sql("update deferred.__deferred_crash set since = clock_timestamp()")
+    assert not crashes.crash(19) and crashes.crash(1)
+
+
 def test_who_may_not_run_jobs_has_nothing_told(db):
     with db.connect() as connection, connection.cursor() as cursor:
         for role, call in (("deferred_producer", "__alert('{}')"), ("deferred_viewer", "__alert('{}')"), ("deferred_viewer", "__function_resume('f')"),
+                           ("deferred_producer", "__crashed('f', 1, 1, 1000)"), ("deferred_worker", "__function_pause('f', 1, 1000)"),
                            ("deferred_worker", "__alert_job('q', 'f', '{}', '', null, null)")):
             cursor.execute(f"set role {role}; savepoint s")
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):

@@ -1,11 +1,15 @@
+
 -- The breaker: a function of which the last p_crashes attempts crashed, whoever made them, is
--- paused. It gets limits for that, as anybody may set them: one attempt at a time, and one in
--- p_retry_ms. So claims know nothing of it, its jobs stay in the queue, and one of them is tried
--- now and then; when an attempt ends in another way than by a crash, the limits it had before
--- are back. What it counts are the sums by minute: a minute in which other attempts ended too is
--- none of crashes alone. A function that several roles use is not paused while the jobs of one
--- of them crash: so no role can have it paused for the others. Attempts that were cut off or
--- lost say nothing. p_crashes 0: none is paused; those that are get free all the same.
+-- paused (__function_pause.sql), and its jobs stay in the queue. Workers count crashes as they
+-- record them (__crashed.sql). What is found here is what they could not see: crashes that lie far
+-- apart, or beside too many other attempts. This function counts the sums by minute, so a minute
+-- in which other attempts ended too is not one of crashes alone. A function that several roles use
+-- is not paused while the jobs of one of them crash: so no role can have it paused for the others.
+-- Attempts that were cut off or lost say nothing.
+--
+-- A pause is over when an attempt ends in another way than by a crash. The minute in which the
+-- pause began says nothing, because attempts before the pause are in its sums; the first trial
+-- comes later. p_crashes 0: no function is paused, and pauses end all the same.
 --
 -- Reads: of the series of functions those with a crash in the last hour, by the primary key of
 -- __deferred_sum; of these up to 1,000 minutes.
@@ -18,11 +22,13 @@ begin
     for v in
         select f.name from deferred.__deferred_function f
         where f.broken_at is not null and exists (
-            select from deferred.__deferred_series s join deferred.__deferred_sum m on m.span = 1 and m.series = s.id and m.at >= date_trunc('minute', f.broken_at)
+            select from deferred.__deferred_series s join deferred.__deferred_sum m on m.span = 1 and m.series = s.id
+                                                    and m.at > f.broken_at
             where (s.queue, s.fn, s.plugin) = ('*', f.name, '*') and m.ok + m.failed + m.timeout + m.cancelled + m.snoozed > 0)
     loop
         perform deferred.__function_resume(v.name);
     end loop;
+    delete from deferred.__deferred_crash c where c.since < now() - interval '1 hour';
     if p_crashes <= 0 then
         return;
     end if;
@@ -48,11 +54,7 @@ begin
               and greatest(u.crashed_at, u.other_at) > now() - interval '7 days') u
         where n.crashed >= p_crashes and not (u.crashing = 1 and u.others > 0)
     loop
-        insert into deferred.__deferred_function as f (name, max_running, rate, broken_at) values (v.fn, 1, 1000.0 / p_retry_ms, now())
-        on conflict (name) do update
-        set own_max_running = f.max_running, own_rate = f.rate, own_burst = f.burst, max_running = 1, rate = excluded.rate, burst = null, broken_at = now();
-        perform deferred.__alert_found('breaker', v.fn, format('function %s is paused: its last %s attempts crashed; one is tried every %s s', v.fn, v.crashed,
-            round(p_retry_ms / 1000.0)), format('deferred ls --fn %s; once that is mended: deferred function resume %s', v.fn, v.fn));
+        perform deferred.__function_pause(v.fn, v.crashed::bigint, p_retry_ms);
     end loop;
 end
 $$;
