@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -417,37 +416,25 @@ static int check_lineage(void *data, const char *system, int64_t timeline, struc
 	return lineage_check(run.pidfile.path, system, timeline, err);
 }
 
-/* The kernel's name for the time since it was booted. Where it cannot be read, a number nobody else has: then leases are waited for. */
-static void name_boot(char boot[static 37])
-{
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-	uint64_t number = 0;
-
-	boot[0] = '\0';
-	if (f && !fgets(boot, 37, f))
-		boot[0] = '\0';
-	if (f)
-		fclose(f);
-	if (strlen(boot) != 36 && getrandom(&number, sizeof(number), 0) == sizeof(number))
-		snprintf(boot, 37, "%016llx", (unsigned long long)number);
-}
-
 /*
- * Names the lock that this run holds: host and path for people; device, inode and boot. Those three are of one file as long as
- * anybody has it open, in whatever namespace, for neither an inode nor the number of a mounted file system is given out again
- * before. Every run keeps its file open and locked while it lives: so who holds the lock of that very file knows that all others
- * of this name are gone, and may free what they claimed and kill what they started. After a reboot, or with a new file, leases
- * are waited for.
+ * Names the lock that this run holds: host and path for people, then the mark of the file. Every run keeps its file
+ * open and locked while it lives. The holder of that lock therefore knows that all others of this name are gone. It
+ * may free what they claimed and kill what they started. After a reboot, or with a new file, leases are waited for.
  */
 static void name_instance(const char *pidfile)
 {
-	char resolved[PATH_MAX], boot[37];
+	char resolved[PATH_MAX];
 
-	name_boot(boot);
 	if (gethostname(run.host, sizeof(run.host) - 1) < 0)
 		snprintf(run.host, sizeof(run.host), "unknown");
-	snprintf(run.instance, sizeof(run.instance), "%s:%s#%llu.%llu@%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
-		 (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode, boot);
+	snprintf(run.instance, sizeof(run.instance), "%s:%s%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
+		 run.pidfile.mark);
+}
+
+static bool is_proven_dead(void *data, const char *instance)
+{
+	(void)data;
+	return pidfile_is_left(&run.pidfile, instance);
 }
 
 static void summarize(const struct worker_summary *s)
@@ -521,7 +508,8 @@ static int run_with_pidfile(void)
 		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
 		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
 		.pidfile = run.pidfile.path, .predecessor_killed = run.pidfile.replaced,
-		.before_work = before_work, .lineage = check_lineage, .reload = reload, .event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
+		.before_work = before_work, .lineage = check_lineage, .is_dead = is_proven_dead, .reload = reload,
+		.event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	cgroup_leave();

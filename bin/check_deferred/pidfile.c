@@ -9,10 +9,13 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -249,6 +252,32 @@ static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct 
 	return PIDFILE_BUSY;
 }
 
+/*
+ * The kernel's name for the time since it was booted. Where it cannot be read, a number that nobody else has: then
+ * leases are waited for.
+ */
+static void name_boot(char boot[static 37])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t number = 0;
+
+	boot[0] = '\0';
+	if (f && !fgets(boot, 37, f))
+		boot[0] = '\0';
+	if (f)
+		fclose(f);
+	if (strlen(boot) != 36 && getrandom(&number, sizeof(number), 0) == sizeof(number))
+		snprintf(boot, 37, "%016llx", (unsigned long long)number);
+}
+
+static void write_mark(char mark[static PIDFILE_MARK], uint64_t device, uint64_t inode)
+{
+	char boot[37];
+
+	name_boot(boot);
+	snprintf(mark, PIDFILE_MARK, "#%llu.%llu@%s", (unsigned long long)device, (unsigned long long)inode, boot);
+}
+
 /* Many starts at once each end the one before; every round one process is gone. */
 static enum pidfile_result lock(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err)
 {
@@ -293,6 +322,7 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 		p->fd = -1;
 		return rc;
 	}
+	write_mark(p->mark, p->device, p->inode);
 	p->held = true;
 	return rc;
 }
@@ -307,6 +337,46 @@ void pidfile_alive(struct pidfile *p)
 			 "stop one of them, this one with `kill %d`", p->path, (int)getpid());
 	}
 	futimens(p->fd, NULL);
+}
+
+/* Opens nothing but a regular file, and waits for no server or automounter: the path may be an attacker's. */
+static int open_marked(const struct pidfile *p, const char *path, const char *mark)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_SYMLINKS };
+	int place = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how)), fd = -1;
+	char own[PIDFILE_MARK], again[40];
+	struct stat st;
+
+	if (place < 0)
+		return -1;
+	/* Our own is not opened: closing it would drop our lock. */
+	if (fstat(place, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_dev == p->device && st.st_ino == p->inode)) {
+		write_mark(own, st.st_dev, st.st_ino);
+		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
+		if (strcmp(own, mark) == 0)
+			fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	}
+	close(place);
+	return fd;
+}
+
+bool pidfile_is_left(const struct pidfile *p, const char *instance)
+{
+	const char *path = strchr(instance, '/'), *mark = strrchr(instance, '#');
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	char name[PATH_MAX];
+	bool left;
+	int fd;
+
+	if (!path || !mark || mark < path || mark - path >= (ptrdiff_t)sizeof(name))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(mark - path), path);
+	fd = open_marked(p, name, mark);
+	if (fd < 0)
+		return false;
+	left = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+	close(fd);
+	return left;
 }
 
 void pidfile_release(struct pidfile *p)

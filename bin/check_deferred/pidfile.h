@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PIDFILE_MARK 96
+
 struct pidfile {
 	int fd;
 	bool held;      /* the lock is ours, and the file says so */
@@ -33,6 +35,11 @@ struct pidfile {
 	bool missed;    /* it was said that the file is gone */
 	const char *path; /* as given to pidfile_take(); may be set to a copy */
 	uint64_t device, inode; /* of the file: a new file is another instance */
+	/*
+	 * Names the file that is locked: "#DEVICE.INODE@BOOT". A file keeps these numbers in every namespace while
+	 * a process has it open. Neither an inode nor the number of a mounted file system is given out again before.
+	 */
+	char mark[PIDFILE_MARK];
 };
 
 enum pidfile_result {
@@ -56,6 +63,14 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 
 /* We live. Says so, once, when the file is not where it was, for then the next start runs beside us. */
 void pidfile_alive(struct pidfile *p);
+
+/*
+ * Is it proven that the holder of another pidfile has ended? instance: "HOST:PATH#DEVICE.INODE@BOOT", as that holder
+ * wrote it, or any other text. True only if that very file is seen here, under this kernel, and nobody holds its lock.
+ * A file that was removed, that lies in another mount namespace or on another host, or that we may not read, proves
+ * nothing.
+ */
+bool pidfile_is_left(const struct pidfile *p, const char *instance);
 
 /* Leave in order: empty the file and drop the lock. */
 void pidfile_release(struct pidfile *p);

@@ -98,7 +98,7 @@ struct worker_watch {
 	uint64_t again_ns;         /* and not before */
 	bool others;               /* there are some */
 	uint64_t look_ns;          /* not before */
-	struct { int32_t watch; uint64_t since_ns; } suspect[WATCH_SUSPECTS]; /* their sessions are gone since */
+	struct { struct store_silent who; uint64_t since_ns; } suspect[WATCH_SUSPECTS]; /* gone since */
 	size_t suspects;
 };
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Other workers: who of them is dead? Each holds an advisory lock for its session, where that is its own (store_register()). The lock goes
- * with the session, at once when its process is killed. A service tries the locks of the others while there are some; one that is free,
- * and still is a little later, was that of a worker that has died: what it held is ready again, and need not wait for its lease.
+ * Other workers: which of them have died? Each holds an advisory lock for its session, where that is its own
+ * (store_register()). The lock goes with the session, at once when its process is killed. A service tries the locks of
+ * the others while there are some.
  *
- * One whose session was ended, and that lives, is back sooner than that, with a new lock. If it is not, for it alone cannot reach the server, its
- * jobs may be run elsewhere while it is still at them, until it is back: its results are refused then. But not those of which no more than so many may run
- * at once: their leases are waited for, for it gives them up before (lease.c). After a restart of the server all have to come back, so nobody is
- * suspected for a while.
+ * A lost session is no proof of death: the network may be cut, and the worker at its jobs. A lease is good for the time
+ * it was granted for. It ends before only if the kernel shows that its holder has ended (is_dead() of struct
+ * worker_setup). Jobs of such a worker are ready again. What any other worker holds is waited for. That worker stops
+ * its functions before its leases end (lease.c). One that holds nothing is taken for gone, and registers again if it
+ * comes back. After a restart of the server all come back, so nobody is suspected for a while.
  */
 #include "engine/state.h"
 
@@ -73,35 +74,35 @@ void worker_tell_losses(const struct store_losses *losses, const char *why)
 
 /* ---- suspects ------------------------------------------------------------------------------------ */
 
-static uint64_t suspected_ns(const struct worker_watch *watch, int32_t number, uint64_t now)
+static uint64_t suspected_ns(const struct worker_watch *watch, const struct store_silent *who, uint64_t now)
 {
 	for (size_t i = 0; i < watch->suspects; i++)
-		if (watch->suspect[i].watch == number)
+		if (watch->suspect[i].who.worker == who->worker && watch->suspect[i].who.dead == who->dead)
 			return watch->suspect[i].since_ns;
 	return now;
 }
 
-/* Keeps those that are gone still; returns how many have been for too long, which come first in seen. */
+/* Keeps those that are gone still. Those that have been for too long come first in seen; returns how many. */
 static size_t learn(struct worker_watch *watch, struct store_seen *seen, uint64_t now)
 {
 	struct worker_watch fresh = { .suspects = 0 };
-	size_t dead = 0;
+	size_t overdue = 0;
 
 	for (size_t i = 0; i < seen->len; i++) {
-		int32_t number = seen->watch[i];
-		uint64_t since_ns = suspected_ns(watch, number, now);
+		struct store_silent who = seen->silent[i];
+		uint64_t since_ns = suspected_ns(watch, &who, now);
 
 		if (now >= since_ns + DEAD_NS) {
-			seen->watch[i] = seen->watch[dead];
-			seen->watch[dead++] = number;
+			seen->silent[i] = seen->silent[overdue];
+			seen->silent[overdue++] = who;
 		} else if (fresh.suspects < WATCH_SUSPECTS) {
-			fresh.suspect[fresh.suspects].watch = number;
+			fresh.suspect[fresh.suspects].who = who;
 			fresh.suspect[fresh.suspects++].since_ns = since_ns;
 		}
 	}
 	memcpy(watch->suspect, fresh.suspect, sizeof(fresh.suspect));
 	watch->suspects = fresh.suspects;
-	return dead;
+	return overdue;
 }
 
 static uint64_t next_look_ns(const struct worker_watch *watch, uint64_t now)
@@ -114,37 +115,45 @@ static uint64_t next_look_ns(const struct worker_watch *watch, uint64_t now)
 	return ns;
 }
 
-static int bury(struct worker *w, const int32_t *dead, size_t n, struct deferred_error *err)
+static int bury(struct worker *w, const struct store_silent *silent, size_t n, struct deferred_error *err)
 {
 	struct store_losses losses = { 0 };
-	int rc = store_bury(w->pg, dead, n, w->scope.max_attempts, &losses, err);
+	int64_t *worker = malloc(n * sizeof(*worker));
+	size_t dead = 0, rest = n;
+	int rc;
 
+	if (!worker)
+		return error_set(err, DEFERRED_ENOMEM, "watch", "out of memory");
+	for (size_t i = 0; i < n; i++)
+		worker[silent[i].dead ? dead++ : --rest] = silent[i].worker;
+	rc = store_bury(w->pg, worker, n, dead, w->scope.max_attempts, &losses, err);
 	if (rc == 0)
-		worker_tell_losses(&losses, "is dead, its session is gone");
+		worker_tell_losses(&losses, "is gone");
 	if (rc == 0 && losses.len > 0)
 		plan_delayed(&w->plan);
 	free(losses.row);
+	free(worker);
 	return rc;
 }
 
 static int look(struct worker *w, uint64_t now, struct deferred_error *err)
 {
-	struct store_seen seen;
-	int rc = store_look(w->pg, w->worker_id, &seen, err);
-	size_t dead;
+	struct store_seen seen = { 0 };
+	int rc = store_look(w->pg, w->worker_id, w->setup->is_dead, w->setup->data, &seen, err);
+	size_t overdue;
 
-	if (rc == 0 && seen.watch) {
+	if (rc == 0 && seen.silent) {
 		w->watch.others = seen.others > 0;
-		dead = learn(&w->watch, &seen, now);
-		if (dead > 0)
-			rc = bury(w, seen.watch, dead, err);
+		overdue = learn(&w->watch, &seen, now);
+		if (overdue > 0)
+			rc = bury(w, seen.silent, overdue, err);
 	}
 	w->watch.look_ns = next_look_ns(&w->watch, now);
-	free(seen.watch);
+	free(seen.silent);
 	return rc;
 }
 
-/* Without it others would take us for dead. */
+/* Without it others would take us for gone. */
 static int take_again(struct worker *w, uint64_t now, struct deferred_error *err)
 {
 	int rc = store_watch(w->pg, w->worker_id, err);

@@ -40,6 +40,8 @@ struct worker_setup {
 	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
 	/* Called before anything is changed at a server: may we work for it? NULL: for any. */
 	int (*lineage)(void *data, const char *system, int64_t timeline, struct deferred_error *err);
+	/* Is it proven that the worker of that instance has ended? Else its leases are waited for. */
+	bool (*is_dead)(void *data, const char *instance);
 	/* With loop, after SIGHUP: put new settings in place of config, runners, queues and who; the old ones are not used
 	 * after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
 	int (*reload)(void *data, struct deferred_error *err);

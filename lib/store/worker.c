@@ -152,27 +152,37 @@ int store_watch(struct pg *pg, int64_t worker, struct deferred_error *err)
 	return store_run_aside(pg, &sql_worker_watch, &args, TAG_IGNORE, NULL, NULL, err);
 }
 
+struct look_data {
+	struct store_seen *seen;
+	store_dead_fn *is_dead;
+	void *data;
+};
+
 static void on_look(void *data, int tag, const struct pg_result *res)
 {
-	struct store_seen *seen = data;
+	struct look_data *look = data;
+	struct store_seen *seen = look->seen;
 
 	if (tag != TAG_WATCH)
 		return;
 	seen->others = pg_rows(res);
-	seen->watch = malloc((seen->others + 1) * sizeof(*seen->watch));
-	for (size_t i = 0; seen->watch && i < seen->others; i++)
-		if (!pg_bool(res, i, 1))
-			seen->watch[seen->len++] = (int32_t)pg_int(res, i, 0);
+	seen->silent = malloc((seen->others + 1) * sizeof(*seen->silent));
+	for (size_t i = 0; seen->silent && i < seen->others; i++)
+		if (!pg_null(res, i, 1))
+			seen->silent[seen->len++] = (struct store_silent){
+				pg_int(res, i, 0), look->is_dead(look->data, pg_text(res, i, 1, NULL)),
+			};
 }
 
-int store_look(struct pg *pg, int64_t worker, struct store_seen *seen, struct deferred_error *err)
+int store_look(struct pg *pg, int64_t worker, store_dead_fn *is_dead, void *data, struct store_seen *seen,
+	       struct deferred_error *err)
 {
+	struct look_data look = { seen, is_dead, data };
 	struct pg_args args;
 
-	memset(seen, 0, sizeof(*seen));
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
-	return store_run_aside(pg, &sql_worker_look, &args, TAG_WATCH, on_look, seen, err);
+	return store_run_aside(pg, &sql_worker_look, &args, TAG_WATCH, on_look, &look, err);
 }
 
 bool store_take_losses(struct store_losses *losses, const struct pg_result *res)
@@ -208,12 +218,14 @@ static void on_bury(void *data, int tag, const struct pg_result *res)
 		return; /* they come back without a line */
 }
 
-int store_bury(struct pg *pg, const int32_t *watch, size_t n, int32_t max_attempts, struct store_losses *losses, struct deferred_error *err)
+int store_bury(struct pg *pg, const int64_t *worker, size_t n, size_t dead, int32_t max_attempts,
+	       struct store_losses *losses, struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
-	pg_arg_int4_array(&args, watch, NULL, n);
+	pg_arg_int8_array(&args, worker, NULL, n);
+	pg_arg_int4(&args, (int32_t)dead);
 	pg_arg_int4(&args, max_attempts);
 	return store_run_aside(pg, &sql_worker_bury, &args, TAG_LOST, on_bury, losses, err);
 }

@@ -55,12 +55,20 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
  */
 int store_watch(struct pg *pg, int64_t worker, struct deferred_error *err); /* again, for it could not be taken when disarming */
 
-struct store_seen {
-	int32_t *watch; /* workers whose sessions are gone; to be freed */
-	size_t len;
-	size_t others;  /* workers whose sessions are watched, those included */
+/* A worker whose session is gone. dead: that it has ended is proven; else it may be cut off. */
+struct store_silent {
+	int64_t worker;
+	bool dead;
 };
-int store_look(struct pg *pg, int64_t worker, struct store_seen *seen, struct deferred_error *err);
+struct store_seen {
+	struct store_silent *silent; /* to be freed */
+	size_t len;
+	size_t others; /* workers whose sessions are watched, those included */
+};
+typedef bool store_dead_fn(void *data, const char *instance); /* instance: of any text */
+/* Fills seen, which is empty. */
+int store_look(struct pg *pg, int64_t worker, store_dead_fn *is_dead, void *data, struct store_seen *seen,
+	       struct deferred_error *err);
 
 /* A job that its worker has lost; without an attempt recorded nobody knows whether it had begun. */
 struct store_lost {
@@ -76,7 +84,9 @@ struct store_losses {
 	size_t len, size;
 };
 bool store_take_losses(struct store_losses *losses, const struct pg_result *res); /* false: out of memory */
-int store_bury(struct pg *pg, const int32_t *watch, size_t n, int32_t max_attempts, struct store_losses *losses, struct deferred_error *err);
+/* The first `dead` of these workers are proven dead. The others keep what they hold until their leases end. */
+int store_bury(struct pg *pg, const int64_t *worker, size_t n, size_t dead, int32_t max_attempts,
+	       struct store_losses *losses, struct deferred_error *err);
 
 /* The functions there are in a place: a host's plugin folder and config file. Source: worker_offer.sql. */
 struct store_offer {

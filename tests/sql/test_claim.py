@@ -1110,8 +1110,8 @@ def statements(w):
         "worker_orphans": ((w.id, n, "host:/pid", 0, 0), {**hot, "__deferred_lease": "__deferred_lease_worker"}),
         "job_lost": ((3, 10000), {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"}),
         "worker_look": ((w.id,), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
-        "worker_bury": (([1, 2], 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"), "__deferred_hot": "__deferred_hot_pkey",
-                                      "__deferred_lease": "__deferred_lease_worker"}),
+        "worker_bury": (([1, 2], 1, 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"),
+                                         "__deferred_hot": "__deferred_hot_pkey", "__deferred_lease": "__deferred_lease_worker"}),
         "worker_watch": ((w.id,), {"__deferred_worker": "__deferred_worker_pkey"}),
         "worker_recover": (("host:/pid", w.id, "lost", 3, None, []), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
     }

@@ -1,12 +1,13 @@
 """Limits of queues, functions and keys: claims by sessions that the test steps one by one."""
 
+import concurrent.futures
 import json
 import random
 
 import psycopg2
 import pytest
 
-from harness import ledger
+from harness import ledger, wait_for
 from test_claim import Claimed, Worker, ids, lapse, many, queues, row
 
 MINUTE = 60000
@@ -684,38 +685,64 @@ def test_nobody_without_rights_keeps_limited_jobs_from_being_claimed(db):
     stranger.close()
 
 
-def test_who_lost_his_session_keeps_what_must_not_run_twice_until_its_lease_ends(db, worker):
-    """His network may be cut, and he at it. Who has more than one place, and who is found dead for sure, as before."""
+def test_a_worker_that_lost_its_session_keeps_its_jobs_until_its_leases_end_unless_it_is_proven_dead(db, worker):
     setf(db, "g", max_running=1)
-    plain, key, function, rated = db.defer("f"), db.defer("f", concurrency_key="k"), db.defer("g"), db.defer("f", queue="slow")
     setq(db, "slow", rate=1)
     mark(db)
-    cut, other = worker(), worker()
-    db.sql("update deferred.__deferred_worker set watch = id where id = %s", cut.id)
-    held = cut.limited()
-    cut.commit()
-    assert sorted(ids(held)) == [key, function, rated]
-    assert ids(Worker.take(cut)) == [plain]
-    db.defer("f", concurrency_key="k")
+    cut, dead, other = worker(), worker(), worker()
+    db.sql("update deferred.__deferred_worker set watch = id where id = any (%s)", [cut.id, dead.id])
+
+    def held_by(w, *jobs):
+        plain, *limited = jobs
+        held = w.limited()
+        w.commit()
+        assert sorted(ids(held)) == limited
+        assert ids(Worker.take(w)) == [plain]
+        return held
 
     def buried():
-        rows = other.ask("worker_bury", [cut.id], 3)
+        rows = other.ask("worker_bury", [dead.id, cut.id], 1, 3)
         other.commit()
-        return [r[2] for r in rows]
-    assert buried() == [plain, rated]
-    assert db.one("select ended_at from deferred.__deferred_worker where id = %s", cut.id) is None and buried() == []
-    assert other.take() == [], "the next one of the key waits, and so does the function"
-    assert cut.finish(*[j for j in held if j.id == key]) == {key}, "he is back in time"
+        return [(r[0], r[2]) for r in rows]
+    ended = "select ended_at is not null from deferred.__deferred_worker where id = %s"
+    first = [db.defer("f"), db.defer("f", concurrency_key="k"), db.defer("g"), db.defer("f", queue="slow")]
+    held = held_by(cut, *first)
+    second = [db.defer("f"), db.defer("f", concurrency_key="l")]
+    held_by(dead, *second)
+    assert buried() == [(dead.id, job) for job in second], "at once, with a limit or without"
+    assert db.one(ended, dead.id) and not db.one(ended, cut.id)
+    db.defer("f", concurrency_key="k")
+    assert buried() == [] and db.one("select count(*) from deferred.__held where worker = %s", cut.id) == 4
+    assert cut.finish(*[j for j in held if j.id == first[1]]) == {first[1]}, "it is back in time"
     cut.commit()
-    lapse(db, *held)
-    assert buried() == [function]
-    assert db.one("select ended_at from deferred.__deferred_worker where id = %s", cut.id) is not None
-    # The next start with that pid file knows that he is gone.
+    db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s'")
+    assert buried() == [(cut.id, None)] and db.one(ended, cut.id), "it holds nothing any more that is not over"
+    assert other.lost() == 3
+    # The next start with that pidfile knows that its predecessor has ended, and waits for nothing.
     cut = worker("host:/other")
-    again, = cut.limited(known=["g"])
+    taken = ids(cut.limited(known=["g"]))
     cut.commit()
-    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3, None, [])] == [again.id] == [function]
+    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3, None, [])] == taken == [first[2]]
     other.commit()
+
+
+def test_a_worker_that_comes_back_while_it_is_taken_for_gone_is_not_ended(db, worker):
+    cut, other = worker(), worker()
+    db.sql("update deferred.__deferred_worker set watch = id where id = %s", cut.id)
+    back = db.connect()
+    back.autocommit = False
+    with back.cursor() as cursor:
+        cursor.execute("update deferred.__deferred_worker set watch = 77 where id = %s", (cut.id,))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        other.ask("worker_look", other.id)
+        other.connection.cursor().execute("set local lock_timeout = '20s'")
+        burying = pool.submit(other.ask, "worker_bury", [cut.id], 0, 3)
+        wait_for(lambda: db.one("select exists (select from pg_locks where not granted and locktype = 'transactionid')"))
+        back.commit()
+        assert burying.result() == []
+    other.commit()
+    back.close()
+    assert db.one("select ended_at from deferred.__deferred_worker where id = %s", cut.id) is None
 
 
 def test_what_workers_say_of_their_functions_is_not_waited_for(db, worker):

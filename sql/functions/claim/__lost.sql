@@ -5,10 +5,8 @@
 --
 -- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
 --
--- A worker that has lost its session may still live, because a network may be cut. Most jobs may run
--- twice. Two kinds are left until their lease ends (p_spare): those with a concurrency limit, because
--- by then a worker that lives has stopped them; and those whose last attempt this would have been,
--- because the next start on that host may know that they had not begun.
+-- p_spare: a job whose last attempt this would have been is left until its lease ends, because the
+-- next start with the pidfile of that worker may know that the job had not begun.
 create or replace function deferred.__lost(p_workers bigint[], p_outcome text,
     p_max_attempts integer, p_spare boolean default false, p_begun_worker bigint default null,
     p_begun bigint[] default null)
@@ -29,10 +27,9 @@ begin
         select h.id, l.tid as lease, u.unbegun, l.alone and not u.unbegun as alone, l.worker,
                l.receipt, l.claimed_at, l.snap,
                p_spare and l.expires_at >= now()
-               and (deferred.__at_most(h.queue, h.fn, h.concurrency_key)
-                    or l.alone and h.attempt::bigint + 1 - coalesce(h.attempt_base, 0) >= coalesce(
-                           h.max_attempts, (select q.max_attempts from deferred.__deferred_queue q
-                                            where q.name = h.queue), p_max_attempts)) as spared
+               and l.alone and h.attempt::bigint + 1 - coalesce(h.attempt_base, 0) >= coalesce(
+                       h.max_attempts, (select q.max_attempts from deferred.__deferred_queue q
+                                        where q.name = h.queue), p_max_attempts) as spared
         from lease l cross join lateral unnest(l.ids) i(id)
         cross join lateral (
             select l.alone and l.worker is not distinct from p_begun_worker
@@ -78,5 +75,5 @@ begin
     select r.id, r.fn::text, r.attempt + 1, r.used_up, r.alone, r.worker from row r;
 end
 $$;
-comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead, p_spare: or seem to be';
+comment on function deferred.__lost is 'makes ready again what is held by leases that have ended; p_workers: by all leases of these, which are dead';
 grant execute on function deferred.__lost to deferred_worker;

@@ -14,6 +14,6 @@ select (select coalesce(max(m.version), 0) from deferred.__deferred_migration m)
        (select count(*) from deferred.__deferred_worker w where w.ended_at is null) - (select count(*) from gone),
        (select json_agg(json_build_object('worker', g.id, 'host', g.host, 'pid', g.pid, 'pidfile', g.pidfile, 'jobs', g.jobs, 'lease_seconds', g.seconds)
                         order by g.id)::text from gone g),
-       (select string_agg(format('worker %s (%s pid %s, %s) is gone, and holds %s job%s%s', g.id, g.host, g.pid, g.pidfile, g.jobs,
+       (select string_agg(format('worker %s (%s pid %s, %s) has no session, and holds %s job%s%s', g.id, g.host, g.pid, g.pidfile, g.jobs,
                                  case when g.jobs = 1 then '' else 's' end,
                                  case when g.seconds > 0 then format(' for up to %s s more', g.seconds) else '' end), E'\n' order by g.id) from gone g)
