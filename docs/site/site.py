@@ -19,7 +19,7 @@ import markdown
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-SOURCE_ONLY = ("lib/README.md", "LICENSE")  # named by pages, and not part of the site
+SOURCE_ONLY = ("ARCHITECTURE.md", "CONTRIBUTING.md", "LICENSE")  # named by pages, and not part of the site
 
 
 def read(*path):

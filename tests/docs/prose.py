@@ -25,7 +25,6 @@ SOURCES = (
     "ARCHITECTURE.md",
     "SECURITY.md",
     "docs/**/*.md",
-    "lib/README.md",
     "tests/bench/README.md",
     "lib/*.[1-8]", "docs/man/*.[1-8]",
     "bin/*/*.[1-8]",

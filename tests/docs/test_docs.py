@@ -55,7 +55,10 @@ def test_the_exit_codes_of_check_deferred_are_those_of_its_man_page():
 
 
 PAGES = sorted(os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True))
-OTHERS = ["README.md", "CHANGELOG.md", "lib/README.md", "tests/bench/README.md", "tests/bench/RESULTS.md"]
+OTHERS = [
+    *("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
+    *("tests/bench/README.md", "tests/bench/RESULTS.md"),
+]
 
 
 def anchors(path):
@@ -71,8 +74,8 @@ def test_links_lead_somewhere_and_files_that_a_document_names_are_there(name):
         path = os.path.join(folder, link) if link else os.path.join(pg.TOP, name)
         assert os.path.exists(path), link
         assert not anchor or anchor in anchors(os.path.relpath(path, pg.TOP)), (link, anchor)
-    for path in re.findall(r"`((?:lib|bin|sql|tests|cron|docs)/[\w./]+)`", text):
-        assert glob.glob(os.path.join(pg.TOP, path)), path
+    for path in re.findall(r"`((?:lib|bin|sql|tests|cron|docs)/[\w./*]+)`", text):
+        assert glob.glob(os.path.join(pg.TOP, re.sub(r"NAME|SUBJECT", "*", path))), path
 
 
 def test_each_page_of_the_documentation_is_in_its_index():
@@ -92,24 +95,26 @@ def test_files_that_a_man_page_names_in_the_source_are_there():
             assert os.path.exists(os.path.join(pg.TOP, path)), (page, path)
 
 
-def test_the_tree_is_as_it_is_told():
-    text = read("lib", "README.md")
-    folder, named = "", set()
-    for line in text[:text.index("## The paths")].splitlines():
-        m = re.match(r"    (  )?(\S+)", line)
-        if not m:
-            continue
-        names = re.match(r"\s+(\S+(?: \S+\.\S+)*)(?:  |$| )", line).group(1).split(" ") if m.group(1) else [m.group(2)]
-        for name in names:
-            if not m.group(1):
-                folder = name.rstrip(";,")
-                named.add(folder)
-            elif "." in name or name.endswith("/"):
-                named.add(os.path.join(folder.split("/")[0], name))
-    assert {"lib/engine/", "bin/deferred_http/", "sql/queries/"} <= named
-    named |= {f"*/**/{name}" for name in re.findall(r"\b\w+\.(?:[ch]|sql|py)\b", text)}
-    for name in named:
-        assert glob.glob(os.path.join(pg.TOP, name), recursive=True), name
+def test_what_the_architecture_names_is_there():
+    text = read("ARCHITECTURE.md")
+    sources = [read(p) for f in ("lib", "bin") for p in glob.glob(f"{pg.TOP}/{f}/**/*.c", recursive=True)]
+    spans, functions = set(re.findall(r"`([^`\n]+)`", text)), 0
+    for name in spans:
+        if call := re.fullmatch(r"(deferred\.)?(\w+)\(\)", name):
+            functions += 1
+            if call[1]:
+                assert call[2] in pg.sources("functions"), name
+            else:
+                assert any(re.search(rf"(?m)^\w[^;={{}}]*\b{call[2]}\(", source) for source in sources), name
+        elif re.fullmatch(r"\w+\.(c|h|sql|py)", name):
+            assert glob.glob(os.path.join(pg.TOP, "*", "**", name), recursive=True), name
+    assert functions > 20 and {"lib/engine/", "bin/deferred_http/", "sql/queries/"} < spans
+
+
+def test_the_architecture_lists_each_table_once():
+    tables = read("sql", "migrations", "0001_tables.sql")
+    made = re.findall(r"(?m)^create (?:unlogged )?table deferred\.(\w+) \(", tables)
+    assert sorted(re.findall(r"(?m)^\| `(__deferred\w*)` \|", read("ARCHITECTURE.md"))) == sorted(made)
 
 
 def test_pages_and_sections_that_others_name_are_there():
