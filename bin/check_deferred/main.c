@@ -9,6 +9,7 @@
 #include "port/config.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "program/notify.h"
 #include "run/cgroup.h"
 #include "run/orphan.h"
@@ -273,7 +274,7 @@ static void tell_service(void)
 	if (max > min)
 		snprintf(runners, sizeof(runners), "%lld to %lld runners", min, max);
 	else
-		snprintf(runners, sizeof(runners), "%lld runner%s", max, max == 1 ? "" : "s");
+		snprintf(runners, sizeof(runners), "%lld runner%s", max, plural(max));
 	log_line(LOG_L_INFO, "serves %s with %s; looks for jobs every %g to %g s%s%s%s", run.queues[0] ? run.queues : "all queues", runners,
 		 (double)config_int(c, "interval_floor") / 1000, (double)config_int(c, "interval_ceiling") / 1000,
 		 config_flag(c, "listen") ? ", and is woken by each (listen)" : "", *run.other_pidfile ? "; pidfile " : "", run.other_pidfile);
@@ -445,8 +446,8 @@ static void summarize(const struct worker_summary *s)
 		return;
 	if (s->cancelled + s->snoozed > 0)
 		snprintf(others, sizeof(others), ", %lld cancelled, %lld snoozed", s->cancelled, s->snoozed);
-	log_line(LOG_L_INFO, "run ended: %lld attempts, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s", s->attempts, s->ok,
-		 s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
+	log_line(LOG_L_INFO, "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s", s->attempts,
+		 plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
 }
 
 /* How often we show that we live: to the manager of services, and to the next start. */

@@ -2,6 +2,7 @@
 #include "add_lines.h"
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "port/params.h"
 #include "store/admin.h"
 
@@ -46,9 +47,9 @@ static void show_progress(const struct adding *a)
 		off_t at = ftello(a->from);
 		int percent = (int)(at >= a->total ? 100 : at * 100 / a->total);
 
-		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len, cli_s((int64_t)a->added->len));
+		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len, plural((int64_t)a->added->len));
 	} else {
-		fprintf(stderr, "\r%zu job%s", a->added->len, cli_s((int64_t)a->added->len));
+		fprintf(stderr, "\r%zu job%s", a->added->len, plural((int64_t)a->added->len));
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "add_lines.h"
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/random.h"
 #include "base/route.h"
 #include "port/params.h"
@@ -196,7 +197,7 @@ static int store_in(struct spread *s, struct shard *shard)
 	free(text);
 	if (missing > 0)
 		fprintf(stderr, "deferred: shard \"%s\" gave no ids for %" PRId64 " line%s, the first of them is line %" PRId64 "\n", shard->section->name, missing,
-			cli_s(missing), shard->first);
+			plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }
 

@@ -5,6 +5,7 @@
 #include "program/promise.h"
 #include "store/admin.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -154,9 +155,9 @@ static void print(const struct check *c)
 	tell("advice", "of %s, to %s, for %s: %s", pg_text(c->res, 0, AT, NULL), pg_text(c->res, 0, WHO, NULL), c->o->queue ? c->o->queue : "all queues", line);
 	tell("at work", "since %s%s%s: %" PRId64 " run%s of %" PRId64 " pid file%s, advised %s %" PRId64, pg_text(c->res, 0, SINCE_TEXT, NULL),
 	     pg_bool(c->res, 0, AT_WORK) ? "" : ", until ", pg_bool(c->res, 0, AT_WORK) ? "" : pg_text(c->res, 0, UNTIL_TEXT, NULL), pg_int(c->res, 0, WORKERS),
-	     cli_s(pg_int(c->res, 0, WORKERS)), pidfiles, cli_s(pidfiles), lines == 1 ? "is" : "are", lines);
+	     plural(pg_int(c->res, 0, WORKERS)), pidfiles, plural(pidfiles), lines == 1 ? "is" : "are", lines);
 	if (others > 0)
-		tell("", "%" PRId64 " other run%s, with other settings or not at its ticks, served the same: what is measured is theirs too", others, cli_s(others));
+		tell("", "%" PRId64 " other run%s, with other settings or not at its ticks, served the same: what is measured is theirs too", others, plural(others));
 	if (pidfiles < lines)
 		tell("", "%" PRId64 " of the lines ha%s not started anything yet, or nothing was left for %s", lines - pidfiles, lines - pidfiles == 1 ? "s" : "ve",
 		     lines - pidfiles == 1 ? "it" : "them");

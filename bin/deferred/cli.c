@@ -446,11 +446,6 @@ const char *cli_params(const struct cli *cli, const char *argument, char **given
 	return NULL;
 }
 
-const char *cli_s(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 void cli_print_json_rows(const struct pg_result *res, size_t n, int col)
 {
 	putchar('[');

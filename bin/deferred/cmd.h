@@ -159,8 +159,6 @@ bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *
  */
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
 
-/* What a word that counts n of something ends in. */
-const char *cli_s(int64_t n);
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res, int col);

@@ -5,6 +5,7 @@
 #include "store/admin.h"
 #include "store/flow.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static void print_head(const struct pg_result *res)
 {
 	char *label = table_clean(pg_text(res, 0, 1, NULL), LABEL_MAX, TABLE_ONE_LINE);
 
-	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), cli_s(pg_int(res, 0, 2)), label[0] ? ": " : "", label);
+	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), plural(pg_int(res, 0, 2)), label[0] ? ": " : "", label);
 	free(label);
 	printf("states      %s\non failure  %s", pg_text(res, 0, 5, NULL), pg_text(res, 0, 3, NULL));
 	if (!pg_null(res, 0, 4))
@@ -260,7 +261,7 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = store_flow_cancel(cli->pg, id, &cancelled, &err);
 	if (rc < 0 && cancelled > 0)
-		error_prefix(&err, "%" PRId64 " job%s cancelled, then", cancelled, cli_s(cancelled));
+		error_prefix(&err, "%" PRId64 " job%s cancelled, then", cancelled, plural(cancelled));
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	printf(cli->json ? "{\"cancelled\": %" PRId64 "}\n" : "%" PRId64 " cancelled\n", cancelled);

@@ -4,6 +4,7 @@
 #include "settings.h"
 #include "store/admin.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static void print_unknown(const struct pg_result *res)
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE), age[TABLE_AGE_SIZE];
 
-		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, pg_int(res, i, 1), cli_s(pg_int(res, i, 1)), table_age(age, pg_int(res, i, 2)));
+		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, pg_int(res, i, 1), plural(pg_int(res, i, 1)), table_age(age, pg_int(res, i, 2)));
 		free(fn);
 	}
 }

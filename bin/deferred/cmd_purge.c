@@ -9,6 +9,7 @@
 #include "cmd.h"
 
 #include "store/admin.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void tell(struct purge *p, const char *partition, int64_t rows)
 	if (p->cli->json)
 		printf("%s\"%s\"", p->partitions ? ", " : "", partition);
 	else if (p->command)
-		printf("archived %s, %" PRId64 " row%s\n", partition, rows, cli_s(rows));
+		printf("archived %s, %" PRId64 " row%s\n", partition, rows, plural(rows));
 	else
 		printf("dropped %s\n", partition);
 	fflush(stdout);
@@ -217,8 +218,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts, p.jobs,
 		       p.workers);
 	else if (rc == 0 || p.attempts || p.jobs)
-		printf("deleted %" PRId64 " attempt%s, %" PRId64 " job%s, %" PRId64 " run%s\n", p.attempts, cli_s(p.attempts), p.jobs, cli_s(p.jobs),
-		       p.workers, cli_s(p.workers));
+		printf("deleted %" PRId64 " attempt%s, %" PRId64 " job%s, %" PRId64 " run%s\n", p.attempts, plural(p.attempts), p.jobs, plural(p.jobs),
+		       p.workers, plural(p.workers));
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 

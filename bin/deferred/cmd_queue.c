@@ -4,6 +4,7 @@
 #include "settings.h"
 #include "store/admin.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,14 +169,14 @@ static bool confirmed(const char *queue, int64_t hot)
 {
 	char answer[16];
 
-	fprintf(stderr, "cancel %" PRId64 "%s job%s of queue %s? [y/N] ", hot, hot == STORE_ADMIN_COUNT_MAX ? "+" : "", cli_s(hot), queue);
+	fprintf(stderr, "cancel %" PRId64 "%s job%s of queue %s? [y/N] ", hot, hot == STORE_ADMIN_COUNT_MAX ? "+" : "", plural(hot), queue);
 	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 static int refuse(const char *queue, int64_t hot, const char *hint)
 {
 	fprintf(stderr, "deferred: queue \"%s\" holds %" PRId64 "%s job%s still to be run\nhint: %s\n", queue, hot,
-		hot == STORE_ADMIN_COUNT_MAX ? "+" : "", cli_s(hot), hint);
+		hot == STORE_ADMIN_COUNT_MAX ? "+" : "", plural(hot), hint);
 	return CLI_NOT_DONE;
 }
 
@@ -203,7 +204,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	if (cli->json)
 		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled, rm && rc == 0 ? "true" : "false");
 	else if (rc == 0 || cancelled > 0)
-		printf("%s: %" PRId64 " job%s cancelled%s\n", queue, cancelled, cli_s(cancelled), rm && rc == 0 ? ", removed" : "");
+		printf("%s: %" PRId64 " job%s cancelled%s\n", queue, cancelled, plural(cancelled), rm && rc == 0 ? ", removed" : "");
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "port/params.h"
 #include "store/rule.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -242,7 +243,7 @@ static void print_test(const struct pg_result *res)
 {
 	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 2);
 
-	printf("about %.0f row%s\n\n%s\n", pg_float(res, 0, 0), pg_float(res, 0, 0) == 1 ? "" : "s", plan);
+	printf("about %.0f row%s\n\n%s\n", pg_float(res, 0, 0), plural((int64_t)pg_float(res, 0, 0)), plan);
 	free(plan);
 	if (pg_rows(res) > 1)
 		printf("\nfirst rows, as key and params:\n");

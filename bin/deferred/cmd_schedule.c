@@ -3,6 +3,7 @@
 
 #include "store/schedule.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -225,7 +226,7 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 	if (cli->json)
 		printf("{\"schedule\": \"%s\", \"ticks\": %" PRId64 ", \"queued\": %s}\n", name, ticks, dry ? "false" : "true");
 	else
-		printf("%s: %" PRId64 " tick%s%s\n", name, ticks, cli_s(ticks), dry ? " without a job" : " queued");
+		printf("%s: %" PRId64 " tick%s%s\n", name, ticks, plural(ticks), dry ? " without a job" : " queued");
 	return EX_OK;
 }
 

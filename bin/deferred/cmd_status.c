@@ -4,6 +4,7 @@
 #include "store/admin.h"
 #include "store/alert.h"
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,7 +106,7 @@ static void print_unknown(const struct pg_result *res)
 	for (size_t i = 0; i < shown; i++) {
 		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
 
-		printf("%s %s (%" PRId64 " job%s)", i ? "," : "", fn, pg_int(res, i, 1), cli_s(pg_int(res, i, 1)));
+		printf("%s %s (%" PRId64 " job%s)", i ? "," : "", fn, pg_int(res, i, 1), plural(pg_int(res, i, 1)));
 		free(fn);
 	}
 	printf("%s\n", pg_rows(res) > shown ? ", ...: deferred functions" : "");

@@ -2,6 +2,7 @@
 #include "filter.h"
 
 #include "table.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -119,7 +120,7 @@ static void tell_count(const struct cli *cli, const char *verb, const struct sto
 	if (cli->json)
 		printf("{\"jobs\": %" PRId64 ", \"more\": %s}\n", bulk->done, bulk->more ? "true" : "false");
 	else
-		printf("%s%" PRId64 " job%s to %s\n", bulk->more ? "at least " : "", bulk->done, cli_s(bulk->done), verb);
+		printf("%s%" PRId64 " job%s to %s\n", bulk->more ? "at least " : "", bulk->done, plural(bulk->done), verb);
 }
 
 static void tell_done(const struct cli *cli, const char *done, const struct store_admin_bulk *bulk)
@@ -128,14 +129,14 @@ static void tell_done(const struct cli *cli, const char *done, const struct stor
 		printf("{\"%s\": %" PRId64 ", \"refused\": %" PRId64 ", \"more\": %s}\n", done, bulk->done, bulk->refused,
 		       bulk->more ? "true" : "false");
 	else
-		printf("%" PRId64 " job%s %s\n", bulk->done, cli_s(bulk->done), done);
+		printf("%" PRId64 " job%s %s\n", bulk->done, plural(bulk->done), done);
 }
 
 static void tell_refused(const struct store_admin_bulk *bulk)
 {
 	char *why = table_clean(bulk->why, 0, TABLE_ONE_LINE);
 
-	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, cli_s(bulk->refused), why);
+	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, plural(bulk->refused), why);
 	free(why);
 }
 

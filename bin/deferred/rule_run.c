@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rule run: all rows of a rule become jobs, on the server. */
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cmd_rule.h"
 #include "port/params.h"
 #include "store/rule.h"
@@ -96,7 +97,7 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, TABLE_ONE_LINE);
 
 		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name, run.failed,
-			cli_s(run.failed), examples);
+			plural(run.failed), examples);
 		free(examples);
 	}
 	pg_result_free(run.examples);

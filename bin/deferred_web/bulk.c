@@ -6,6 +6,7 @@
 #include "pages.h"
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "search.h"
 
 #include <inttypes.h>
@@ -146,7 +147,7 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 			buf_printf(&v->reply.body, ",\"jobs\":%" PRId64 ",\"more\":%s", n, more ? "true" : "false");
 		} else {
 			facts(v, &s);
-			buf_printf(&v->reply.body, "<p>%s%" PRId64 " job%s.", more ? "More than " : "", n, n == 1 ? "" : "s");
+			buf_printf(&v->reply.body, "<p>%s%" PRId64 " job%s.", more ? "More than " : "", n, plural(n));
 			buf_text(&v->reply.body, strcmp(verb, "retry") == 0 ? " Each job runs again, with all its attempts.</p>" : " Running attempts are terminated.</p>");
 			if (n > 0 || more)
 				step_form(v, &s, verb, arena_printf(&v->arena, "%s %s", what, more ? "all of them" : n == 1 ? "it" : "them"), NULL, 0, 0);
@@ -181,7 +182,7 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 			html_json(b, at);
 		} else {
 			facts(v, &s);
-			buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s %s%s</p>", done, done == 1 ? "" : "s",
+			buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s %s%s</p>", done, plural(done),
 				   strcmp(verb, "retry") == 0 ? (done == 1 ? "is ready again" : "are ready again") : done == 1 ? "was cancelled" : "were cancelled", at ? " so far." : ".");
 			if (refused > 0)
 				buf_printf(b, "<p class=\"trouble\">%" PRId64 " %s refused.</p>", refused, refused == 1 ? "was" : "were");

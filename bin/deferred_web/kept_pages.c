@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "http/text.h"
 #include "kept.h"
 #include "program/doctor.h"
@@ -170,7 +171,7 @@ static void summary(struct report *r)
 		buf_printf(b, "<p class=\"done\">All %zu checks passed.</p>", r->checks);
 	else
 		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown in %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
-			   doctor_s((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], doctor_s((int64_t)r->of[DOCTOR_WARN]), r->of[DOCTOR_UNKNOWN], r->checks);
+			   plural((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], plural((int64_t)r->of[DOCTOR_WARN]), r->of[DOCTOR_UNKNOWN], r->checks);
 	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th scope=\"col\">Check</th><th scope=\"col\">Result</th>"
 		    "<th scope=\"col\">Finding</th></tr></thead><tbody>");
 	buf_add(b, r->rows.html.p, r->rows.html.len);

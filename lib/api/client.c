@@ -10,6 +10,7 @@
 
 #include "port/config.h"
 #include "base/job.h"
+#include "base/plural.h"
 #include "base/route.h"
 #include "base/span.h"
 #include "store/migrate.h"
@@ -156,7 +157,7 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 static int after_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->after_len > 0 && !o->after)
-		return error_set(err, DEFERRED_EINVAL, "opts", "after is NULL, but names %zu jobs", o->after_len);
+		return error_set(err, DEFERRED_EINVAL, "opts", "after is NULL, but names %zu job%s", o->after_len, plural((int64_t)o->after_len));
 	if (o->after_len > AFTER_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts", "after names %zu jobs, more than %d", o->after_len, AFTER_MAX);
 	for (size_t i = 0; i < o->after_len; i++) {

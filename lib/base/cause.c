@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/cause.h"
 
+#include "base/plural.h"
 #include "base/span.h"
 
 #include <inttypes.h>
@@ -77,11 +78,6 @@ static const char *age(struct span_text *buf, int64_t seconds)
 
 #define AGE(s) age(&(struct span_text){ { 0 } }, (s))
 
-static const char *s_of(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static const char *or_none(const char *text)
 {
 	return text ? text : "";
@@ -90,7 +86,7 @@ static const char *or_none(const char *text)
 /* "12 jobs", or "10000 jobs or more". */
 static void jobs(char *buf, size_t size, int64_t n, bool more)
 {
-	snprintf(buf, size, "%" PRId64 " job%s%s", n, s_of(n), more ? " or more" : "");
+	snprintf(buf, size, "%" PRId64 " job%s%s", n, plural(n), more ? " or more" : "");
 }
 
 static void say_session(char *buf, size_t size, const struct cause_session *s)
@@ -172,7 +168,7 @@ static void ended(struct list *list, const struct cause_job *j)
 		    !dead || !j->outcome ? "" : strcmp(j->outcome, "timeout") == 0 ? "took longer than it may" : strcmp(j->outcome, "failed") == 0 ? "failed" :
 		    strcmp(j->outcome, "crashed") == 0 ? "crashed" : strcmp(j->outcome, "lost") == 0 ? "was lost" : j->outcome,
 		    j->error && j->error[0] ? ": " : "", or_none(j->error));
-	SAY(figure, "%" PRId64 " attempt%s, ended %s ago", j->attempts, s_of(j->attempts), AGE(j->ended_s));
+	SAY(figure, "%" PRId64 " attempt%s, ended %s ago", j->attempts, plural(j->attempts), AGE(j->ended_s));
 	if (strcmp(j->state, "done") != 0)
 		SAY(mend, "deferred retry %" PRId64, j->id);
 }
@@ -240,7 +236,7 @@ static void delayed(struct list *list, const struct cause_job *j)
 		c->level = CAUSE_LOOK;
 		SAY(why, "job %" PRId64 " waits for its next attempt%s%.300s", j->id, j->error && j->error[0] ? ", the last one having failed: " : ": the last one failed",
 		    or_none(j->error));
-		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts, s_of(j->attempts));
+		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts, plural(j->attempts));
 	} else {
 		SAY(why, j->fn ? "job %" PRId64 " is not to be run before its time" : "message %" PRId64 " is hidden until its time", j->id);
 		SAY(figure, "due in %s", AGE(j->due_in_s));
@@ -358,7 +354,7 @@ static void limits(struct list *list, const struct cause_job *j)
 		else
 			SAY(why, "of the jobs with concurrency key '%.200s' no more than %" PRId64 " run at once", j->key, j->key_max);
 		if (j->key_max <= 1)
-			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before, s_of(j->key_before), j->key_before == 1 ? "s" : "");
+			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before, plural(j->key_before), j->key_before == 1 ? "s" : "");
 		else
 			SAY(figure, "%" PRId64 " are running", j->key_running);
 		SAY(mend, "deferred why %" PRId64, j->key_first);
@@ -624,7 +620,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 	}
 	if (b->runs >= 3 && (double)b->runs_by_count >= SHARE_MANY * (double)b->runs) {
 		c = add(list, CAUSE_COUNT);
-		SAY(why, "each run ends after %" PRId64 " attempt%s, and leaves jobs behind", b->count, s_of(b->count));
+		SAY(why, "each run ends after %" PRId64 " attempt%s, and leaves jobs behind", b->count, plural(b->count));
 		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs, or_none(b->runs_of));
 		SAY(mend, "--cnt 0 in cron's line, with --if-running=skip");
 	}
@@ -679,7 +675,7 @@ static void database(struct list *list, const struct cause_backlog *b)
 	if (commits_wait(b)) {
 		c = add(list, CAUSE_DATABASE);
 		SAY(why, "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded as done", or_none(b->standbys));
-		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, s_of(b->commits), b->commits == 1 ? "s" : "", AGE(b->commits_s));
+		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, plural(b->commits), b->commits == 1 ? "s" : "", AGE(b->commits_s));
 		SAY(mend, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
@@ -721,7 +717,7 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 	char others[64] = "";
 
 	if (b->schedules > 1)
-		snprintf(others, sizeof(others), "; so %s %" PRId64 " other%s", b->schedules == 2 ? "is" : "are", b->schedules - 1, s_of(b->schedules - 1));
+		snprintf(others, sizeof(others), "; so %s %" PRId64 " other%s", b->schedules == 2 ? "is" : "are", b->schedules - 1, plural(b->schedules - 1));
 	if (failed) {
 		SAY(why, "schedule %s fails: its last tick could not be deferred%s%.400s", b->schedule, b->schedule_error ? ": " : "", or_none(b->schedule_error));
 		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", b->schedule, b->schedule);
@@ -745,7 +741,7 @@ static void absent(struct list *list, const struct cause_absent *a)
 	char others[64] = "";
 
 	if (a->n > 1)
-		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, s_of(a->n - 1), s_of(a->n - 1));
+		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, plural(a->n - 1), plural(a->n - 1));
 	SAY(why, "%s on host %s is missed, while others come", a->service ? "the service" : "check_deferred", a->host);
 	if (a->service)
 		SAY(figure, "pidfile %s: it was seen %s ago%s", a->pidfile, AGE(a->seen_s), others);
@@ -783,7 +779,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (b->unknown_fn) {
 		c = add(&list, CAUSE_UNKNOWN_FUNCTION);
 		say_unknown_function(c, b->unknown_fn, NULL, NULL);
-		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs, s_of(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
+		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs, plural(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
 	}
 	if (b->broken_fn)
 		broken(&list, b->broken_fn, b->broken_s);

@@ -3,6 +3,7 @@
 
 #include "base/outlet.h"
 #include "base/job.h"
+#include "base/plural.h"
 #include "base/visible.h"
 
 #include <errno.h>
@@ -206,7 +207,7 @@ static void say_lost(void)
 
 	if (lost == 0)
 		return;
-	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are",
+	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost, plural(lost), lost == 1 ? "is" : "are",
 		 why == EAGAIN ? "nobody read it" : strerror(why));
 	make_line(&line, LOG_L_WARNING, NULL, text);
 	outlet_put(&out, line.text, line.len);

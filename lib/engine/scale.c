@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 
 #include <sched.h>
 
@@ -140,10 +141,12 @@ static void grow(struct worker *w, uint64_t now)
 	if (can > have) {
 		if (wanted > can)
 			wanted = can;
-		log_line(LOG_L_INFO, "runners %zu -> %zu: %zu jobs wait, some %.1f s of work", have, wanted, unstarted + s->waiting, work_us / 1e6);
+		log_line(LOG_L_INFO, "runners %zu -> %zu: %zu job%s to run, some %.1f s of work", have, wanted, unstarted + s->waiting,
+			 plural((int64_t)(unstarted + s->waiting)), work_us / 1e6);
 		set_runners(w, wanted, now);
 	} else if (!s->full_logged && have < s->max) {
-		log_line(LOG_L_INFO, "runners stay at %zu: %zu processors, of which each needs %.0f %%", have, s->processors, s->cpu_demand * 100);
+		log_line(LOG_L_INFO, "runners stay at %zu: %zu processor%s, of which each needs %.0f %%", have, s->processors, plural((int64_t)s->processors),
+			 s->cpu_demand * 100);
 		s->full_logged = true;
 	}
 }

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ void worker_tell_losses(const struct store_losses *losses, const char *why)
 			tell_one(l);
 		}
 		log_line(LOG_L_WARNING, "worker %lld (%s) %s: %zu job%s of it came back, %zu attempt%s lost, %zu job%s dead", (long long)losses->row[i].worker,
-			 losses->row[i].who, why, back, back == 1 ? "" : "s", lost, lost == 1 ? " was" : "s were", dead, dead == 1 ? " is" : "s are");
+			 losses->row[i].who, why, back, plural(back), lost, lost == 1 ? " was" : "s were", dead, dead == 1 ? " is" : "s are");
 	}
 }
 

@@ -49,11 +49,6 @@ int doctor_exit_code(enum doctor_level level)
 	return codes[level];
 }
 
-const char *doctor_s(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* ---- what is found ------------------------------------------------------------------------------ */
 
 __attribute__((format(printf, 2, 0)))

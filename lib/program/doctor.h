@@ -99,8 +99,6 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 /* Whom to grant something that is missing. */
 const char *doctor_user_name(const struct doctor *d);
 
-/* What a word that counts n of something ends in. */
-const char *doctor_s(int64_t n);
 
 void doctor_schema(struct doctor *d);
 void doctor_rights(struct doctor *d);

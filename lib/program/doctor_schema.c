@@ -3,6 +3,7 @@
 
 #include "store/doctor.h"
 #include "store/migrate.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -47,8 +48,8 @@ void doctor_schema(struct doctor *d)
 	else if (due.steps > 0)
 		doctor_fail(d, "the schema has version %d, this program brings version %d", version, MIGRATE_VERSION_MAX);
 	else if (due.sources > 0)
-		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, doctor_s(due.sources),
-			    doctor_s(due.sources), due.sources == 1 ? "is" : "are", due.first);
+		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, plural(due.sources),
+			    plural(due.sources), due.sources == 1 ? "is" : "are", due.first);
 	else
 		return;
 	doctor_why(d, "what the programs here count on may not be there");
@@ -113,7 +114,7 @@ void doctor_partitions(struct doctor *d)
 		doctor_do(d, "%s", mend);
 	}
 	if (pg_int(res, 0, 4) > 0) {
-		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), doctor_s(pg_int(res, 0, 4)));
+		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), plural(pg_int(res, 0, 4)));
 		doctor_why(d, "they are not purged, and slow all that looks for a job");
 		doctor_do(d, "%s", mend);
 	}

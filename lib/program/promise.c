@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "program/promise.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -179,7 +180,7 @@ static void refusal(const struct outlook *o, const struct advice *a, const struc
 
 	if (a->answer == ADVICE_TOO_MUCH) {
 		outlook_line(to, NULL, "more arrives than %d runner%s can serve with something to spare: %.3g an hour in the busiest hour, %.3g on average, each of %s", o->wanted.runners_max,
-		     o->wanted.runners_max == 1 ? "" : "s", o->wanted.peak_rate * 3600, o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
+		     plural(o->wanted.runners_max), o->wanted.peak_rate * 3600, o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
 		outlook_line(to, NULL, "no interval and no cnt mends that; more runners, more hosts, or shorter jobs do");
 	} else {
 		outlook_line(to, NULL, "with no setting of at most %d runners do %.4g %% of the jobs begin within %s; nearest is a service with %d: %s by the replay, and the bound is beyond",

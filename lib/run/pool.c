@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "run/orphan.h"
 
 #include <errno.h>
@@ -439,7 +440,7 @@ static void no_runner(struct pool *pool, const struct deferred_error *err)
 	if (!pool->short_ns)
 		pool->short_of = pool->runners_max;
 	if (!pool->short_told)
-		log_line(LOG_L_WARNING, "%s: %zu runners have to do for now, not %zu", err->message, pool->alive, pool->short_of);
+		log_line(LOG_L_WARNING, "%s: goes on with %zu runner%s for now, not %zu", err->message, pool->alive, plural((int64_t)pool->alive), pool->short_of);
 	pool->short_told = true;
 	pool->short_ns = clock_ns() + SHORT_NS;
 	pool->runners_max = pool->alive;

@@ -167,11 +167,11 @@ def test_one_runner_more_than_there_is_room_for_ends_nothing(db, number):
     running = "select count(*) from deferred.__held"
     run = service(db, "--runners", number, "--grace", "200ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50)))
     jobs = [db.defer("sleep", '{"ms": 4000}') for _ in range(30)]
-    wait_for(lambda: "have to do for now" in run.output() or not run.alive(), 60)
+    wait_for(lambda: "for now, not" in run.output() or not run.alive(), 60)
     assert run.alive(), run.output()
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") >= 4, 60)
     assert run.alive() and "interrupted" not in run.output()
-    assert run.output().count("have to do for now") == 1, run.output()
+    assert run.output().count("for now, not") == 1, run.output()
     wait_for(lambda: db.one(running) == runners(db), 60, "no more are claimed than can be run")
     stop(run)
     assert len(jobs) > db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'")

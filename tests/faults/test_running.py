@@ -401,7 +401,7 @@ def test_work_and_success_are_committed_together(running):
     assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
     assert running.sql("select result, run_us > 0, worker is not null, receipt is not null, started_at <= finished_at from deferred.__deferred_log") == [
         ("by itself", True, True, True, True)]
-    assert "1 attempts, 1 ok" in done.stderr and "refused" not in done.stderr and "lost" not in done.stderr
+    assert "1 attempt, 1 ok" in done.stderr and "refused" not in done.stderr and "lost" not in done.stderr
     ledger(running)
 
 

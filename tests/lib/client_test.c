@@ -288,7 +288,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .tags = torn_tag }, "tags[0] is no valid UTF-8" },
 		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: '0123" },
 		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is 't'" },
-		{ "f", NULL, { .after_len = 1 }, "after is NULL, but names 1 jobs" },
+		{ "f", NULL, { .after_len = 1 }, "after is NULL, but names 1 job" },
 		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "after names 1001 jobs, more than 1000" },
 		{ "f", NULL, { .after = &no_job, .after_len = 1 }, "after[0]: 0 is no id of a job" },
 		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: unknown condition 3" },

@@ -19,8 +19,9 @@ begin
     insert into deferred.__deferred_limit as l (kind, queue, name, tokens, tokens_at)
     values ('function', '', p_fn, 0, clock_timestamp())
     on conflict (kind, queue, name) do update set tokens = 0, tokens_at = excluded.tokens_at;
-    text := format('function %s is paused: its last %s attempts crashed; one is tried every %s s',
-                   p_fn, p_crashed, round(p_retry_ms / 1000.0));
+    text := format('function %s is paused: its last %s crashed; one is tried every %s s', p_fn,
+                   case when p_crashed = 1 then 'attempt' else p_crashed || ' attempts' end,
+                   round(p_retry_ms / 1000.0));
     mend := format('deferred ls --fn %s; after the fix: deferred function resume %s', p_fn, p_fn);
     perform deferred.__alert_found('breaker', p_fn, text, mend);
 end
