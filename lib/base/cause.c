@@ -184,6 +184,8 @@ static const char *vanished(const struct cause_job *j)
 		return "its host has started anew";
 	if (j->worker_ended)
 		return "it has ended";
+	if (j->worker_cut_off)
+		return "its session is gone";
 	if (j->worker_unseen_s != CAUSE_UNKNOWN && j->worker_unseen_s >= SERVICE_PATIENCE_S)
 		return "it has not been seen";
 	return NULL;
@@ -318,6 +320,24 @@ static void say_unserved(struct cause *c, const struct cause_serving *s, const c
 	}
 }
 
+static bool lacks_rights(const struct cause_serving *s)
+{
+	return s->role || s->grants;
+}
+
+static void say_rights(struct cause *c, const struct cause_serving *s, const char *queue)
+{
+	if (s->role) {
+		SAY(why, "role %s, by which the last worker that served queue %s connected, may not run jobs", s->role, queue);
+		SAY(figure, "%s: the role has not the rights of deferred_worker", or_none(s->instance));
+		SAY(mend, "grant deferred_worker to %s", s->role);
+	} else {
+		SAY(why, "no worker may run jobs: role deferred_worker lacks rights that the schema gave it");
+		SAY(figure, "each claim or record that needs them is refused");
+		SAY(mend, "%s", s->grants);
+	}
+}
+
 static void broken(struct list *list, const char *fn, int64_t for_s)
 {
 	struct cause *c = add(list, CAUSE_BREAKER);
@@ -397,7 +417,7 @@ static void turn(struct list *list, const struct cause_job *j)
 	}
 	if (j->serving.gap_s != CAUSE_UNKNOWN && j->serving.started_s != CAUSE_UNKNOWN && !j->serving.alive)
 		expires_first(list, j, (double)(j->serving.gap_s - j->serving.started_s));
-	if (unserved(&j->serving, j->ready_s))
+	if (unserved(&j->serving, j->ready_s) || lacks_rights(&j->serving))
 		return;
 	c = add(list, CAUSE_NEXT_START);
 	if (j->serving.alive) {
@@ -483,6 +503,10 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(why, "job %" PRId64 " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand", j->id);
 		SAY(figure, "its lane has been handed out beyond it, and no lease has it");
 		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does so within a day");
+	}
+	if (lacks_rights(&j->serving)) {
+		c = add(list, CAUSE_RIGHTS);
+		say_rights(c, &j->serving, j->queue);
 	}
 	if (unserved(&j->serving, j->ready_s)) {
 		c = add(list, CAUSE_UNSERVED);
@@ -577,6 +601,9 @@ static void queues(struct list *list, const struct cause_backlog *b)
 			SAY(mend, "deferred queue resume %s", q->name);
 		} else if (q->messages_only) {
 			continue;
+		} else if (lacks_rights(&q->serving)) {
+			c = add(list, CAUSE_RIGHTS);
+			say_rights(c, &q->serving, q->name);
 		} else if (unserved(&q->serving, q->oldest_s)) {
 			c = add(list, q->serving.others ? CAUSE_UNSERVED : CAUSE_STOPPED);
 			say_unserved(c, &q->serving, q->name);
@@ -750,6 +777,16 @@ static void absent(struct list *list, const struct cause_absent *a)
 	SAY(mend, "deferred doctor, on that host: cron's line or the unit, and the log it writes");
 }
 
+static void gone(struct list *list, const struct cause_gone *g)
+{
+	struct cause *c = add(list, CAUSE_VANISHED);
+	char many[48];
+
+	jobs(many, sizeof(many), g->jobs, false);
+	SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has %s, is gone", g->worker, or_none(g->host), g->pid, many);
+	SAY(figure, "its lease ends in %s, and others may take %s then", AGE(g->lease_left_s), g->jobs == 1 ? "it" : "them");
+}
+
 size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSES_MAX])
 {
 	struct list list = { causes, 0 };
@@ -766,9 +803,11 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 			schedule(&list, b);
 		if (b->absent.n > 0)
 			absent(&list, &b->absent);
+		if (b->gone.jobs > 0)
+			gone(&list, &b->gone);
 		c = add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
-		SAY(figure, "0 jobs are ready, workers have claimed %" PRId64, s.running); /* a dead one until its lease ends */
+		SAY(figure, "0 jobs are ready, workers have claimed %" PRId64, s.running);
 		if (paused)
 			schedule(&list, b);
 		return list.n;
@@ -783,6 +822,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	}
 	if (b->broken_fn)
 		broken(&list, b->broken_fn, b->broken_s);
+	if (b->gone.jobs > 0)
+		gone(&list, &b->gone);
 	attempts(&list, b);
 	if (!b->read_only && !commits_wait(b))
 		database(&list, b);

@@ -33,6 +33,7 @@
 	X(UNKNOWN_FUNCTION, "unknown_function", ACT)       \
 	X(LOCKED, "locked", ACT)                           \
 	X(STRANDED, "stranded", ACT)                       \
+	X(RIGHTS, "rights", ACT)                           \
 	X(UNSERVED, "unserved", ACT)                       \
 	X(BREAKER, "breaker", ACT)                         \
 	X(LIMIT, "limit", LOOK)                            \
@@ -103,6 +104,8 @@ struct cause_serving {
 	int64_t started_s;     /* since the last start */
 	const char *instance;  /* host and pidfile of that */
 	bool service;          /* that is, or was, a service, which no cron starts again */
+	const char *role;      /* by whose rights it claimed, where that may not run jobs; NULL: it may */
+	const char *grants;    /* statements that give deferred_worker back what it needs; NULL: it has all */
 };
 
 /* What ended lately, and what arrived; of a queue or of all. Where nothing was looked at, minutes is 0. */
@@ -136,7 +139,7 @@ struct cause_job {
 	int64_t ended_s;               /* since */
 
 	/* a lease on it, perhaps one that has ended */
-	bool leased, lease_over, worker_ended, worker_rebooted, worker_there;
+	bool leased, lease_over, worker_ended, worker_rebooted, worker_there, worker_cut_off;
 	int64_t worker, worker_pid, worker_unseen_s, lease_left_s, claimed_s;
 	const char *worker_host;
 	const char *progress;
@@ -208,6 +211,14 @@ struct cause_absent {
 	int64_t every_s, starts;       /* usual from one start to the next, and how many there were */
 };
 
+/* A worker that is gone and holds jobs until its lease ends. */
+struct cause_gone {
+	int64_t worker, pid;
+	const char *host;
+	int64_t jobs;                  /* 0: there is none */
+	int64_t lease_left_s;
+};
+
 struct cause_backlog {
 	const char *queue;             /* asked for; NULL: all */
 	struct cause_table table;      /* where there is one, nothing else is known */
@@ -228,6 +239,7 @@ struct cause_backlog {
 	int64_t unknown_jobs, unknown_s;
 
 	struct cause_absent absent;
+	struct cause_gone gone;
 
 	bool read_only;
 	int64_t connections, connections_max;

@@ -111,6 +111,8 @@ static void read_serving(const struct pg_result *res, size_t row, struct cause_s
 	s->started_s = number(res, row, 5);
 	s->instance = text(res, row, 6);
 	s->service = pg_bool(res, row, 7);
+	s->role = text(res, row, 8);
+	s->grants = text(res, row, 9);
 }
 
 static const struct pg_result *ask_serving(struct pg *pg, struct store_why *why, const char *const *queues, size_t n)
@@ -219,6 +221,7 @@ static void read_job(const struct pg_result *res, struct cause_job *j)
 	j->waits_for = text(res, 0, 44);
 	j->paused_by = text(res, 0, 45);
 	j->paused_s = number(res, 0, 46);
+	j->worker_cut_off = pg_bool(res, 0, 47);
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */
@@ -488,6 +491,17 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	b->standbys = text(res, 0, 11);
 }
 
+static void ask_gone(struct pg *pg, struct store_why *why, const char *queue)
+{
+	const struct pg_result *res;
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, queue);
+	if ((res = ask_more(pg, why, &sql_why_gone, &args)))
+		why->backlog.gone = (struct cause_gone){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2), pg_int(res, 0, 3), pg_int(res, 0, 4) };
+}
+
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err)
 {
 	struct cause_backlog *b = &why->backlog;
@@ -505,6 +519,7 @@ int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, s
 			oldest_s = b->queues[i].oldest_s;
 	}
 	ask_schedules(pg, why, queue);
+	ask_gone(pg, why, queue);
 	if (ready == 0)
 		return 0;
 	ask_server(pg, why);

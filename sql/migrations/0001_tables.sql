@@ -380,6 +380,7 @@ create table deferred.__deferred_worker (
     cnt        integer,
     runners    integer,
     mode       text check (mode in ('run', 'loop', 'listen')),
+    role       name not null default current_user,
     -- One that seems to live for ever would hide that no worker does.
     check (greatest(started_at, seen_at, ended_at) < clock_timestamp() + interval '1 day')
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
@@ -396,6 +397,7 @@ comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: 
 comment on column deferred.__deferred_worker.watch is 'its session holds the advisory lock (1145390673, watch), by which others see that it lives; NULL: it holds none, behind a pooler';
 comment on column deferred.__deferred_worker.cnt is 'attempts it makes at most; 0: until nothing is ready, or for ever; as it was when it registered';
 comment on column deferred.__deferred_worker.runners is 'child processes that run functions, at most; as it was when it registered';
+comment on column deferred.__deferred_worker.role is 'role by whose rights it claims; a worker cannot set it';
 comment on column deferred.__deferred_worker.mode is 'run: one of cron; loop: a service that sleeps when nothing is ready; listen: one that is woken';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 

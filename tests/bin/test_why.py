@@ -100,6 +100,18 @@ def test_a_job_that_a_worker_has(db, why):
     assert re.fullmatch(r"claimed Ns ago; its lease lasts for another Ns, and is renewed", figure)
     run.signal(signal.SIGKILL)
     run.wait()
+    db.sql("update deferred.__deferred_lease set expires_at = now() + interval '3 min 30 s'")
+    wait_for(lambda: why(job)[0][0] == "worker_vanished", what="the server notices that nobody is there any more")
+    assert why(job)[0][1:] == (f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: its session is gone",
+                               "the lease ends in 3min, and others may take it then", "")
+    told = (f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has 1 job, is gone", "its lease ends in 3min, and others may take it then", "")
+    assert why()[0] == ("worker_vanished", *told) == why(None, "--queue", "default")[0]
+    db.defer("noop", priority=1)
+    assert ("worker_vanished", *told) in why(None, "--all")
+    db.sql("delete from deferred.__deferred_hot where priority = 1")
+    db.sql("select deferred.__queue_set('other', '{}', true)")
+    assert [c[0] for c in why(None, "--queue", "other", "--all")] == ["nothing_waits"]
+    db.sql("update deferred.__deferred_lease set expires_at = now()")
     wait_for(lambda: not db.held(job))
     cause, sentence, figure, mend = why(job)[0]
     assert (cause, sentence) == ("worker_vanished", f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: its lease is over")
@@ -108,7 +120,7 @@ def test_a_job_that_a_worker_has(db, why):
     db.sql("update deferred.__deferred_lease set expires_at = now() + interval '3 min 30 s'")
     assert why(job)[0][1:3] == (f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: it has ended",
                                 "the lease ends in 3min, and others may take it then")
-    db.sql("update deferred.__deferred_worker set ended_at = null, started_at = now() - interval '20 min', seen_at = now() - interval '10 min'")
+    db.sql("update deferred.__deferred_worker set ended_at = null, watch = null, started_at = now() - interval '20 min', seen_at = now() - interval '10 min'")
     assert why(job)[0][1].endswith("is gone: it has not been seen")
     db.sql("update deferred.__deferred_worker set seen_at = started_at; insert into deferred.__deferred_worker (instance, host, pid, version) "
            "select split_part(instance, '@', 1) || '@another', host, 1, version from deferred.__deferred_worker")
@@ -262,7 +274,7 @@ def test_a_message_waits_for_a_consumer(db, why):
 ARGUMENTS = {"why_job": (7, 100), "why_error": (7,), "why_session": (None,), "why_serving": (["default"],), "why_limits": ("default", "noop", 7), "why_ahead": ("default", 0, "9", 7, 100),
              "why_steps": ("default",), "why_rates": ("default", 10, 10), "why_arrivals": (None,), "why_queues": (), "why_runs": (60, 10), "why_server": (), "top_recent": (None, 10),
              "top_running": (None, 10), "top_dead": (None, 10), "top_arrivals": (None,), "admin_status_queues": (1000,), "admin_functions_unknown": (1000,),
-             "why_table_lock": (), "why_absent": ()}
+             "why_table_lock": (), "why_absent": (), "why_gone": (None,)}
 
 
 def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
@@ -411,6 +423,45 @@ def test_the_only_service_has_ended_or_is_cut_off(db, why, ended):
     (kind, said, figure, _), *_ = why(None, "--all")
     assert said == told[1] and figure.startswith(told[2]) and "1 job waits" in figure
     assert "nothing holds" not in str(why(None, "--all")) + str(causes)
+
+
+def test_a_service_that_was_killed_does_not_serve(db, why):
+    service = db.spawn(["check_deferred", "--loop", "--listen"])
+    wait_for(lambda: db.one("select count(*) from deferred.__deferred_worker") == 1, what="the service")
+    job = db.defer("noop", queue="mail", delay="1h")
+    db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now() - interval '1 min'")
+    service.signal(signal.SIGSTOP)
+    assert why(job)[0][0] != "unserved", "its session is there"
+    service.signal(signal.SIGKILL)
+    service.wait()
+    db.sql("delete from deferred.__deferred_hot")
+    job = db.defer("noop", queue="mail")
+    db.sql("update deferred.__deferred_hot set visible_at = now() - interval '1 min'")
+    db.sql("update deferred.__deferred_worker set started_at = now() - interval '1 h', seen_at = now() - interval '20 s'")
+    wait_for(lambda: why(job)[0][0] == "unserved", what="the server notices that nobody is there any more")
+    assert why(job)[0][1] == "the service that served queue mail has ended, or is cut off from the database"
+
+
+@pytest.mark.parametrize("lacking", ["role", "table"])
+def test_a_worker_that_may_not_run_jobs(db, why, lacking):
+    role, env = login(db, "deferred_worker")
+    db.defer("noop")
+    assert db.run(["check_deferred"], env=env).returncode == 0
+    job = db.defer("noop")
+    assert why(job)[0][0] == "next_start"
+    db.sql(f"revoke deferred_worker from {role}" if lacking == "role" else "revoke select on deferred.__deferred_hot from deferred_worker")
+    sentence, mend = {
+        "role": (f"role {role}, by which the last worker that served queue default connected, may not run jobs", f"grant deferred_worker to {role}"),
+        "table": ("no worker may run jobs: role deferred_worker lacks rights that the schema gave it", "grant select on deferred.__deferred_hot to deferred_worker"),
+    }[lacking]
+    assert db.run(["check_deferred"], env=env).returncode == 77 and db.hot() == 1
+    causes = why(job, "--all")
+    assert (causes[0][0], causes[0][1], causes[0][3]) == ("rights", sentence, mend) and "nothing holds" not in str(causes)
+    assert why()[0][:2] == ("rights", sentence)
+    _, viewer = login(db, "deferred_viewer")
+    assert why(job, env=viewer)[0] == causes[0]
+    db.sql(mend)
+    assert why(job)[0][0] == "next_start" and db.run(["check_deferred"], env=env).returncode == 0 and db.hot() == 0
 
 
 def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, why):

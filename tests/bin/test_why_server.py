@@ -46,10 +46,16 @@ def causes(db, *args, **env):
 def test_on_a_standby_no_job_can_be_claimed(server):
     db = server
     job = db.defer("noop")
+    worker = db.one("insert into deferred.__deferred_worker (instance, host, pid, version, watch) values ('h:/x#1.2@b', 'h', 1, '1', 7) returning id")
+    held = db.defer("noop")
+    db.hold(held, worker=worker)
+    assert why(db, str(held))[0][0] == "worker_vanished", "its session is gone"
     standby = db.cluster.standby(db.cluster.folder + "-second")
     try:
         there = {"DEFERRED_DB": standby.conninfo(db.name)}
         wait_for(lambda: db.run(["deferred", "why", str(job)], env=there).returncode == 0, what="the job is on the standby")
+        assert why(db, str(held), **there)[0][0] == "running", "sessions of the primary are not seen there"
+        db.sql("delete from deferred.__deferred_lease")
         first = why(db, **there)[0]
         assert first == ("database", "the database takes no writes, so no job can be claimed", "it is a standby, or default_transaction_read_only is on",
                          "connect to the primary: target_session_attrs=read-write; deferred doctor")

@@ -6,13 +6,7 @@
 -- locks: none
 select quote_ident(current_user), r.rolsuper, coalesce(pg_has_role(r.oid, to_regrole('deferred_owner')::oid, 'usage'), false),
        coalesce(pg_has_role(r.oid, to_regrole('deferred_worker')::oid, 'usage'), false),
-       coalesce((
-           select string_agg(format('grant %s on %s to deferred_worker', n.needs, n.name), '; ' order by n.name, n.needs)
-           from (values ('deferred.__deferred', 'select'), ('deferred.__deferred_hot', 'select'), ('deferred.__deferred_hot', 'update'), ('deferred.__deferred_hot', 'delete'),
-                        ('deferred.__deferred_log', 'select'), ('deferred.__deferred_log', 'insert'), ('deferred.__deferred_queue', 'select'), ('deferred.__deferred_migration', 'select'),
-                        ('deferred.__deferred_place', 'insert'), ('deferred.__deferred_place', 'delete'), ('deferred.__deferred_lease', 'insert'), ('deferred.__deferred_lease', 'update'),
-                        ('deferred.__deferred_lease', 'delete'), ('deferred.__deferred_progress', 'insert'), ('deferred.__deferred_limit', 'insert')) n(name, needs)
-           where not has_table_privilege('deferred_worker', n.name, n.needs)), ''),
+       coalesce(deferred.__worker_lacks(), ''),
        coalesce(pg_has_role(r.oid, to_regrole('deferred_producer')::oid, 'usage')
                 or pg_has_role(r.oid, to_regrole('deferred_viewer')::oid, 'usage'), false)
 from pg_catalog.pg_roles r

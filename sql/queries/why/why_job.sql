@@ -8,7 +8,8 @@
 --   that refuses it, why (text), its row is locked by the transaction (text; NULL: it is not), that of its lane (text), it is stranded (bool), priority (int4), position in its lane (text), limits may be about it
 --   (bool), concurrency key (text), how many of that at once (int8), errors may be read (bool), while the queue is paused jobs that are ready in it, $2 at most (int8), seconds since a
 --   message of its queue was taken that is there still, of 1,000 of them (int8; NULL: none was), flow that was opened and has not ended, whose callback it is, and the first
---   job of that for whose end is waited (int8; NULL: none), the first jobs it waits for that have not ended, five at most (text; NULL: none); who paused its queue (text), seconds since (int8; NULL: not known)
+--   job of that for whose end is waited (int8; NULL: none), the first jobs it waits for that have not ended, five at most (text; NULL: none); who paused its queue (text), seconds since (int8; NULL: not known);
+--   the session of its worker is gone (bool)
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue, __deferred_worker, __deferred_progress, __deferred_place and __deferred_flow_open; __deferred_member_job, primary key of __deferred_edge, __deferred_log_job, __deferred_lease_span;
 --   all of __deferred_offer. Of workers the newest 1,000
 with job as materialized (
@@ -81,7 +82,8 @@ select h.id is not null or j.id is not null,
            from (select x.parent, row_number() over (order by x.parent) as i from (
                      select y.parent from deferred.__deferred_edge y where y.child = h.id and y.what is null order by y.parent limit 6) x) e
            left join lateral (select x.fn, x.state from deferred.job x where x.id = e.parent offset 0) p on true) end,
-       q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8
+       q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8,
+       w.watch is not null and w.watch not in (select x.watch from deferred.__watching x)
 from (select) one
 left join job j on true
 left join hot h on true

@@ -2,12 +2,14 @@
 -- $1 queues (text[])
 -- returns a row for each of them: queue (text), a worker that serves it is at work (bool), workers for other queues were seen (bool), seconds since one that serves it was seen (int8;
 --   NULL: never), usual seconds from one start to the next, of the instance that served it last (int8; NULL: not known), seconds since its last start (int8), host and pidfile (text);
---   that is, or was, a service (bool)
+--   that is, or was, a service (bool); its role, where that may not run jobs (text), statements that give deferred_worker back what it needs (text; NULL: it has all)
 -- locks: none. Index: primary key of __deferred_worker, from its end
 with recent as materialized (
-    select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at, w.ended_at, w.queues, w.mode in ('loop', 'listen') as service,
-           -- A service that has not said so for a while does not live, though nobody has buried it; nor does a run whose host was booted since.
-           w.ended_at is null and not (w.seen_at > w.started_at and w.seen_at < clock_timestamp() - interval '150 s')
+    select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at, w.ended_at, w.queues, w.mode in ('loop', 'listen') as service, w.role,
+           -- A service that has not said so for a while does not live, though nobody has buried it; nor does a run whose host was booted since,
+           -- or whose session is gone.
+           w.ended_at is null and (w.watch is null or w.watch in (select x.watch from deferred.__watching x))
+               and not (w.seen_at > w.started_at and w.seen_at < clock_timestamp() - interval '150 s')
                and split_part(w.instance, '@', 2) = first_value(split_part(w.instance, '@', 2)) over (partition by w.host order by w.id desc) as alive
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w),
 -- Runs that had nothing to do do not register: of the gaps the small ones tell how often one starts.
@@ -16,11 +18,16 @@ gaps as materialized (
     from (select r.name, extract(epoch from r.started_at - lag(r.started_at) over (partition by r.name order by r.id))::int8 as gap_s from recent r) g
     where g.gap_s is not null
     group by g.name)
-select n.name, coalesce(s.alive, false), s.seen_s is null and exists (select from recent), s.seen_s, g.gap_s, s.started_s, s.instance, coalesce(s.service, false)
+select n.name, coalesce(s.alive, false), s.seen_s is null and exists (select from recent), s.seen_s, g.gap_s, s.started_s, s.instance, coalesce(s.service, false),
+       case when not exists (select from pg_catalog.pg_roles p
+                             where p.rolname = s.role and (p.rolsuper or pg_has_role(p.oid, 'deferred_worker', 'usage')
+                                                           or pg_has_role(p.oid, 'deferred_owner', 'usage'))) then quote_ident(s.role) end,
+       deferred.__worker_lacks()
 from unnest($1::text[]) n(name)
 left join lateral (
     select bool_or(r.alive) as alive, extract(epoch from clock_timestamp() - max(case when r.alive then clock_timestamp() else greatest(r.seen_at, r.ended_at) end))::int8 as seen_s,
            extract(epoch from clock_timestamp() - max(r.started_at))::int8 as started_s, (array_agg(r.name order by r.alive desc, r.id desc))[1] as instance,
-           (array_agg(r.service order by r.alive desc, r.id desc))[1] as service
+           (array_agg(r.service order by r.alive desc, r.id desc))[1] as service,
+           (array_agg(r.role order by r.id desc))[1] as role
     from recent r where r.queues is null or n.name = any (r.queues)) s on true
 left join gaps g on g.name = s.instance and g.n >= 3
