@@ -420,9 +420,22 @@ static int apply_sources(struct pg *pg, struct todo *todo, struct deferred_error
 	return rc == 0 ? pg_command(pg, MIGRATE_SOURCES_END, err) : rc;
 }
 
+/*
+ * One migration at a time in a database. Anybody who can connect could hold an advisory lock for
+ * ever, so it is only used until there is a table to lock.
+ */
+#define LOCK \
+	"do $$begin " \
+	"if to_regclass('deferred.__deferred_migration') is null then " \
+	"perform pg_advisory_xact_lock(hashtextextended('deferred.migrate', 0)); " \
+	"end if; " \
+	"if has_table_privilege(to_regclass('deferred.__deferred_migration'), 'update') then " \
+	"lock table deferred.__deferred_migration in share row exclusive mode; " \
+	"end if; end$$"
+
 static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
-	int ignored, rc = query_int(pg, &sql_admin_migrate_lock, &ignored, err);
+	int rc = pg_command(pg, PG_OWN_PATH "; " LOCK, err);
 
 	if (rc == 0)
 		rc = find_todo(pg, todo, err);
@@ -439,7 +452,7 @@ int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_err
 	int rc = check_server(pg, err);
 
 	if (rc == 0)
-		rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
+		rc = pg_begin(pg, err);
 	if (rc == 0)
 		rc = apply(pg, &todo, err);
 	if (rc == 0)

@@ -175,6 +175,20 @@ def test_migrate_tells_only_of_what_was_committed(db):
         db.sql(f"drop owned by {name}; drop role {name}")
 
 
+def test_nobody_without_rights_holds_up_a_migration(db):
+    """An advisory lock is for anybody who can connect; a lock on a table waits no longer than it is told to."""
+    name, env = login(db)
+    with db.connect(user=name) as other, other.cursor() as cursor:
+        cursor.execute("select pg_advisory_lock(hashtextextended('deferred.migrate', 0))")
+        db.sql("drop function deferred.__age_s(timestamptz) cascade")
+        assert "functions and views" in ok(db.run(["deferred", "migrate"], timeout=30))
+    db.sql(f"drop role {name}")
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred_migration in share mode")
+        fails(db.run(["deferred", "--lock-timeout", "100ms", "migrate"], timeout=30), 75, "lock timeout")
+    assert "nothing to do" in ok(db.run(["deferred", "migrate"]))
+
+
 def test_migrate_refuses_a_newer_database(db):
     db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
