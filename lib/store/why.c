@@ -2,6 +2,7 @@
 #include "store/why.h"
 
 #include "base/clock.h"
+#include "base/gist.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,11 +129,17 @@ static const char *ask_error(struct pg *pg, struct store_why *why, int64_t id)
 {
 	const struct pg_result *res;
 	struct pg_args args;
+	const char *line;
+	int len;
 
 	pg_args_init(&args);
 	pg_arg_int8(&args, id);
 	res = ask_more(pg, why, &sql_why_error, &args);
-	return res ? text(res, 0, 0) : NULL;
+	if (!res)
+		return NULL;
+	line = gist(text(res, 0, 0), &len);
+	snprintf(why->error, sizeof(why->error), "%.*s", len, line);
+	return why->error;
 }
 
 /*

@@ -23,6 +23,7 @@
 struct store_why {
 	struct cause_job job;         /* of store_why_job() */
 	struct cause_backlog backlog; /* of store_why_backlog() */
+	char error[400];              /* the line that says most of the last one */
 	struct pg_result *held[16];   /* what their texts are borrowed from */
 	size_t held_len;
 	struct pg_result *queues;     /* of store_why_backlog(): all rows of admin_status_queues.sql, by which it was decided. To be had by setting it to NULL here */

@@ -89,6 +89,15 @@ def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
     assert why(later, env=env)[0][1] == f"job {later} is cancelled"
 
 
+def test_an_error_is_shown_by_the_line_that_the_log_shows(db, why):
+    """What an interpreter prints begins with the calls and ends with the error."""
+    text = "Traceback (most recent call last):\n  File \"invoice.py\", line 4\n    price[item]\nKeyError: 'spoon'\n"
+    job = db.defer("fail", json.dumps({"error": text}))
+    check(db)
+    sentence = f"job {job} waits for its next attempt, the last one having failed: KeyError: 'spoon'"
+    assert why(job)[0][:2] == ("delayed", sentence)
+
+
 @pytest.mark.slow
 def test_a_job_that_a_worker_has(db, why):
     job = db.defer("sleep", '{"ms": 60000}')
