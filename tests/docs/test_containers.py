@@ -1,4 +1,4 @@
-"""The page about containers: its YAML is valid, what it names exists, and its worker runs as process 1 of a container."""
+"""The page about containers: its YAML is valid, what it names exists, and its worker runs as process 1."""
 
 import json
 import os
