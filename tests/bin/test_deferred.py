@@ -810,6 +810,16 @@ def test_what_happens_while_it_is_being_archived(db, wait_for, tmp_path):
     assert tables(db) == []
 
 
+def test_nobody_without_rights_holds_up_an_archive(db):
+    """Who archives a table locks the table; an advisory lock is for anybody who can connect."""
+    outlived(db)
+    name, env = login(db)
+    with db.connect(user=name) as other, other.cursor() as cursor:
+        cursor.execute("select pg_advisory_lock(hashtextextended('deferred.__purged_deferred_log_20200106', 0))")
+        assert ok(archive(db, "cat >/dev/null")).startswith("archived deferred_log_20200106, 3 rows\n")
+    db.sql(f"drop role {name}")
+
+
 def test_jobs_are_archived_after_their_attempts(db, tmp_path):
     job, hot = db.defer("noop", params='{"to": "a@example.org"}'), db.defer("noop")
     db.sql("delete from deferred.__deferred_hot where id = %s", job)

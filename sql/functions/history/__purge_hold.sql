@@ -1,8 +1,19 @@
--- In the transaction that archives it: nobody else does so with that table. False: somebody does, or it has gone.
+-- In the transaction that archives a table: no other session archives it. False: another one does,
+-- or the table is gone. Only its owner can lock the table like this, and anybody an advisory lock.
 create or replace function deferred.__purge_hold(aside text) returns boolean
-language sql set search_path = pg_catalog, pg_temp
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set lock_timeout = '3s'
 as $$
-    select pg_try_advisory_xact_lock(hashtextextended('deferred.' || aside, 0)) and exists (select from deferred.__asides() a where a.name = aside)
+begin
+    if not exists (select from deferred.__asides() a where a.name = aside) then
+        return false;
+    end if;
+    execute format('lock table deferred.%I in share update exclusive mode', aside);
+    return true;
+exception when lock_not_available or undefined_table then
+    return false;
+end
 $$;
-comment on function deferred.__purge_hold is 'part of "deferred purge --archive": takes a table that was set aside';
+comment on function deferred.__purge_hold(text) is
+    'part of "deferred purge --archive": takes a table that was set aside';
 grant execute on function deferred.__purge_hold(text) to deferred_purger;
