@@ -312,6 +312,35 @@ static void jobs_begin_by_priority_and_one_seed_means_one_order(void **state)
 	assert_memory_equal(ids[0], ids[1], sizeof(ids[0]));
 }
 
+/* Both kinds of claims say in the same column which jobs have a lease of their own. */
+static void jobs_with_one_attempt_are_told_apart_with_and_without_limits(void **state)
+{
+	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = 4, .limited = 4, .rated = 4, .alone = 4,
+				     .bytes = INT32_MAX };
+	size_t n = 0, alone = 0;
+	char text[512];
+
+	(void)state;
+	snprintf(text, sizeof(text),
+		 "select deferred.defer('f', '{}', json_build_object('queue', '%s', 'max_attempts', attempts, 'concurrency_key', key)) "
+		 "from generate_series(1, 2) attempts cross join unnest('{k1, null}'::text[]) key",
+		 queue);
+	OK(pg_command(pg, text, &err));
+	store_cycle_begin(&cycle, pg);
+	OK(store_cycle_claim(&cycle, &scope, &claim, &err));
+	OK(run(&err));
+	assert_int_equal(cycle.claimed_len, 2);
+	assert_int_equal(cycle.limited_len, 1); /* of a key one at a time: the one with one attempt, which is older */
+	for (struct job *job = cycle.claimed; job; job = job->next, n++) {
+		assert_int_equal(job->alone, job->max_attempts == 1);
+		alone += job->alone;
+	}
+	assert_int_equal(n, 2);
+	assert_int_equal(alone, 1);
+	assert_true(cycle.limited->alone && cycle.limited->limited && cycle.limited->max_attempts == 1);
+	store_cycle_clear(&cycle);
+}
+
 static void a_renewal_tells_of_each_job_whether_it_is_ours(void **state)
 {
 	struct job *jobs[2], *stranger = job_new(queue, "f", "", "{}", 2);
@@ -378,6 +407,7 @@ int main(void)
 		cmocka_unit_test_teardown(where_both_fail_neither_is_committed, tear_down_each),
 		cmocka_unit_test_teardown(attempts_of_many_leases_are_all_recorded, tear_down_each),
 		cmocka_unit_test_teardown(jobs_begin_by_priority_and_one_seed_means_one_order, tear_down_each),
+		cmocka_unit_test_teardown(jobs_with_one_attempt_are_told_apart_with_and_without_limits, tear_down_each),
 		cmocka_unit_test_teardown(a_renewal_tells_of_each_job_whether_it_is_ours, tear_down_each),
 	};
 
