@@ -129,13 +129,13 @@ def test_a_function_is_paused_while_its_jobs_crash(db, attempts):
     """Not a minute later. Jobs that a worker holds and has not begun are given back; the others are tried one by one."""
     db.config('breaker { retry = 1h }\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"')
     jobs = [db.defer("crash", max_attempts=attempts) for _ in range(40)]
-    db.defer("noop")
+    db.sql("select deferred.defer('noop', '{}', '{\"priority\": 1}') from generate_series(1, 300)")  # so quick that many are claimed at once
     log = check(db, "--runners", str(RUNNERS), "--batch", "1000")
     assert log.count("alert: function crash is paused: its last ") == 1
     crashed = db.one("select count(*) from deferred.__deferred_log where outcome = 'crashed'")
     assert 20 <= crashed <= 20 + RUNNERS
     assert db.hot() == len(jobs) - (crashed if attempts == 1 else 0)
-    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == 1
+    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") == 300
     assert db.one("select count(*) from deferred.__deferred_hot where receipt is not null") == 0
     assert db.one("select count(*) from deferred.check_ledger()") == 0
 
