@@ -292,7 +292,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 			runners->plugin_dir = NULL; /* commands alone will do */
 			return 0;
 		}
-		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", runners->plugin_dir);
+		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder \"%s\"", runners->plugin_dir);
 		error_hint(err, "set --plugin-dir, DEFERRED_PLUGIN_DIR or plugin_dir");
 		return DEFERRED_ECONFIG;
 	}

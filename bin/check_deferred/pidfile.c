@@ -27,7 +27,7 @@
 
 static enum pidfile_result refuse(struct deferred_error *err, const char *path, const char *why, const char *remedy)
 {
-	error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' refused: %s", path, why);
+	error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile \"%s\" refused: %s", path, why);
 	error_hint(err, "%s", remedy);
 	return PIDFILE_REFUSED;
 }
@@ -41,7 +41,7 @@ static enum pidfile_result check_folder(const char *path, struct deferred_error 
 	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
 		return refuse(err, "...", "the path is too long", "use a shorter one");
 	if (stat(dirname(copy), &st) < 0) {
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot create pidfile '%s'", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot create pidfile \"%s\"", path);
 		error_hint(err, "make the folder, or name another file with --pidfile");
 		return PIDFILE_CANNOT;
 	}
@@ -63,7 +63,7 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 			return refuse(err, path, "it is a symbolic link", "remove it");
 		if (errno == EISDIR || errno == ENXIO)
 			return refuse(err, path, "it is no regular file", "name another file with --pidfile");
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile '%s'", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile \"%s\"", path);
 		error_hint(err, "name a file you may write with --pidfile");
 		return errno == EACCES && access(path, F_OK) == 0 ? PIDFILE_REFUSED : PIDFILE_CANNOT;
 	}
@@ -223,7 +223,8 @@ static bool is_silent(struct pidfile *p, pid_t pid, const char *path, const stru
 	if (pid == 0 || ms <= terms->lease_ms || ms <= SILENT_MIN_MS || (!stopped && (terms->replace || !stays_silent(p))))
 		return false;
 	name_holder(pid, name);
-	log_line(LOG_L_WARNING, "%s holds '%s' and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s", name, path,
+	log_line(LOG_L_WARNING,
+			"%s holds \"%s\" and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s", name, path,
 		 (double)ms / 1000, stopped ? ": it is stopped, as by SIGSTOP" : "", pid > 0 ? "replaced" : "out of reach");
 	return true;
 }
@@ -246,7 +247,7 @@ static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct 
 	char name[64];
 
 	name_holder(pid, name);
-	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds '%s'", name, path);
+	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds \"%s\"", name, path);
 	if (pid < 0)
 		error_hint(err, "end it where it runs, in its container say; or name another file with --pidfile, and both run");
 	return PIDFILE_BUSY;
@@ -308,11 +309,12 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 	if (rc == PIDFILE_HELD)
 		rc = lock(p, path, terms, err);
 	if (rc == PIDFILE_HELD && !still_there(p, path)) {
-		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' was replaced while it was being locked", path);
+		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile \"%s\" was replaced while it was being locked",
+				path);
 		rc = PIDFILE_BUSY;
 	}
 	if (rc == PIDFILE_HELD && write_pid(p) < 0) {
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot write pidfile '%s'", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot write pidfile \"%s\"", path);
 		error_hint(err, "is the disk full?");
 		rc = PIDFILE_CANNOT;
 	}
@@ -333,7 +335,8 @@ void pidfile_alive(struct pidfile *p)
 		return;
 	if (!p->missed && !still_there(p, p->path)) {
 		p->missed = true;
-		log_line(LOG_L_ERROR, "pidfile '%s' has been removed or replaced while this copy runs: the next start does not find this one, and runs beside it; "
+		log_line(LOG_L_ERROR,
+				"pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not find this one, and runs beside it; "
 			 "stop one of them, this one with `kill %d`", p->path, (int)getpid());
 	}
 	futimens(p->fd, NULL);

@@ -79,7 +79,8 @@ static int find_shards(struct spread *s)
 			s->any[s->any_len++] = shard;
 	}
 	if (s->routed_len == 0)
-		return cli_usage(s->cli, "no shard accepts jobs");
+		return cli_misuse(s->cli, "set accepting = 1 in a shard section of the config file",
+				"no shard accepts jobs");
 	if (s->any_len == 0) /* they will say why */
 		s->any[s->any_len++] = s->routed[0];
 	s->start = (size_t)(random_mix(clock_ns()) % s->any_len);
@@ -196,7 +197,8 @@ static int store_in(struct spread *s, struct shard *shard)
 		missing -= take_ids(&s->added, text);
 	free(text);
 	if (missing > 0)
-		fprintf(stderr, "deferred: shard \"%s\" gave no ids for %" PRId64 " line%s, the first of them is line %" PRId64 "\n", shard->section->name, missing,
+		fprintf(stderr,
+				"deferred: shard \"%s\" returned no ids for %" PRId64 " line%s, the first is line %" PRId64 "\n", shard->section->name, missing,
 			plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }

@@ -175,26 +175,52 @@ void cli_take_db(struct cli *cli, char *argument)
 	secret_hide_argument(argument);
 }
 
-int cli_usage(const struct cli *cli, const char *fmt, ...)
+__attribute__((format(printf, 3, 0)))
+static int misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
 {
 	char *text = NULL, *clean;
-	va_list ap;
 
-	va_start(ap, fmt);
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
-	va_end(ap);
 	clean = table_clean(text ? text : "out of memory", 0, TABLE_ONE_LINE);
 	fprintf(stderr, "deferred: %s\n", clean);
 	free(clean);
 	free(text);
-	fprintf(stderr, "Try \"deferred%s%s --help\".\n", cli->cmd ? " " : "", cli->cmd ? cli->cmd->name : "");
+	if (hint)
+		fprintf(stderr, "hint: %s\n", hint);
+	else
+		fprintf(stderr, "hint: deferred%s%s --help shows the usage\n", cli->cmd ? " " : "",
+				cli->cmd ? cli->cmd->name : "");
 	return EX_USAGE;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = misuse(cli, NULL, fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...)
+{
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = misuse(cli, hint, fmt, ap);
+	va_end(ap);
+	return rc;
 }
 
 int cli_none_of(const struct cli *cli, const char *word, const char *words)
 {
-	return word && word[0] ? cli_usage(cli, "\"%.64s\" is none of %s", word, words) : cli_usage(cli, "one of %s is wanted", words);
+	if (word && word[0])
+		return cli_usage(cli, "argument \"%.64s\" is not one of %s", word, words);
+	return cli_usage(cli, "argument is missing: one of %s", words);
 }
 
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv)
@@ -219,7 +245,7 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 	bool is_long = word[0] == '-' && word[1] == '-';
 
 	if (meant) {
-		fprintf(stderr, "deferred: option '--%s' is abbreviated\nhint: write --%s\n", meant, meant);
+		fprintf(stderr, "deferred: option \"--%s\" is abbreviated\nhint: write --%s\n", meant, meant);
 		return EX_USAGE;
 	}
 	if (c == ':')
@@ -227,7 +253,8 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 	if (is_long && optopt && strchr(word, '='))
 		return cli_usage(cli, "option \"%.*s\" takes no value", (int)strcspn(word, "="), word);
 	/* Of letters behind one dash optind counts the last only. */
-	return cli_usage(cli, "unknown option \"%.64s\"", optopt && (is_long || word[0] != '-') ? argv[optind] : word);
+	return cli_usage(cli, "option \"%.64s\" is unknown",
+			 optopt && (is_long || word[0] != '-') ? argv[optind] : word);
 }
 
 /* Of a command, or of one of its words, which place is then. */
@@ -361,7 +388,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 	*value = strtoll(text, &end, 10);
 	/* strtoll() would take blanks and a plus sign in front. */
 	if (strchr(" \t\n\r\v\f+", text[0]) || *end || end == text || errno == ERANGE || *value < min || *value > max) {
-		cli_usage(cli, "%s \"%.64s\" is no whole number from %" PRId64 " to %" PRId64, what, text, min, max);
+		cli_usage(cli, "%s \"%.64s\" is not a whole number from %" PRId64 " to %" PRId64, what, text, min, max);
 		return false;
 	}
 	return true;
@@ -370,7 +397,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len)
 {
 	if (*len == CLI_TAGS_MAX) {
-		cli_usage(cli, "more than %d tags: --tag \"%.64s\"", CLI_TAGS_MAX, tag);
+		cli_misuse(cli, "use at most 32 tags", "--tag \"%.64s\": more than %d tags", tag, CLI_TAGS_MAX);
 		return false;
 	}
 	tags[(*len)++] = tag;
@@ -381,8 +408,8 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
 	if (!span_is_bare(text))
 		return true;
-	cli_usage(cli, "%s \"%.64s\" has no unit: write %.64ss, %.64smin, %.64sh or %.64sd", what, text,
-		  text, text, text, text);
+	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d",
+		   "%s \"%.64s\" has no unit", what, text);
 	return false;
 }
 
@@ -413,7 +440,8 @@ int cli_fail_time(const struct cli *cli, const char *what, const char *text, con
 {
 	if (strncmp(err->sqlstate, "22", 2) != 0)
 		return cli_fail(cli, err);
-	return cli_usage(cli, "%s \"%.64s\" is no time: give a span, which is so long ago, such as 10min, 2h or 30d, or a timestamp such as \"2026-01-31 14:30\"", what, text);
+	return cli_misuse(cli, "write how long ago, such as 10min, 2h or 30d, or a time such as \"2026-01-31 14:30\"",
+			  "%s \"%.64s\" is not a time", what, text);
 }
 
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
@@ -466,7 +494,8 @@ int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 	int64_t id;
 
 	if (optind == argc)
-		return cli_usage(cli, "neither job ids nor a filter given");
+		return cli_misuse(cli, "give ids, such as 17 18, or a filter, such as --fn send_mail",
+				"job ids or a filter are missing");
 	for (int i = optind; i < argc; i++) {
 		if (!cli_int(cli, "job id", argv[i], 1, INT64_MAX, &id))
 			return EX_USAGE;

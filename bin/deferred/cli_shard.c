@@ -105,7 +105,7 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 		tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
 		if (exit_code != EX_OK)
-			fprintf(stderr, "deferred: shard \"%s\" gave no good answer\n", shards[i].name);
+			fprintf(stderr, "deferred: shard \"%s\" did not answer as expected\n", shards[i].name);
 		worst = worst == EX_OK ? exit_code : worst;
 	}
 	if (cli->json)
@@ -125,19 +125,24 @@ int cli_choose_shard(struct cli *cli)
 	const struct config_shard *shards = config_shards(cli->config, &len);
 
 	if (cli->conninfo && (cli->shard || cli->all_shards))
-		return cli_usage(cli, "--db names another database than %s", cli->shard ? "--shard" : "--all-shards");
+		return cli_misuse(cli, "leave one of the two out", "--db contradicts %s",
+				cli->shard ? "--shard" : "--all-shards");
 	if (cli->shard && cli->all_shards)
-		return cli_usage(cli, "--shard or --all-shards, not both");
+		return cli_misuse(cli, "leave one of the two out", "--shard contradicts --all-shards");
 	if (cli->shard)
 		return cli_use_shard(cli, cli->shard);
 	if (cli->all_shards && len == 0)
-		return cli_usage(cli, "--all-shards, and the config file has none");
+		return cli_misuse(cli, "leave --all-shards out, or add shard sections to the config file",
+				"--all-shards: the config file has no shards");
 	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)
-		return cli_usage(cli, "%s is for one shard: --shard NAME", cli->cmd->name);
+		return cli_misuse(cli, "name the shard with --shard NAME", "command \"%s\" works on one shard only",
+				cli->cmd->name);
 	if (cli->all_shards || (!cli->conninfo && config_by_shards(cli->config) && cli->cmd->shards == SHARDS_ALL))
 		return in_each(cli, shards, len);
 	if (!cli->conninfo && config_by_shards(cli->config))
-		return cli_usage(cli, "the config file has %zu shards: which is meant? --shard NAME%s", len, cli->cmd->shards == SHARDS_ONE ? "" : ", or --all-shards");
+		return cli_misuse(cli,
+				cli->cmd->shards == SHARDS_ONE ? "name the shard with --shard NAME" : "name the shard with --shard NAME, or ask all with --all-shards",
+				  "the shard is missing: the config file has %zu", len);
 	return 0;
 }
 
@@ -154,11 +159,14 @@ int cli_shard_of(struct cli *cli, int64_t id)
 		if (shards[i].number != number)
 			continue;
 		if (cli->shard && strcmp(cli->shard, shards[i].name) != 0)
-			return cli_usage(cli, "job %" PRId64 " is in shard \"%s\", not in \"%.64s\": one command is for one shard", id, shards[i].name, cli->shard);
+			return cli_misuse(cli, "use one command for each shard",
+					"job %" PRId64 " is in shard \"%s\", not in \"%.64s\"", id, shards[i].name,
+					cli->shard);
 		cli->shard = shards[i].name;
 		return 0;
 	}
-	return cli_usage(cli, "job %" PRId64 " is in none of the %zu shards of the config file", id, len);
+	return cli_misuse(cli, "compare the shard sections of the config file: deferred shard ls",
+			"job %" PRId64 " is in none of the %zu shards of the config file", id, len);
 }
 
 int cli_check_shard(struct cli *cli)

@@ -78,6 +78,9 @@ bool cli_is_one_of(const char *word, const char *const *words);
 /* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same with a hint that says more than where to read about the command. */
+int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /* The same of a word that is none of `words`, "" or NULL: is missing. */
 int cli_none_of(const struct cli *cli, const char *word, const char *words);
 

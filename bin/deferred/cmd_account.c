@@ -108,7 +108,8 @@ static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTE
 		if (rc == 0)
 			rc = account_key_load(path, master, err);
 		if (rc == 0)
-			fprintf(stderr, "made key file %s: keep a copy, without it the keys of accounts are lost\n", path);
+			fprintf(stderr,
+					"deferred: created key file \"%s\"\nhint: keep a copy; without it the keys of all accounts are lost\n", path);
 	} else if (rc == DEFERRED_ENOTFOUND) {
 		rc = refuse_key_file(path, "there is no key file", err);
 	} else if (rc < 0) {
@@ -324,7 +325,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		if (c == OPT_KEYS)
 			keys = optarg;
 		if (c == OPT_ENDPOINT && !is_endpoint(endpoint = optarg))
-			return cli_usage(cli, "--endpoint \"%.64s\" is no address such as http://127.0.0.1:10001", optarg);
+			return cli_misuse(cli, "for example http://127.0.0.1:10001",
+					"--endpoint \"%.64s\" is not an address", optarg);
 	}
 	verb = optind < argc ? argv[optind++] : "";
 	name = optind < argc ? argv[optind++] : NULL;
@@ -333,17 +335,19 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
 	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
-		return cli_usage(cli, "unexpected argument \"%.64s\"", optind < argc ? argv[optind] : name);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", optind < argc ? argv[optind] : name);
 	if (!name && strcmp(verb, "ls") != 0)
-		return cli_usage(cli, "no account given");
+		return cli_usage(cli, "argument NAME is missing: the account");
 	if (functions && optind == argc)
-		return cli_usage(cli, "no function given");
+		return cli_usage(cli, "argument FUNCTION is missing");
 	if (name && !is_account_name(name))
-		return cli_usage(cli, "\"%.64s\" is no name of an account: 3 to 24 lower-case letters and digits", name);
+		return cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits",
+				"account name \"%.64s\" is invalid", name);
 	if ((number != 0) != (strcmp(verb, "rotate") == 0))
-		return cli_usage(cli, number ? "--key goes with rotate" : "which key: --key 1 or --key 2");
+		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2",
+				number ? "--key is for rotate only" : "--key is missing");
 	if ((keys && strcmp(verb, "add") != 0) || (endpoint && strcmp(verb, "add") != 0 && strcmp(verb, "rotate") != 0))
-		return cli_usage(cli, "account %s does not take %s", verb, keys ? "--keys" : "--endpoint");
+		return cli_usage(cli, "%2$s is not for account %1$s", verb, keys ? "--keys" : "--endpoint");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (strcmp(verb, "add") == 0)

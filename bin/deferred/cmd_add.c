@@ -77,7 +77,7 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
 			n++;
 		if (n == 3)
-			cli_usage(cli, "--on-duplicate \"%.64s\" is none of skip, error and replace", optarg);
+			cli_misuse(cli, "use skip, error or replace", "--on-duplicate \"%.64s\" is unknown", optarg);
 		ok = n < 3;
 		opts->on_duplicate = (enum deferred_on_duplicate)n;
 		break;
@@ -112,7 +112,8 @@ static bool read_after(const struct cli *cli, enum deferred_after_on on, char *l
 
 	while ((id = strsep(&rest, ","))) {
 		if (*len == AFTER_MAX) {
-			cli_usage(cli, "more than %d jobs to wait for", AFTER_MAX);
+			cli_misuse(cli, "let intermediate jobs wait for some of them",
+					"--after names more than %d jobs", AFTER_MAX);
 			return false;
 		}
 		if (!cli_int(cli, "job id", id, 1, INT64_MAX, &after[*len].job))
@@ -225,7 +226,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	if (from_stdin) {
 		if (optind < argc || any)
-			return cli_usage(cli, "with --stdin function, params and options are in the lines");
+			return cli_misuse(cli, "write function, params and options of each job into its line",
+					"--stdin does not go with arguments or options of a job");
 		if (!cli->conninfo && (rc = cli_config(cli)) != 0)
 			return rc;
 		if (!cli->conninfo && !cli->shard && config_by_shards(cli->config))
@@ -234,9 +236,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc != 0 ? rc : add_lines(cli, stdin);
 	}
 	if (optind >= argc)
-		return cli_usage(cli, "the function is missing");
+		return cli_usage(cli, "argument FUNCTION is missing");
 	if (argc - optind > 2)
-		return cli_usage(cli, "unexpected argument \"%.64s\" after function and params", argv[optind + 2]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected after FUNCTION and PARAMS", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = add_one(cli, argv[optind], params, &opts, route);

@@ -27,7 +27,7 @@ static bool option(struct outlook *o, const struct cli *cli, int c)
 		if (!cli_ms(cli, "--within", optarg, &n))
 			return false;
 		if (n < 1 || n > INT64_C(7) * 24 * 3600000) {
-			cli_usage(cli, "--within: \"%.64s\" is not from 1ms to 7d", optarg);
+			cli_misuse(cli, "use 1ms to 7d", "--within \"%.64s\" is out of range", optarg);
 			return false;
 		}
 		o->wanted.within_us = n * 1000;
@@ -134,7 +134,7 @@ static void note(const struct outlook *o, const struct cli *cli, const struct ad
 		lines[i] = text[i];
 	}
 	if (store_advice_note(cli->pg, &advice, &err) < 0)
-		fprintf(stderr, "deferred: it is not written down for advise --check: %.200s\n", err.message);
+		fprintf(stderr, "deferred: the advice is not stored for advise --check: %.200s\n", err.message);
 }
 
 /* A line without a rule is that of a service. */
@@ -198,9 +198,10 @@ static int run(struct cli *cli, int argc, char **argv)
 			rc = EX_USAGE;
 	}
 	if (rc == 0 && optind < argc)
-		rc = cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		rc = cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (rc == 0 && o.queue && o.queue[strspn(o.queue, PROMISE_PLAIN)])
-		rc = cli_usage(cli, "--queue: \"%.64s\" is no name of a queue", o.queue);
+		rc = cli_misuse(cli, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"",
+				"queue name \"%.64s\" is invalid", o.queue);
 	if (rc == 0)
 		rc = cli_connect(cli, true);
 	if (rc == 0)

@@ -108,9 +108,9 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (stands && print)
-		return cli_usage(cli, "--list prints what stands, and tells nothing: --print does not go with it");
+		return cli_misuse(cli, "leave one of the two out", "--list contradicts --print");
 	if (stands)
 		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)

@@ -11,10 +11,13 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 
 	if (rc == DEFERRED_ENOTFOUND && store_admin_state(pg, id, &res, NULL) == 0) {
 		error_clear(err);
-		if (pg_null(res, 0, 0))
-			error_set(err, rc, "cancel", "cannot cancel job %" PRId64 ": unknown, or deferred by another role", id);
-		else
-			error_set(err, rc, "cancel", "cannot cancel job %" PRId64 ": it is %s", id, pg_text(res, 0, 0, NULL));
+		if (pg_null(res, 0, 0)) {
+			error_not_there(err, "job", id);
+		} else {
+			error_set(err, rc, "cancel", "job %" PRId64 " cannot be cancelled: it is %s", id,
+				  pg_text(res, 0, 0, NULL));
+			error_hint(err, "only jobs that have not ended can be cancelled");
+		}
 	}
 	pg_result_free(res);
 	return rc;

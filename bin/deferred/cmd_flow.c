@@ -23,7 +23,7 @@ static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
 {
 	if (argc - optind == 1)
 		return cli_int(cli, "id", argv[optind], 1, INT64_MAX, id);
-	cli_usage(cli, "one id is wanted");
+	cli_usage(cli, "argument ID is missing, or given twice");
 	return false;
 }
 
@@ -65,12 +65,14 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (argc - optind != 1)
-		return cli_usage(cli, "one file is wanted, or \"-\"");
+		return cli_usage(cli, "argument FILE is missing, or given twice");
 	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin)) {
 		struct deferred_error err = { 0 };
 
-		error_errno(&err, DEFERRED_ESYSTEM, "flow", "cannot open %s", argv[optind]);
-		return cli_fail(cli, &err);
+		error_errno(&err, DEFERRED_ESYSTEM, "flow", "file \"%s\" cannot be opened", argv[optind]);
+		error_hint(&err, "correct the path, or pass - to read standard input");
+		cli_fail(cli, &err);
+		return EX_NOINPUT;
 	}
 	flow = cli_params(cli, "-", &given, &rc);
 	if (flow)
@@ -129,7 +131,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "no argument is wanted");
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
 	if (rc != 0)
@@ -197,7 +199,7 @@ static int show(struct cli *cli, int64_t id, int limit)
 	if (rc == 0)
 		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
 	if (rc == 0 && pg_rows(jobs) == 0 && pg_rows(head) == 0)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such flow or job", id);
+		rc = error_not_there(&err, "flow", id);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {

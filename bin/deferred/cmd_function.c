@@ -108,11 +108,11 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0 && strcmp(verb, "resume") != 0)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	if (n == 0 && verb[0] != 'l')
-		return cli_usage(cli, "no function given");
+		return cli_usage(cli, "argument FUNCTION is missing");
 	if (n > 1)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
 	if ((verb[0] == 's') != (s.n > 0))
-		return cli_usage(cli, verb[0] == 's' ? "no setting given" : "settings are changed by function set");
+		return cli_usage(cli, verb[0] == 's' ? "a setting is missing" : "settings are for function set only");
 	if (verb[0] == 'l')
 		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)

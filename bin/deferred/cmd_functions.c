@@ -85,7 +85,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (argc - optind > 1)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
 	rc = cli_connect(cli, true);
 	return rc != 0 ? rc : ls(cli, optind < argc ? argv[optind] : NULL);
 }

@@ -123,7 +123,7 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 	if (rc == 0)
 		rc = store_flow_show(cli->pg, id, limit, 0, &jobs, &err);
 	if (rc == 0 && pg_rows(jobs) == 0)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "graph", "%" PRId64 ": no such job, nor a flow that has any", id);
+		rc = error_not_there(&err, "flow", id);
 	if (rc == 0)
 		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
 	if (rc < 0) {
@@ -162,7 +162,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (argc - optind != 1)
-		return cli_usage(cli, "one id is wanted");
+		return cli_usage(cli, "argument ID is missing, or given twice");
 	if (!cli_int(cli, "id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = cli_connect(cli, true);

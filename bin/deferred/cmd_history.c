@@ -35,9 +35,9 @@ static int look(struct cli *cli, int argc, char **argv, struct pg_result **res)
 	if (c != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (cli->json)
-		return cli_usage(cli, "what it prints is SQL: --json has no meaning here");
+		return cli_misuse(cli, "leave --json out", "--json is not possible: history prints SQL");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return store_admin_history(cli->pg, res, &err) < 0 ? cli_fail(cli, &err) : EX_OK;
@@ -55,7 +55,8 @@ static int show_publication(struct cli *cli, int argc, char **argv)
 	puts("create publication " NAME " for table deferred.__deferred, deferred.__deferred_log\n"
 	     "    with (publish = 'insert', publish_via_partition_root = true);");
 	if (strcmp(level, "logical") != 0)
-		fprintf(stderr, "deferred: wal_level of this server is %s\nhint: alter system set wal_level = logical; and start the server anew\n", level);
+		fprintf(stderr,
+				"deferred: wal_level of this server is %s, not logical\nhint: alter system set wal_level = logical; then restart the server\n", level);
 	pg_result_free(res);
 	return EX_OK;
 }

@@ -95,7 +95,8 @@ static int begin(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc ? rc : -1;
 	if (argc - optind != 1)
-		return cli_usage(cli, "one term is wanted: label, or params. and keys with dots between");
+		return cli_misuse(cli, "write label, or params. and keys, such as params.customer.id",
+				"argument TERM is missing, or given twice");
 	cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
@@ -179,7 +180,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
-		return cli_usage(cli, "no argument is wanted");
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (store_index_ls(cli->pg, &res, &err) < 0)

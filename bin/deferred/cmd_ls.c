@@ -138,11 +138,13 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (filter.jobs.running && filter.jobs.state)
-		return cli_usage(cli, "--running lists jobs that are claimed: leave out --state \"%.64s\"", filter.jobs.state);
+		return cli_misuse(cli, "leave --state out: --running lists claimed jobs",
+				"--running contradicts --state \"%.64s\"", filter.jobs.state);
 	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
-		return cli_usage(cli, "--running goes with --queue, --fn and --limit");
+		return cli_misuse(cli, "use only --queue, --fn and --limit with --running",
+				"--running does not go with other filters");
 	filter.jobs.limit = (int)limit + 1;
 	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;

@@ -191,7 +191,8 @@ static int run(struct cli *cli, int argc, char **argv)
 			break;
 		case 'a':
 			if (!*optarg)
-				return cli_usage(cli, "--archive: the command is empty");
+				return cli_misuse(cli, "for example --archive 'gzip > archive.gz'",
+						"--archive: the command is empty");
 			p.command = optarg;
 			break;
 		default:
@@ -199,13 +200,15 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (p.older_ms < 0)
-		return cli_usage(cli, "--older-than is missing");
+		return cli_misuse(cli, "for example --older-than 30d", "--older-than is missing");
 	if (p.command && p.dead_ms >= 0)
-		return cli_usage(cli, "--dead-older-than has no effect with --archive, which takes dead jobs too");
+		return cli_misuse(cli, "leave one of the two out: --archive takes dead jobs too",
+				"--dead-older-than contradicts --archive");
 	if (p.dead_ms >= 0 && p.dead_ms < p.older_ms)
-		return cli_usage(cli, "--dead-older-than is shorter than --older-than");
+		return cli_misuse(cli, "give a longer span, or leave --dead-older-than out",
+				"--dead-older-than is shorter than --older-than");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);

@@ -236,19 +236,20 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 	int n = argc - optind;
 
 	if (given & ~options_of[verb])
-		return cli_usage(cli, "queue %s does not take %s", verbs[verb],
+		return cli_usage(cli, "%2$s is not for queue %1$s", verbs[verb],
 				 given & ~options_of[verb] & OPT_CREATE ? "--create" : given & ~options_of[verb] & OPT_YES ? "--yes" : "--force");
 	if (verb != SET && (s->n > 0 || s->metadata))
-		return cli_usage(cli, "settings are changed by queue set");
+		return cli_usage(cli, "settings are for queue set only");
 	if (n == 0 && verb != LS)
-		return cli_usage(cli, "no queue given");
+		return cli_usage(cli, "argument NAME is missing: the queue");
 	if (n > 1 && verb != PAUSE && verb != RESUME)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
 	for (int i = optind; i < argc; i++)
 		if (!is_queue_name(argv[i]))
-			return cli_usage(cli, "\"%.64s\" is no name of a queue: 1 to 88 letters, digits, \"_\", \".\" and \"-\"", argv[i]);
+			return cli_misuse(cli, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"",
+					"queue name \"%.64s\" is invalid", argv[i]);
 	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
-		return cli_usage(cli, "no setting given");
+		return cli_usage(cli, "a setting is missing");
 	return 0;
 }
 

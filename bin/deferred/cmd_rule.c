@@ -178,9 +178,10 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 			rc = EX_USAGE;
 	}
 	if (rc == EX_OK && argc - optind != 3)
-		rc = cli_usage(cli, "the rule's name, a function and a query are wanted");
+		rc = cli_usage(cli, "argument NAME, FUNCTION or QUERY is missing, or one too many is given");
 	if (rc == EX_OK && !a.rule.key_column)
-		rc = cli_usage(cli, "--key COLUMN is missing: the column that tells the rows apart");
+		rc = cli_misuse(cli, "name the column of the query that identifies its rows",
+				"--key COLUMN is missing");
 	if (rc != EX_OK) {
 		free(a.opts.p);
 		return rc;
@@ -222,7 +223,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_ls(cli->pg, &res, &err) < 0)
@@ -283,7 +284,7 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (argc - optind != 1)
-		return cli_usage(cli, "the name of one rule is wanted");
+		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_test(cli->pg, argv[optind], (int)limit, &res, &err) < 0)
@@ -306,7 +307,7 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind == argc)
-		return cli_usage(cli, "the name of a rule is wanted");
+		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {

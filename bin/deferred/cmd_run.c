@@ -101,7 +101,8 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		complain("%s: refused", pool_clash(pool, fn));
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
-		fprintf(stderr, "deferred: function \"%s\" is in no plugin of \"%s\" and no command of the config file\n", fn,
+		fprintf(stderr,
+				"deferred: function \"%s\" is not in a plugin of \"%s\" and not a command of the config file\nhint: list the functions: deferred functions\n", fn,
 			pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
@@ -180,9 +181,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
 	}
 	if (optind >= argc)
-		return cli_usage(cli, "the function is missing");
+		return cli_usage(cli, "argument FUNCTION is missing");
 	if (argc - optind > 2)
-		return cli_usage(cli, "unexpected argument \"%.64s\" after function and params", argv[optind + 2]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected after FUNCTION and PARAMS", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = run_here(cli, argv[optind], params, plugin_dir, timeout);

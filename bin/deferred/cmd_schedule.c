@@ -36,7 +36,7 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (store_schedule_ls(cli->pg, NULL, &res, &err) < 0)
@@ -77,7 +77,7 @@ static int read_ticks(struct cli *cli, int argc, char **argv, const struct progr
 		else if (!cli_int(cli, "--ticks", optarg, 0, TICKS_MAX, ticks))
 			return EX_USAGE;
 	}
-	return argc - optind == 1 ? -1 : cli_usage(cli, "one schedule is wanted");
+	return argc - optind == 1 ? -1 : cli_usage(cli, "argument NAME is missing, or given twice");
 }
 
 static int schedule_show(struct cli *cli, int argc, char **argv)
@@ -96,7 +96,7 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 || store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_EDB, "schedule", "there is no schedule '%.100s'", argv[optind]);
+		error_set(&err, DEFERRED_EDB, "schedule", "there is no schedule \"%.100s\"", argv[optind]);
 		error_hint(&err, "deferred schedule ls shows them");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -157,7 +157,7 @@ static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind == argc)
-		return cli_usage(cli, "the name of a schedule is wanted");
+		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
@@ -218,7 +218,8 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 	if (store_schedule_backfill(cli->pg, name, from, to, true, &ticks, &err) < 0)
 		return cli_fail(cli, &err);
 	if (ticks > BACKFILL_MAX && !yes && !dry) {
-		fprintf(stderr, "deferred: %" PRId64 " ticks of '%s' have no job; to make that many add --yes\n", ticks, name);
+		fprintf(stderr,
+				"deferred: schedule \"%s\": %" PRId64 " tick%s without a job\nhint: to defer all of them, add --yes\n", name, ticks, cli_s(ticks));
 		return CLI_NOT_DONE;
 	}
 	if (!dry && store_schedule_backfill(cli->pg, name, from, to, false, &ticks, &err) < 0)
@@ -252,9 +253,9 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 		dry |= c == 'd';
 	}
 	if (argc - optind != 1)
-		return cli_usage(cli, "one schedule is wanted");
+		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if (!from || !to)
-		return cli_usage(cli, "--from TIME and --to TIME are wanted");
+		return cli_usage(cli, "--from TIME or --to TIME is missing");
 	return backfill(cli, argv[optind], from, to, dry, yes);
 }
 

@@ -75,7 +75,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
-		return cli_usage(cli, "no argument is wanted");
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_config(cli)) != 0)
 		return rc;
 	shards = config_shards(cli->config, &len);
@@ -121,7 +121,7 @@ static int for_route(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc;
 	if (argc - optind != 1)
-		return cli_usage(cli, "one route is wanted");
+		return cli_usage(cli, "argument ROUTE is missing, or given twice");
 	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
 		return EX_OSERR;
 	if (deferred_shard_for(argv[optind], name, sizeof(name), &err) < 0)

@@ -129,7 +129,7 @@ static int show(struct cli *cli, int64_t id)
 	if (rc == 0)
 		rc = store_admin_show(cli->pg, id, &job, &err);
 	if (rc == 0 && pg_rows(job) == 0)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "show", "job %" PRId64 ": no such job", id);
+		rc = error_not_there(&err, "job", id);
 	if (rc == 0 && !cli->json)
 		rc = store_admin_attempts(cli->pg, id, &attempts, &err);
 	if (rc == 0 && !cli->json)
@@ -161,7 +161,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (argc - optind != 1)
-		return cli_usage(cli, "one job id is wanted");
+		return cli_usage(cli, "argument ID is missing, or given twice");
 	if (!cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = cli_shard_of(cli, id);

@@ -180,7 +180,8 @@ static void tell_end(const struct spans *s)
 	struct tm tm;
 
 	if (gmtime_r(&at_s, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		fprintf(stderr, "deferred: told what ended before %s: --since then goes on\n", text);
+		fprintf(stderr,
+				"deferred: printed the attempts that ended before %s\nhint: go on with --since and this time\n", text);
 }
 
 static int read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
@@ -227,7 +228,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	catch_signals();

@@ -471,7 +471,8 @@ static int run(struct cli *cli, int argc, char **argv)
 			if (!cli_ms(cli, "interval", optarg, &interval_ms))
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
-				return cli_usage(cli, "interval \"%.64s\" is not between 100ms and 1h", optarg);
+				return cli_misuse(cli, "use 100ms to 1h", "--interval \"%.64s\" is out of range",
+						optarg);
 			break;
 		case OPT_ONCE:
 			one = true;
@@ -481,7 +482,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top) : live(cli, &top, interval_ms);

@@ -114,9 +114,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (argc - optind > 1)
-		return cli_usage(cli, "unexpected argument \"%.64s\"", argv[optind + 1]);
+		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
 	if (optind < argc && queue)
-		return cli_usage(cli, "either a job id or --queue is wanted");
+		return cli_misuse(cli, "write deferred why 17, or deferred why --queue mail",
+				"give either a job id or --queue");
 	if (optind < argc && !cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = id > 0 ? cli_shard_of(cli, id) : 0;

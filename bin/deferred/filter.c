@@ -23,7 +23,7 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 		return true;
 	for (const char *const *s = states; *s; s++)
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", s == states ? "" : s[1] ? ", " : " and ", *s);
-	cli_usage(cli, "--state \"%.64s\" is none of %s", value, list);
+	cli_usage(cli, "--state \"%.64s\" is not one of %s", value, list);
 	return false;
 }
 
@@ -185,10 +185,11 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 			return EX_USAGE;
 	}
 	if (filter.given > 0 && optind < argc)
-		return cli_usage(cli, "either job ids or a filter: \"%.64s\"", argv[optind]);
+		return cli_misuse(cli, "give either ids or a filter", "argument \"%.64s\" contradicts the filter",
+				argv[optind]);
 	if (filter.given > 0)
 		return run_bulk(cli, &filter, done, verb, dry);
 	if (dry)
-		return cli_usage(cli, "--dry-run counts the jobs of a filter, and there is none");
+		return cli_misuse(cli, "give a filter, such as --fn send_mail", "--dry-run needs a filter");
 	return cli_each_id(cli, argc, argv, done, one);
 }

@@ -98,7 +98,7 @@ static int help(const char *word)
 		fprintf(stderr, "deferred: man: cannot be started (%s)\nhint: apt install man-db\n", strerror(errno));
 		return EX_UNAVAILABLE;
 	} else {
-		fprintf(stderr, "deferred: unknown topic \"%.64s\"\n"
+		fprintf(stderr, "deferred: topic \"%.64s\" is unknown\n"
 			"hint: name a command that \"deferred --help\" lists, or one of these pages:\n", word);
 		print_topics(stderr);
 		return EX_USAGE;
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 		return close_output(&cli, help(argv[optind + 1]));
 	cli.cmd = find_command(argv[optind]);
 	if (!cli.cmd)
-		return cli_usage(&cli, "unknown command \"%.64s\"", argv[optind]);
+		return cli_usage(&cli, "command \"%.64s\" is unknown", argv[optind]);
 	cli.role = cli.cmd->role;
 	argc -= optind;
 	argv += optind;

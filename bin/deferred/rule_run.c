@@ -59,7 +59,7 @@ static bool names_rule(const char *message, const char *name)
 {
 	char rule[80];
 
-	snprintf(rule, sizeof(rule), "rule '%.64s'", name);
+	snprintf(rule, sizeof(rule), "rule \"%.64s\"", name);
 	return strstr(message, rule) != NULL;
 }
 

@@ -97,7 +97,7 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 		zone |= c == 1;
 	}
 	if (rc == EX_OK && (argc - optind < 3 || argc - optind > 4))
-		rc = cli_usage(cli, "the schedule's name, a rule and a function are wanted");
+		rc = cli_usage(cli, "argument NAME, RULE or FUNCTION is missing, or one too many is given");
 	if (rc == EX_OK)
 		rc = cli_config(cli);
 	if (rc != EX_OK) {

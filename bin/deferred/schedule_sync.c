@@ -118,7 +118,7 @@ int schedule_sync(struct cli *cli, int argc, char **argv)
 		dry |= c == 'd';
 	}
 	if (optind == argc)
-		return cli_usage(cli, "a file is wanted");
+		return cli_usage(cli, "argument FILE is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	for (int i = optind; i < argc && rc == EX_OK; i++)

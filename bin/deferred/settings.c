@@ -132,7 +132,7 @@ static bool unset(struct settings *s, const struct cli *cli, enum settings_of of
 			return true;
 		}
 	}
-	cli_usage(cli, "--unset \"%.64s\" is no setting", name);
+	cli_usage(cli, "--unset \"%.64s\" is not a setting", name);
 	return false;
 }
 
@@ -142,7 +142,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 	double number = 0;
 
 	if (s->n == SETTINGS_MAX) {
-		cli_usage(cli, "more than %d settings", SETTINGS_MAX);
+		cli_usage(cli, "more than %d settings are given", SETTINGS_MAX);
 		return false;
 	}
 	if (code == OPT_UNSET)

@@ -132,7 +132,7 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	if (cfg_getnstr(sec, "command", 0)[0] != '/')
 		return fail(cfg, "", "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
 	if (strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
-		return fail(cfg, "", "function \"%s\": new_privileges must be 0 or 1, not '%.64s'", name, gains);
+		return fail(cfg, "", "function \"%s\": new_privileges must be 0 or 1, not \"%.64s\"", name, gains);
 	return 0;
 }
 

@@ -110,7 +110,7 @@ static void refuse_database(struct visit *v, const struct deferred_error *err)
 		message = arena_printf(&v->arena, "This database lacks the schema of this program. An administrator can run: deferred migrate "
 				       "(%s)", err->message);
 	else if (err->hint[0] && err->code == DEFERRED_EDB)
-		message = arena_printf(&v->arena, "%s (%s)", message, err->hint);
+		message = arena_printf(&v->arena, "%s; hint: %s", message, err->hint);
 	else if (err->code != DEFERRED_EDB && status == 503)
 		message = "The database cannot be reached now.";
 	visit_refuse(v, status, message);

@@ -111,9 +111,10 @@ static int text_check(const char *name, const char *s, size_t max_chars, struct 
 	if (!s)
 		return 0;
 	if (utf8_prefix(s, strlen(s)) != strlen(s))
-		return error_set(err, DEFERRED_EINVAL, "opts", "option %s is no valid UTF-8", name);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" is not valid UTF-8", name);
 	if (max_chars && utf8_chars(s) > max_chars)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option %s has %zu characters, more than %zu", name, utf8_chars(s), max_chars);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" has %zu characters, more than %zu",
+				name, utf8_chars(s), max_chars);
 	return 0;
 }
 
@@ -121,7 +122,8 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 {
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
-	return error_set(err, DEFERRED_EINVAL, "opts", "option %s is out of range: %lld ms (0 to %lld, a hundred years)", name,
+	return error_set(err, DEFERRED_EINVAL, "opts",
+			"option \"%s\" is out of range: %lld ms (0 to %lld, a hundred years)", name,
 			 (long long)ms, (long long)SPAN_MAX_MS);
 }
 
@@ -130,11 +132,13 @@ static int concurrency_check(const struct deferred_opts *o, struct deferred_erro
 	if (text_check("concurrency_key", o->concurrency_key, KEY_MAX_CHARS, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->concurrency_key && !*o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option concurrency_key is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency_key\" is empty");
 	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "concurrency %d is out of range: 1 to %d", o->concurrency, CONCURRENCY_MAX);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency\" is out of range: %d (1 to %d)",
+				o->concurrency, CONCURRENCY_MAX);
 	if (o->concurrency && !o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "concurrency %d without a concurrency_key", o->concurrency);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				"option \"concurrency\" is %d, but \"concurrency_key\" is missing", o->concurrency);
 	return 0;
 }
 
@@ -142,13 +146,16 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 {
 	for (size_t i = 0; tags && tags[i]; i++) {
 		if (i == TAGS_MAX)
-			return error_set(err, DEFERRED_EINVAL, "opts", "more than %d tags, the first is '%.100s'", TAGS_MAX, tags[0]);
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					"option \"tags\" has more than %d tags, the first is \"%.100s\"", TAGS_MAX,
+					tags[0]);
 		if (!*tags[i])
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty", i);
 		if (utf8_prefix(tags[i], strlen(tags[i])) != strlen(tags[i]))
-			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is no valid UTF-8", i);
+			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is not valid UTF-8", i);
 		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
-			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] has %zu characters, more than %d: '%.100s'", i,
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					"tags[%zu] has %zu characters, more than %d: \"%.100s\"", i,
 					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
 	}
 	return 0;
@@ -157,16 +164,20 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 static int after_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->after_len > 0 && !o->after)
-		return error_set(err, DEFERRED_EINVAL, "opts", "after is NULL, but names %zu job%s", o->after_len, plural((int64_t)o->after_len));
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" is NULL, but after_len is %zu",
+				o->after_len);
 	if (o->after_len > AFTER_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "after names %zu jobs, more than %d", o->after_len, AFTER_MAX);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" names %zu jobs, more than %d",
+				o->after_len, AFTER_MAX);
 	for (size_t i = 0; i < o->after_len; i++) {
 		const struct deferred_after *a = &o->after[i];
 
 		if (a->job < 1)
-			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: %lld is no id of a job", i, (long long)a->job);
+			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: %lld is not the id of a job", i,
+					(long long)a->job);
 		if ((unsigned int)a->on > DEFERRED_AFTER_ENDED)
-			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: unknown condition %d", i, (int)a->on);
+			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: condition %d is unknown", i,
+					(int)a->on);
 		if (text_check("after", a->as, AS_MAX_CHARS, err) < 0)
 			return DEFERRED_EINVAL;
 		if (a->as && !*a->as)
@@ -179,40 +190,47 @@ static int traceparent_check(const char *s, struct deferred_error *err)
 {
 	if (!s || traceparent_valid(s))
 		return 0;
-	error_set(err, DEFERRED_EINVAL, "opts", "invalid traceparent '%.200s'", s);
-	error_hint(err, "as W3C Trace Context has it, in lower case: %s; neither id is all zeros", TRACEPARENT_FORM);
+	error_set(err, DEFERRED_EINVAL, "opts", "option \"traceparent\" has the invalid value \"%.200s\"", s);
+	error_hint(err, "use the form of W3C Trace Context in lower case: %s; neither id is all zeros",
+			TRACEPARENT_FORM);
 	return DEFERRED_EINVAL;
 }
 
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
-		error_set(err, DEFERRED_EINVAL, "opts", "invalid queue name '%.200s'", o->queue);
-		error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with none of the last two");
+		error_set(err, DEFERRED_EINVAL, "opts", "queue name \"%.200s\" is invalid", o->queue);
+		error_hint(err,
+				"a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with a letter, a digit or \"_\"");
 		return DEFERRED_EINVAL;
 	}
 	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 || text_check("key", o->key, KEY_MAX_CHARS, err) < 0 ||
 	    text_check("run_at", o->run_at, 0, err) < 0 || text_check("expires_at", o->expires_at, 0, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->key && !*o->key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option key is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"key\" is empty");
 	if (o->priority < INT16_MIN || o->priority > INT16_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "priority %d is out of range: -32768 to 32767", o->priority);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				"option \"priority\" is out of range: %d (-32768 to 32767)", o->priority);
 	if (span_check("delay_ms", o->delay_ms, err) < 0 || span_check("expires_ms", o->expires_ms, err) < 0 ||
 	    span_check("timeout_ms", o->timeout_ms, err) < 0 || span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
 	    span_check("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->flow < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "flow: %lld is no id of a flow", (long long)o->flow);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"flow\" is not the number of a flow: %lld",
+				(long long)o->flow);
 	if (o->max_attempts < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "max_attempts is negative: %d", o->max_attempts);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"max_attempts\" is negative: %d",
+				o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
-		return error_set(err, DEFERRED_EINVAL, "opts", "backoff_exponent %g is out of range: 1 to 100", o->backoff_exponent);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				"option \"backoff_exponent\" is out of range: %g (1 to 100)", o->backoff_exponent);
 	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0 ||
 	    traceparent_check(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
-		return error_set(err, DEFERRED_EINVAL, "opts", "unknown on_duplicate %d", (int)o->on_duplicate);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"on_duplicate\" has the unknown value %d",
+				(int)o->on_duplicate);
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
 			return error_set(err, DEFERRED_EINVAL, "opts", "reserved[%zu] is not zero: the options were not initialised", i);
@@ -228,11 +246,11 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	/* Without a function it is a message, and has to say for which queue. */
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
 		if (call->fn) {
-			error_set(err, DEFERRED_EINVAL, "fn", "invalid function name '%.200s'", call->fn);
+			error_set(err, DEFERRED_EINVAL, "fn", "function name \"%.200s\" is invalid", call->fn);
 			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
 		} else {
-			error_set(err, DEFERRED_EINVAL, "fn", "no function given");
-			error_hint(err, "a message is without one, and needs a queue: set opts.queue");
+			error_set(err, DEFERRED_EINVAL, "fn", "the function is missing");
+			error_hint(err, "name a function; only a message has none, and needs a queue: set opts.queue");
 		}
 		return DEFERRED_EINVAL;
 	}
@@ -244,14 +262,16 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 		return 0;
 	len = strlen(call->params);
 	if (params_max_bytes && len > (uint64_t)params_max_bytes) {
-		error_set(err, DEFERRED_EINVAL, "params", "params of '%s' have %zu bytes, more than params_max_bytes (%lld)", name, len,
+		error_set(err, DEFERRED_EINVAL, "params",
+				"params of function \"%s\" have %zu bytes, more than params_max_bytes (%lld)", name,
+				len,
 			  (long long)params_max_bytes);
 		error_hint(err, "store the data elsewhere and pass a reference, or raise the setting");
 		return DEFERRED_EINVAL;
 	}
 	rc = params_check(call->params, len, err);
 	if (rc < 0)
-		error_prefix(err, "params of '%s'", name);
+		error_prefix(err, "params of function \"%s\"", name);
 	return rc;
 }
 
@@ -274,8 +294,8 @@ static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t
 
 static int no_context(const char *where, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_EINVAL, where, "no context is given");
-	error_hint(err, "open one with deferred_open()");
+	error_set(err, DEFERRED_EINVAL, where, "the context is missing");
+	error_hint(err, "open a context with deferred_open()");
 	return DEFERRED_EINVAL;
 }
 
@@ -290,7 +310,8 @@ static void explain_denied(const struct pg *pg, const char *role, struct deferre
 static void explain_aborted(struct deferred_error *err)
 {
 	if (err && strcmp(err->sqlstate, "25P02") == 0)
-		error_hint(err, "an earlier statement of this transaction failed: roll it back, then defer again");
+		error_hint(err,
+				"an earlier statement of this transaction failed; roll the transaction back, then defer again");
 }
 
 /* What can be said about the failure of a statement, on a context's connection or the caller's. */
@@ -405,7 +426,7 @@ static int limit_of(int64_t option, const struct config *config, const char *set
 static int use_shard(struct config *config, const char *conninfo, const char *shard, struct deferred_error *err)
 {
 	if (conninfo)
-		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard \"%.64s\" name two databases", shard);
+		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard \"%.64s\" are both given", shard);
 	if (config_override(config, "database.shard", shard, "shard", err) < 0)
 		return err ? err->code : DEFERRED_ECONFIG;
 	return config_use_shard(config, err);
@@ -430,8 +451,9 @@ static int context_new(struct deferred **out, const char *conninfo, const struct
 	if (opts->shard)
 		rc = use_shard(config, conninfo, opts->shard, err);
 	if (rc == 0 && !conninfo && config_by_shards(config)) {
-		rc = error_set(err, DEFERRED_ECONFIG, "open", "the config file has several databases, and no shard is named");
-		error_hint(err, "deferred_shard_for() finds one for a route, or any; DEFERRED_SHARD or database.shard names one for all");
+		rc = error_set(err, DEFERRED_ECONFIG, "open",
+				"the shard is missing: the config file has several databases");
+		error_hint(err, "find a shard with deferred_shard_for(), or set DEFERRED_SHARD or database.shard");
 	}
 	if (rc < 0)
 		goto out;
@@ -477,7 +499,8 @@ static int choose_shard(const struct config *config, const char *route, char *na
 	free(names);
 	if (n == 0)
 		return error_set(err, DEFERRED_ENOTFOUND, "shard", len > 0 ? "no shard accepts jobs" : "the config file has no shards");
-	return name[0] ? 0 : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard needs more than %zu bytes", size);
+	return name[0] ? 0 : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard has more than %zu bytes",
+			size);
 }
 
 int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err)
@@ -487,7 +510,7 @@ int deferred_shard_for(const char *route, char *name, size_t size, struct deferr
 
 	error_clear(err);
 	if (!name || size == 0)
-		return error_set(err, DEFERRED_EINVAL, "shard", "no place for the name is given");
+		return error_set(err, DEFERRED_EINVAL, "shard", "the buffer for the name is missing");
 	name[0] = '\0';
 	rc = config_load(&config, NULL, err);
 	if (rc == 0)
@@ -500,7 +523,7 @@ int deferred_open_with(struct deferred **d, const char *conninfo, const struct d
 {
 	error_clear(err);
 	if (!d)
-		return error_set(err, DEFERRED_EINVAL, "open", "no place for the context is given");
+		return error_set(err, DEFERRED_EINVAL, "open", "the pointer for the context is NULL");
 	*d = NULL;
 	return context_new(d, conninfo, opts, err);
 }
@@ -574,7 +597,8 @@ struct flow {
 
 static int flow_check(const char *flow, struct deferred_error *err)
 {
-	int rc = flow ? params_check(flow, strlen(flow), err) : error_set(err, DEFERRED_EINVAL, "flow", "no flow is given");
+	int rc = flow ? params_check(flow, strlen(flow), err) : error_set(err, DEFERRED_EINVAL, "flow",
+			"the flow is missing");
 
 	if (rc < 0 && flow)
 		error_prefix(err, "flow");
@@ -830,7 +854,7 @@ static int own_job_check(const struct own_job *own, const char *where, struct de
 {
 	if (own->id > 0 && own->receipt != 0)
 		return 0;
-	error_set(err, DEFERRED_EINVAL, where, "job %lld with receipt %lld is not one that is being run", (long long)own->id,
+	error_set(err, DEFERRED_EINVAL, where, "job %lld with receipt %lld is not running", (long long)own->id,
 		  (long long)own->receipt);
 	error_hint(err, "pass id and receipt of the call; both are 0 under \"deferred run\"");
 	return DEFERRED_EINVAL;
@@ -851,10 +875,12 @@ int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, cons
 	error_clear(err);
 	rc = own_job_check(&own, "finish", err);
 	if (rc == 0 && result && strlen(result) > JOB_TEXT_MAX)
-		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld has %zu bytes, at most %d are kept", (long long)id,
+		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result has %zu bytes, more than %d",
+				(long long)id,
 			       strlen(result), JOB_TEXT_MAX);
 	if (rc == 0 && result && utf8_prefix(result, strlen(result)) != strlen(result))
-		rc = error_set(err, DEFERRED_EINVAL, "finish", "the result of job %lld is not valid UTF-8", (long long)id);
+		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result is not valid UTF-8",
+				(long long)id);
 	return rc < 0 ? rc : on_connection(conn, finish_own, &own, err);
 }
 
@@ -873,7 +899,8 @@ int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int6
 	error_clear(err);
 	rc = own_job_check(&own, "extend", err);
 	if (rc == 0 && (lease_ms < 1 || lease_ms > LEASE_MAX_MS))
-		rc = error_set(err, DEFERRED_EINVAL, "extend", "a lease of %lld ms is out of range: 1 to %lld", (long long)lease_ms,
+		rc = error_set(err, DEFERRED_EINVAL, "extend", "lease of %lld ms is out of range (1 to %lld)",
+				(long long)lease_ms,
 			       (long long)LEASE_MAX_MS);
 	return rc < 0 ? rc : on_connection(conn, extend_own, &own, err);
 }

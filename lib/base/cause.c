@@ -126,14 +126,15 @@ static void not_there(struct list *list, const struct cause_job *j)
 
 	if (j->last_id != CAUSE_UNKNOWN && j->id > j->last_id) {
 		c = add(list, CAUSE_NO_SUCH_ID);
-		SAY(why, "there is no job %" PRId64 ", and never was one", j->id);
-		SAY(figure, "the last id that was given out is %" PRId64, j->last_id);
+		SAY(why, "job %" PRId64 " does not exist: it was never deferred", j->id);
+		SAY(figure, "the last id is %" PRId64, j->last_id);
 		SAY(mend, "deferred ls");
 		return;
 	}
 	if (j->writer.pid > 0 && (j->neighbour_s == CAUSE_UNKNOWN || j->writer.age_s >= j->neighbour_s)) {
 		c = add(list, CAUSE_NOT_COMMITTED);
-		SAY(why, "job %" PRId64 " is not there: its id was given out, and the transaction that deferred it may not have committed yet", j->id);
+		SAY(why,
+				"job %" PRId64 " does not exist: the transaction that deferred it may not have committed yet", j->id);
 		say_session(c->figure, sizeof(c->figure), &j->writer);
 		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->writer.pid);
 	}
@@ -145,12 +146,12 @@ static void not_there(struct list *list, const struct cause_job *j)
 		return;
 	}
 	c = add(list, CAUSE_ROLLED_BACK);
-	SAY(why, "job %" PRId64 " is not there: its id was given out, and the transaction that deferred it was rolled back%s", j->id,
+	SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it was rolled back%s", j->id,
 	    j->writer.pid > 0 ? "" : ", or the job was purged");
 	if (j->neighbour_s != CAUSE_UNKNOWN)
 		SAY(figure, "the next job that is there was deferred %s ago; no transaction that wrote something before is open", AGE(j->neighbour_s));
 	else
-		SAY(figure, "the last id that was given out is %" PRId64 "; no transaction that wrote something is open", j->last_id);
+		SAY(figure, "the last id is %" PRId64 "; no transaction that wrote something is open", j->last_id);
 	SAY(mend, "defer it again, in a transaction that commits");
 }
 
@@ -369,10 +370,12 @@ static void limits(struct list *list, const struct cause_job *j)
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
 		c = add(list, CAUSE_KEY);
 		if (j->key_max <= 1)
-			SAY(why, "jobs with concurrency key '%.200s' run one after the other, and job %" PRId64 ", which is %s, comes before it", j->key, j->key_first,
+			SAY(why,
+					"jobs with concurrency key \"%.200s\" run one after the other, and job %" PRId64 ", which is %s, comes before it", j->key, j->key_first,
 			    or_none(j->key_first_state));
 		else
-			SAY(why, "of the jobs with concurrency key '%.200s' no more than %" PRId64 " run at once", j->key, j->key_max);
+			SAY(why, "of the jobs with concurrency key \"%.200s\" no more than %" PRId64 " run at once",
+					j->key, j->key_max);
 		if (j->key_max <= 1)
 			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before, plural(j->key_before), j->key_before == 1 ? "s" : "");
 		else

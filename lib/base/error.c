@@ -83,6 +83,13 @@ void error_hint(struct deferred_error *err, const char *fmt, ...)
 	mend_utf8(err->hint);
 }
 
+int error_not_there(struct deferred_error *err, const char *what, long long id)
+{
+	error_set(err, DEFERRED_ENOTFOUND, what, "%s %lld does not exist", what, id);
+	error_hint(err, "it was never deferred, was purged, or belongs to a role that you are not a member of");
+	return DEFERRED_ENOTFOUND;
+}
+
 void error_prefix(struct deferred_error *err, const char *fmt, ...)
 {
 	char text[sizeof(err->message)];
@@ -130,6 +137,62 @@ enum error_class error_class(const char *sqlstate)
 		if (strncmp(sqlstate, classes[i].prefix, strlen(classes[i].prefix)) == 0)
 			return classes[i].class;
 	return ERROR_PERMANENT;
+}
+
+/* Prefixes of sqlstate; hint NULL: it depends on the command, which gives it. */
+static const struct words {
+	const char *prefix, *says, *hint;
+} words[] = {
+	{ "22007", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
+	{ "22008", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
+	{ "23505", "another transaction has stored the same", "run the command again" },
+	{ "25006", "the server is read-only",
+			"connect to the primary: list all hosts, with target_session_attrs=read-write" },
+	{ "3F000", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "40", "the transaction conflicts with another one", "run the command again" },
+	{ "42501", "the role lacks a right", NULL },
+	{ "42703", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "42883", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "42P01", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "53100", "the disk of the server is full", "free space on the server, then run the command again" },
+	{ "53200", "the server is out of memory", "free memory on the server, then run the command again" },
+	{ "55P03", "another transaction holds a lock", "wait until it has ended, or raise --lock-timeout" },
+	{ "57014", "the statement was cancelled", "run it again; statement_timeout of the role may be too short" },
+};
+
+static const struct words *words_of(const char *sqlstate)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strncmp(sqlstate, words[i].prefix, strlen(words[i].prefix)) == 0)
+			return &words[i];
+	return NULL;
+}
+
+void error_explain(struct deferred_error *err)
+{
+	const struct words *w = err ? words_of(err->sqlstate) : NULL;
+	char cause[sizeof(err->message)];
+
+	if (!w)
+		return;
+	memcpy(cause, err->message, sizeof(cause));
+	snprintf(err->message, sizeof(err->message), "%s (%.*s)", w->says, (int)(sizeof(cause) - strlen(w->says) - 4),
+			cause);
+	mend_utf8(err->message);
+	if (w->hint)
+		error_hint(err, "%s", w->hint);
+}
+
+void error_own_words(struct deferred_error *err)
+{
+	const struct words *w = err ? words_of(err->sqlstate) : NULL;
+	size_t n = w ? strlen(w->says) : 0, len = err ? strlen(err->message) : 0;
+
+	if (!w || strncmp(err->message, w->says, n) != 0 || strncmp(err->message + n, " (", 2) != 0)
+		return;
+	memmove(err->message, err->message + n + 2, len - n - 3);
+	err->message[len - n - 3] = '\0';
+	err->hint[0] = '\0';
 }
 
 const char *deferred_strerror(int code)

@@ -27,8 +27,21 @@ int error_errno(struct deferred_error *err, int code, const char *where, const c
 /* Say what to do about it. */
 void error_hint(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Refuse the id of a job or flow, as `what` says. The message is the same for an id that was never given out
+ * and for one that the role may not see.
+ */
+int error_not_there(struct deferred_error *err, const char *what, long long id);
+
 /* Put "text: " in front of the message. */
 void error_prefix(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * error_explain() puts a message of ours in front of the server's own words, which become the cause. It adds a
+ * hint. error_own_words() takes that back, where the server speaks about text of a user.
+ */
+void error_explain(struct deferred_error *err);
+void error_own_words(struct deferred_error *err);
 
 /* What a failed statement means for who sent it, by sqlstate alone. */
 enum error_class {

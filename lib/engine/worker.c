@@ -52,7 +52,8 @@ static void collect_refused(struct worker *w)
 			if (clash)
 				log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
 			else
-				log_job(LOG_L_WARNING, job, "job %lld: function '%s' is in no plugin here; left for workers that have it",
+				log_job(LOG_L_WARNING, job,
+						"job %lld: function \"%s\" is in no plugin here; left for workers that have it",
 					 (long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;

@@ -581,7 +581,7 @@ static int to_wire(struct wire *w, const struct pg_args *args, const char *where
 
 /* ---- statements ------------------------------------------------------------------------------- */
 
-/* What a failed result means. The server's own words are the message. */
+/* What a failed result means. */
 static int result_failed(struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
 {
 	const char *state = res ? PQresultErrorField(res, PG_DIAG_SQLSTATE) : NULL;
@@ -611,6 +611,8 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 		snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", state);
 	if (set && hint)
 		error_hint(err, "%s", hint);
+	if (set && !(source && strcmp(source, "exec_stmt_raise") == 0)) /* else the words are ours */
+		error_explain(err);
 	return code;
 }
 
@@ -645,6 +647,20 @@ static int too_late(struct pg *pg, bool commits, const char *where, struct defer
 	return error_set(err, DEFERRED_ETIMEOUT, where, "no answer for %d ms; nothing has been changed", pg->answer_ms);
 }
 
+static int lock_not_granted(struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
+{
+	bool set = err && !err->code;
+	size_t len;
+
+	result_failed(pg, res, where, err);
+	if (set) {
+		err->code = DEFERRED_ETIMEOUT;
+		len = strlen(err->message);
+		snprintf(err->message + len, sizeof(err->message) - len, "; nothing has been changed");
+	}
+	return DEFERRED_ETIMEOUT;
+}
+
 /*
  * Take the answer to what has just been sent, and hand it out if it has one of two good ends. sent: libpq's word that it could. A request to give up
  * that the server heard ends in an error, so that nothing was changed; or it came too late, and all is well; or the commit waits for a standby, and is told.
@@ -667,7 +683,7 @@ static int take_answer(struct pg *pg, int sent, bool commits, const char *where,
 	if (pg->answer == ANSWER_CANCELLED && (state ? strcmp(state, "57014") == 0 : pg_in_transaction(pg))) {
 		rc = too_late(pg, false, where, err);
 	} else if (state && strcmp(state, "55P03") == 0 && pg->lock_ms) {
-		rc = error_set(err, DEFERRED_ETIMEOUT, where, "%s; nothing has been changed", PQresultErrorField((PGresult *)res, PG_DIAG_MESSAGE_PRIMARY));
+		rc = lock_not_granted(pg, (PGresult *)res, where, err);
 	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT) {
 		rc = known_elsewhere(pg, where, err);
 	} else {

@@ -160,10 +160,10 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			return 0;
 		case '?':
 			if (meant)
-				fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program->name,
+				fprintf(stderr, "%s: option \"--%s\" is abbreviated\nhint: write --%s\n", program->name,
 					meant, meant);
 			else
-				fprintf(stderr, "Try '%s --help'.\n", program->name);
+				fprintf(stderr, "hint: %s --help shows the options\n", program->name);
 			return EX_USAGE;
 		default:
 			if (give(line, opt, optarg ? optarg : "1") < 0)
@@ -173,7 +173,8 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "%s: unexpected argument '%s'\nTry '%s --help'.\n", program->name, argv[optind], program->name);
+		fprintf(stderr, "%s: argument \"%s\" is not expected\nhint: %s --help shows the options\n",
+				program->name, argv[optind], program->name);
 		return EX_USAGE;
 	}
 	return -1;
@@ -227,7 +228,7 @@ int program_load_config(const struct program_line *line, struct config **config,
 int program_complain(const struct deferred_error *err, int exit_code)
 {
 	if (err->hint[0])
-		log_line(LOG_L_ERROR, "%s (%s)", err->message, err->hint);
+		log_line(LOG_L_ERROR, "%s; hint: %s", err->message, err->hint);
 	else
 		log_line(LOG_L_ERROR, "%s", err->message);
 	return exit_code;

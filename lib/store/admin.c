@@ -124,7 +124,7 @@ static void arg_user(struct pg_args *args)
 }
 
 /* Of one job; answered with whether it was done. */
-static int act_on_job(struct pg *pg, const struct sql_statement *stmt, int64_t id, const char *verb, const char *why_not, struct deferred_error *err)
+static int act_on_job(struct pg *pg, const struct sql_statement *stmt, int64_t id, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -135,19 +135,19 @@ static int act_on_job(struct pg *pg, const struct sql_statement *stmt, int64_t i
 	arg_user(&args);
 	rc = exec(pg, stmt, &args, &res, err);
 	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_set(err, DEFERRED_ENOTFOUND, verb, "cannot %s job %" PRId64 ": %s", verb, id, why_not);
+		rc = error_not_there(err, "job", id);
 	pg_result_free(res);
 	return rc;
 }
 
 int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	return act_on_job(pg, &sql_admin_cancel, id, "cancel", "unknown, finished, or deferred by another role", err);
+	return act_on_job(pg, &sql_admin_cancel, id, err);
 }
 
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	return act_on_job(pg, &sql_admin_retry, id, "retry", "unknown, or deferred by another role", err);
+	return act_on_job(pg, &sql_admin_retry, id, err);
 }
 
 int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)

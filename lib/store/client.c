@@ -392,7 +392,8 @@ static int queues_check(const struct queue *queues, size_t len, const struct def
 			q = bsearch(&wanted, queues, len, sizeof(*queues), queue_compare);
 		if (!q || (int64_t)bytes <= q->params_max_bytes)
 			continue;
-		error_set(err, DEFERRED_EDB, "job_enqueue_queues", "call %zu: params of '%s' have %zu bytes, queue '%s' takes %lld",
+		error_set(err, DEFERRED_EDB, "job_enqueue_queues",
+				"call %zu: params of function \"%s\" have %zu bytes, but queue \"%s\" allows %lld",
 			  first + i, calls[i].fn, bytes, q->name, (long long)q->params_max_bytes);
 		if (err)
 			snprintf(err->sqlstate, sizeof(err->sqlstate), "54000");
@@ -664,7 +665,7 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	rc = pg_exec(pg, &sql_job_cancel, &args, PG_BINARY, &res, err);
 	if (rc == 0 && !pg_bool(res, 0, 0)) {
 		rc = error_set(err, DEFERRED_ENOTFOUND, "job_cancel",
-			       "cannot cancel job %lld: unknown, finished or deferred by another role", (long long)id);
+			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role", (long long)id);
 	}
 	pg_result_free(res);
 	pg_args_clear(&args);
@@ -754,7 +755,7 @@ int store_outcome(struct pg *pg, int64_t id, bool *ended, struct deferred_outcom
 	if (rc < 0)
 		goto out;
 	if (pg_rows(res) == 0) {
-		rc = error_set(err, DEFERRED_ENOTFOUND, "job_outcome", "no job %lld", (long long)id);
+		rc = error_not_there(err, "job", id);
 		goto out;
 	}
 	*ended = !is_hot(pg_text(res, 0, 0, NULL));

@@ -146,5 +146,5 @@ int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 	bool released;
 	int rc = act(pg, &sql_flow_release, job, NULL, &released, err);
 
-	return rc == 0 && !released ? error_set(err, DEFERRED_ENOTFOUND, "flow", "%" PRId64 ": no such job", job) : rc;
+	return rc == 0 && !released ? error_not_there(err, "job", job) : rc;
 }

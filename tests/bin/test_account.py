@@ -45,7 +45,7 @@ def test_add_shows_two_keys_once_and_the_first_makes_the_key_file(accounts):
     assert re.fullmatch(r"account: acct\nkey 1:   (\S{44})\nkey 2:   (\S{44})\n", done.stdout)
     keys = re.findall(r"key \d:   (\S+)", done.stdout)
     assert keys[0] != keys[1] and [len(base64.b64decode(k, validate=True)) for k in keys] == [32, 32]
-    assert done.stderr.startswith(f"made key file {accounts.key_file}: ")
+    assert done.stderr.startswith(f'deferred: created key file "{accounts.key_file}"\nhint: ')
     st = os.stat(accounts.key_file)
     assert stat.S_IMODE(st.st_mode) == 0o600
     master = open(accounts.key_file).read()
@@ -98,13 +98,14 @@ def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
     assert functions() == [["echo", "mail.*", "resize"], []]
     assert re.search(r"(?m)^acct .* echo mail\.\* resize$", account(accounts, "ls"))
     # What is misspelt takes nothing away, and says so.
-    account(accounts, "disallow", "acct", "echo", "mail.send", code=NOT_DONE, says=["account 'acct' was not given 'mail.send'", "deferred account ls"])
+    account(accounts, "disallow", "acct", "echo", "mail.send", code=NOT_DONE,
+        says=['account "acct" has no right to "mail.send"', "deferred account ls"])
     assert functions() == [["echo", "mail.*", "resize"], []]
     assert json.loads(account(accounts, "disallow", "acct", "mail.*", "echo", "--json")) == {"account": "acct", "functions": ["resize"]}
     for bad in ("*", "a b", "1x", "mail*", "a'); drop table x; --", "", "x" * 128):
-        account(accounts, "allow", "acct", bad, code=DATA, says=["invalid function name", "PREFIX.*"])
-    account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=["no account 'nobody'"])
-    account(accounts, "disallow", "nobody", "echo", code=NOT_DONE, says=["no account 'nobody'"])
+        account(accounts, "allow", "acct", bad, code=DATA, says=["function name", "PREFIX.*"])
+    account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=['account "nobody" does not exist'])
+    account(accounts, "disallow", "nobody", "echo", code=NOT_DONE, says=['account "nobody" does not exist'])
     assert functions() == [["resize"], []]
     # Who gets the name later does not get the rights.
     account(accounts, "rm", "acct")
@@ -155,7 +156,7 @@ def test_a_key_file_that_is_missing_wrong_or_open_to_others_stops_what_needs_it(
     account(accounts, "rm", "other")
     os.unlink(accounts.key_file)
     done = accounts.run(["deferred", "account", "add", "acct"])
-    assert done.returncode == OK and "made key file" in done.stderr
+    assert done.returncode == OK and "created key file" in done.stderr
 
 
 def test_two_first_accounts_at_once_share_one_key_file(accounts):
@@ -175,24 +176,29 @@ def test_two_first_accounts_at_once_share_one_key_file(accounts):
 
 def test_an_account_is_added_once_and_removed_once(accounts):
     add(accounts, "acct")
-    account(accounts, "add", "acct", code=NOT_DONE, says=["there is an account 'acct' already"])
+    account(accounts, "add", "acct", code=NOT_DONE, says=['account "acct" exists already'])
     assert json.loads(account(accounts, "rm", "acct", "--json")) == {"account": "acct", "removed": True}
     for args in (("rm", "acct"), ("rotate", "acct", "--key", "1"), ("enable", "acct")):
-        account(accounts, *args, code=NOT_DONE, says=["no account 'acct'"])
+        account(accounts, *args, code=NOT_DONE, says=['account "acct" does not exist'])
 
 
 @pytest.mark.parametrize("args, says", [
-    ((), "one of add, ls, rotate, enable, disable, allow, disallow and rm is wanted"), (("sell", "acct"), '"sell" is none of'), (("add",), "no account given"), (("rm",), "no account given"),
-    (("add", "a", "b"), 'unexpected argument "b"'), (("ls", "acct"), 'unexpected argument "acct"'), (("add", "ab"), "3 to 24"),
+    ((), "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"), (("sell", "acct"),
+    'argument "sell" is not one of'), (("add",), "argument NAME is missing"), (("rm",), "argument NAME is missing"),
+    (("add", "a", "b"), 'argument "b" is not expected'), (("ls", "acct"), 'argument "acct" is not expected'), (("add",
+    "ab"), "3 to 24"),
     (("add", "a" * 25), "3 to 24"), (("add", "Acct"), "3 to 24"), (("add", "a-ct"), "3 to 24"), (("rotate", "acct"), "--key 1 or --key 2"),
-    (("rotate", "acct", "--key", "3"), "from 1 to 2"), (("add", "acct", "--key", "1"), "--key goes with rotate"),
-    (("rotate", "acct", "--key", "1", "--keys", "-"), "does not take --keys"), (("ls", "--endpoint", "http://h"), "does not take --endpoint"),
-    (("add", "acct", "--endpoint", "ftp://h"), "is no address"), (("add", "acct", "--endpoint", "http://"), "is no address"),
-    (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is no address"), (("allow", "acct"), "no function given"), (("disallow", "acct"), "no function given"),
-    (("allow",), "no account given"), (("allow", "acct", "f", "--keys", "-"), "does not take --keys"),
+    (("rotate", "acct", "--key", "3"), "from 1 to 2"), (("add", "acct", "--key", "1"), "--key is for rotate only"),
+    (("rotate", "acct", "--key", "1", "--keys", "-"), "--keys is not for account"), (("ls", "--endpoint", "http://h"),
+    "--endpoint is not for account"),
+    (("add", "acct", "--endpoint", "ftp://h"), "is not an address"), (("add", "acct", "--endpoint", "http://"),
+    "is not an address"),
+    (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is not an address"), (("allow", "acct"),
+    "argument FUNCTION is missing"), (("disallow", "acct"), "argument FUNCTION is missing"),
+    (("allow",), "argument NAME is missing"), (("allow", "acct", "f", "--keys", "-"), "--keys is not for account"),
 ])
 def test_wrong_usage_is_told(accounts, args, says):
-    account(accounts, *args, code=USAGE, says=[says, 'Try "deferred account --help".'])
+    account(accounts, *args, code=USAGE, says=[says, 'hint: '])
     assert not os.path.exists(accounts.key_file)
 
 

@@ -207,7 +207,7 @@ def test_what_is_wrong_with_the_user_of_functions(db, doctor):
     found = doctor(FAIL, env=env)
     assert list(found) == ["user"] and "functions would run as root" in found["user"][0][1] and 'user = "deferred"' in found["user"][0][3]
     db.config('user = "nosuchuser"\n')
-    assert "no user 'nosuchuser'" in doctor(FAIL, env=env)["user"][0][1]
+    assert 'no user "nosuchuser"' in doctor(FAIL, env=env)["user"][0][1]
     db.config('user = "nobody"\n')
     assert list(doctor(WARN, env=env)) == ["user"]  # /nonexistent
 
@@ -435,7 +435,8 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
     db.defer("noop", queue="full")
     tick("s")
     found = doctor(FAIL)["schedules"]
-    assert [f[0] for f in found] == ["fail", "warn"] and found[0][1].endswith("could not be deferred: queue 'full' is full: it holds 1 jobs")
+    assert [f[0] for f in found] == ["fail",
+        "warn"] and found[0][1].endswith('could not be deferred: queue "full" is full (max_length 1)')
     assert found[0][3].startswith("deferred schedule show s;")
     causes = why("--all")
     # A viewer is not told the error, which may quote what the schedule's owner has put into it.

@@ -61,8 +61,10 @@ def test_a_run_waits_a_moment_for_who_keeps_it_from_telling_of_ends(db):
 def test_a_job_is_added_to_wait_for_others_and_they_show_each_other(db):
     first, second = db.defer("noop", label="one\n\033[31m"), db.defer("noop")
     done = db.run(["deferred", "add", "noop", "--after", f"{first},{second}", "--after-failed", str(second)])
-    assert (done.returncode, done.stderr) == (65, f'deferred: option "after" names job {second} twice\n')
-    for argument, says in (("17,", 'job id ""'), ("x", 'job id "x"'), (",".join(["1"] * 1001), "more than 1000 jobs to wait for")):
+    assert (done.returncode, done.stderr) == (65,
+        f'deferred: option "after" names job {second} twice\nhint: name each job once\n')
+    for argument, says in (("17,", 'job id ""'), ("x", 'job id "x"'), (",".join(["1"] * 1001),
+        "--after names more than 1000 jobs")):
         done = db.run(["deferred", "add", "noop", "--after", argument])
         assert done.returncode == 64 and says in done.stderr, done.stderr
     job = int(db.run(["deferred", "add", "noop", "--after", str(first), "--after-ended", str(second)]).stdout)
@@ -93,7 +95,8 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert db.run(["deferred", "--json", "graph", str(a)]).stdout == db.run(["deferred", "--json", "flow", "show", str(a)]).stdout
     assert db.run(["deferred", "graph", str(a), "--limit", "2"]).stdout.splitlines()[-1] == "... and perhaps more: see --limit"
     none = db.run(["deferred", "graph", "9999"])
-    assert (none.returncode, none.stderr) == (1, "deferred: 9999: no such job, nor a flow that has any\n")
+    assert (none.returncode, none.stderr) == (1,
+        "deferred: flow 9999 does not exist\nhint: it was never deferred, was purged, or belongs to a role that you are not a member of\n")
     dot = db.run(["deferred", "graph", "--dot", str(c)]).stdout.splitlines()
     assert dot[3] == f'    {a} [label = "a\\"];\\\\n\\\\x\\nnoop: ready"];', "a name ends no text of the graph"
     assert f"    {a} -> {b};" in dot and f'    {b} -> {c} [label = "failed", style = dashed];' in dot and len(dot) == 3 + 4 + 2 + 3 + 1
@@ -117,7 +120,7 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert db.run(["deferred", "flow", "retry", str(keyed)]).returncode == 0
     assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
     shown = db.run(["deferred", "flow", "show", str(keyed)]).stdout
-    assert re.search(r"(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ has key 'k', which job \d+ has too$", shown), shown
+    assert re.search(r'(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ has key "k", which job \d+ has too$', shown), shown
     above = db.defer("noop", delay="1h")
     lone = db.defer("noop", after=above)
     refused = db.run(["deferred", "retry", str(lone)])
@@ -128,8 +131,12 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert (db.log(lone), db.log(released)) == ([(1, "ok")], [(1, "ok")])
     lone = db.defer("noop", after=db.defer("noop"))
     assert len(json.loads(db.run(["deferred", "--json", "flow", "show", str(lone)]).stdout)) == 2
-    for words, says in ((["add", "-"], "invalid JSON"), (["add", str(tmp_path)], "cannot read"), (["add", "/nowhere"], "cannot open /nowhere"), (["show", "99999"], "no such flow or job"),
-                        (["cancel", "99999"], "no such flow"), (["retry", "99999"], "no such flow"), (["retry"], "one id is wanted"), (["release", "99999"], "99999: no such job"), (["release", str(a)], f"job {a} waits for no other"), (["show"], "one id is wanted"), (["show", "x"], 'id "x"')):
+    for words, says in ((["add", "-"], "invalid JSON"), (["add", str(tmp_path)], "cannot read"), (["add", "/nowhere"],
+        'file "/nowhere" cannot be opened'), (["show", "99999"], "flow 99999 does not exist"),
+                        (["cancel", "99999"], "does not exist"), (["retry", "99999"], "does not exist"), (["retry"],
+                            "argument ID is missing"), (["release", "99999"], "job 99999 does not exist"),
+                            (["release", str(a)], f"job {a} does not wait for other jobs"), (["show"],
+                            "argument ID is missing"), (["show", "x"], 'id "x"')):
         done = db.run(["deferred", "flow", *words], input="{")
         assert done.returncode != 0 and says in done.stderr, done.stderr
     assert db.sql("select * from deferred.check_ledger()") == []

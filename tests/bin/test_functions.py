@@ -65,7 +65,7 @@ def test_a_job_whose_function_nobody_has_says_so(db):
     assert held() == [None, None, None]  # no worker has spoken yet
     assert "no worker has" not in ok(db.run(["deferred", "status"], env=viewer))
     ran = db.run(["check_deferred", "--cnt", "0"])
-    assert "function 'maail' is in no plugin here; left for workers that have it" in ran.stderr and db.log(good) == [(1, "ok")]
+    assert 'function "maail" is in no plugin here; left for workers that have it' in ran.stderr and db.log(good) == [(1, "ok")]
     assert held() == ["function", "function"]
     listed = ok(db.run(["deferred", "ls"]))
     assert "ready (function)" in listed and "delayed (function)" in listed

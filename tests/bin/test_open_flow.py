@@ -6,7 +6,7 @@ import time
 
 import harness
 
-OK, WRONG, USAGE = 0, 65, 64
+OK, NOT_DONE, WRONG, USAGE = 0, 1, 65, 64
 
 
 def flow_open(db, flow):
@@ -76,7 +76,7 @@ def test_a_job_of_no_open_flow_cannot_add_to_one(db):
     whole = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": "defer_self", "params": {"n": 1, "flow": 1}, "max_attempts": 1}]}))
     alone = db.defer("defer_self", '{"n": 1, "flow": 1}', max_attempts=1)
     done = db.run(["check_deferred", "--cnt", "0"])
-    assert f"flow {whole} takes no more jobs: it was deferred whole" in done.stderr and f"flow {alone}: no such flow" in done.stderr
+    assert f"flow {whole} is closed for new jobs: it was deferred as a whole" in done.stderr and f"flow {alone} does not exist" in done.stderr
     assert db.log(alone) == [(1, "failed")]
 
 
@@ -93,20 +93,22 @@ def test_rows_of_a_rule_become_jobs_of_it(db, ledger):
         assert run_all(db) == 1, "a run goes on with what follows"
         assert ends(db, flow) == {"noop ok": 1000, "sample.echo ok": 1} and last(db, "sample.echo")
     done = db.run(["deferred", "rule", "run", "rows", "--flow", str(flow)])
-    assert done.returncode == 1 and f"flow {flow} takes no more jobs: it has ended" in done.stderr and db.hot() == 0, done
+    assert done.returncode == 1 and f"flow {flow} is closed for new jobs: it has ended" in done.stderr and db.hot() == 0, done
     ledger(db)
 
 
 def test_what_is_wrong_is_said_by_its_name(db):
-    for words, code, says in ((["flow", "close", "77"], WRONG, "flow 77: no such flow"), (["flow", "close", "x"], USAGE, 'id "x"'), (["flow", "close"], USAGE, "one id is wanted"),
-                              (["add", "noop", "--flow", "77"], WRONG, "flow 77: no such flow"), (["add", "noop", "--flow", "0"], USAGE, '--flow "0"'),
+    for words, code, says in ((["flow", "close", "77"], NOT_DONE, "flow 77 does not exist"), (["flow", "close", "x"],
+        USAGE, 'id "x"'), (["flow", "close"], USAGE, "argument ID is missing"),
+                              (["add", "noop", "--flow", "77"], NOT_DONE, "flow 77 does not exist"), (["add", "noop",
+                              "--flow", "0"], USAGE, '--flow "0"'),
                               (["rule", "run", "--flow", "all"], USAGE, '--flow "all"')):
         done = db.run(["deferred", *words])
         assert done.returncode == code and says in done.stderr, (words, done)
     done = db.run(["deferred", "flow", "open", "-"], input='{"then": [{"fn": "a", "delay": "soon"}]}')
     assert done.returncode == WRONG and "soon" in done.stderr
     lines = '{"fn": "noop", "flow": 77}\n'
-    assert "flow 77: no such flow" in db.run(["deferred", "add", "--stdin"], input=lines).stderr
+    assert "flow 77 does not exist" in db.run(["deferred", "add", "--stdin"], input=lines).stderr
     assert json.loads(db.run(["deferred", "--json", "flow", "open", "-"], input='{"jobs": [{"name": "a", "fn": "noop"}]}').stdout)["jobs"][0]["name"] == "a"
 
 

@@ -75,7 +75,8 @@ def test_jobs_are_spread_found_by_their_ids_and_run_by_the_workers_of_their_shar
     apart = next(job for job in jobs if where(job) == "a")
     assert f'job {first} is in shard "b", not in "a"' in shards("add", "noop", "--after", f"{apart},{first}", code=USAGE).stderr
     assert shards("cancel", str(apart)).stdout == f"{apart} cancelled\n" and '"cancelled"' in shards("show", "--json", str(apart)).stdout
-    assert "none of the 3 shards" in shards("show", "17", code=USAGE).stderr and "no such job" in shards("show", str(3 * IDS + 17), code=1).stderr
+    assert "none of the 3 shards" in shards("show", "17", code=USAGE).stderr and "does not exist" in shards("show",
+        str(3 * IDS + 17), code=1).stderr
     # All of them are asked, or one has to be named.
     status = json.loads(shards("status", "--json").stdout)
     assert list(status) == ["a", "b", "c"] and sum(q["ready"] for s in status.values() for q in s["queues"]) > 24

@@ -94,7 +94,8 @@ def test_top_shows_one_frame_where_there_is_no_terminal(db):
     assert told["why"] == {"cause": "nothing_waits", "why": "nothing waits in queue default", "figure": "0 jobs are ready, workers have claimed 1", "do": ""}
     assert told["now"]["workers"] == 1 and told["now"]["arrived_15"] == 3 and [r["id"] for r in told["running"]] == [job]
     assert [e["ended_15"] for e in told["ended"] if e["queue"] is None and e["fn"] is None] == [2]
-    for args, code, text in ((["x"], 64, "unexpected argument"), (["--interval", "1ms"], 64, "not between 100ms and 1h"), (["--queue", "nosuch"], 1, "no such queue")):
+    for args, code, text in ((["x"], 64, "is not expected"), (["--interval", "1ms"], 64, "is out of range"),
+        (["--queue", "nosuch"], 1, "does not exist")):
         fails(db.run(["deferred", "top", *args]), code, text)
 
 

@@ -44,14 +44,15 @@ def do(db, command):
 
 def test_a_job_that_is_not_there(db, why):
     db.defer("noop")
-    assert why(99, code=NOT_DONE) == [("no_such_id", "there is no job 99, and never was one", "the last id that was given out is 1", "deferred ls")]
+    assert why(99, code=NOT_DONE) == [("no_such_id", "job 99 does not exist: it was never deferred",
+        "the last id is 1", "deferred ls")]
     open_ = db.connect(application_name="shop")
     cursor = open_.cursor()
     cursor.execute("select deferred.defer('noop')")
     job = cursor.fetchone()[0]
     cause, sentence, figure, mend = why(job, code=NOT_DONE)[0]
     assert cause == "not_committed" and figure.startswith(f"session {open_.get_backend_pid()} of ") and mend.endswith(f"pg_terminate_backend({open_.get_backend_pid()})")
-    assert sentence == f"job {job} is not there: its id was given out, and the transaction that deferred it may not have committed yet"
+    assert sentence == f"job {job} does not exist: the transaction that deferred it may not have committed yet"
     open_.rollback()
     open_.close()
     db.defer("noop")
@@ -62,7 +63,8 @@ def test_a_job_that_is_not_there(db, why):
     db.sql("update deferred.__deferred set created_at = created_at + interval '5 days' where id = (select max(id) from deferred.__deferred)")
     assert db.run(["deferred", "purge", "--older-than", "38d"]).returncode == 0
     cause, sentence, figure, mend = why(1, code=NOT_DONE)[0]
-    assert (cause, sentence) == ("rolled_back", "job 1 is not there: its id was given out, and the transaction that deferred it was rolled back, or the job was purged")
+    assert (cause, sentence) == ("rolled_back",
+        "job 1 does not exist: the transaction that deferred it was rolled back, or the job was purged")
     db.sql("update deferred.__deferred_upkeep set purged_older = '34 days'")
     assert why(1, code=NOT_DONE)[0][:3] == ("purged", "job 1 has been purged",
                                             "it was deferred about 35d ago, and the last purge removed everything older than 34d")
@@ -261,9 +263,11 @@ def test_a_job_that_limits_hold_back(db, why):
     told = {c[0]: c for c in why(None, "--all")}
     assert told["limit"] == ("limit", "queue one runs no more than 1 at once, and so many are running", "1 job of queue one waits, the first for Ns",
                              "deferred queue set one --max-running 2; or nothing, if it is meant") and told["rate"][1] == "queue rare starts no more than 1/h"
-    assert why(keyed[1])[0] == ("key", f"jobs with concurrency key 'cust-7' run one after the other, and job {keyed[0]}, which is running, comes before it",
+    assert why(keyed[1])[0] == ("key",
+        f'jobs with concurrency key "cust-7" run one after the other, and job {keyed[0]}, which is running, comes before it',
                                 "1 job of that key comes before it", f"deferred why {keyed[0]}")
-    assert why(several[2])[0][1:3] == ("of the jobs with concurrency key 'cust-8' no more than 2 run at once", "2 are running")
+    assert why(several[2])[0][1:3] == ('of the jobs with concurrency key "cust-8" no more than 2 run at once',
+        "2 are running")
     do(db, why(second)[0][3])
     wait_for(lambda: db.log(second) == [(1, "ok")] or why(second)[0][0] in ("next_start", "ended"))
     run.signal(signal.SIGKILL)
@@ -409,8 +413,9 @@ def test_the_database_keeps_jobs_from_being_claimed(db, why):
 
 
 def test_what_is_asked_for_wrongly(db):
-    for args, code, text in ((["0"], 64, "job id"), (["1", "2"], 64, "unexpected argument"), (["1", "--queue", "q"], 64, "either a job id or --queue"),
-                             (["--queue", "nosuch"], NOT_DONE, 'queue "nosuch": no such queue')):
+    for args, code, text in ((["0"], 64, "job id"), (["1", "2"], 64, "is not expected"), (["1", "--queue", "q"], 64,
+        "either a job id or --queue"),
+                             (["--queue", "nosuch"], NOT_DONE, 'queue "nosuch" does not exist')):
         fails(db.run(["deferred", "why", *args]), code, text)
     job = db.defer("noop")
     done = db.run(["deferred", "why", str(job)])

@@ -40,7 +40,8 @@ def test_a_lock_or_answers_that_vanish_are_waited_for_no_longer_than_asked(db, c
         shown = db.spawn(["deferred", *limit, "status"])
         lost = db.spawn(["deferred", "add", "noop", "--label", "lost", "--answer-timeout", "1500ms"], env=through)
         block = db.spawn(["deferred", "add", "--stdin", "--answer-timeout", "1500ms"], env=through, stdin=many)
-        ended(short, TEMPFAIL, "not stored: canceling statement due to lock timeout; nothing has been changed")
+        says = "another transaction holds a lock (canceling statement due to lock timeout); nothing has been changed"
+        ended(short, TEMPFAIL, f"not stored: {says}")
         ended(one, TEMPFAIL, f"not stored: {cut_off}; nothing has been changed")
         ended(shown, TEMPFAIL, f"deferred: {cut_off}; nothing has been changed")
         waiting(db, 2)

@@ -596,7 +596,7 @@ def test_p20_a_plugin_that_is_truncated_is_missed_after_a_reload_until_it_is_who
     wait_for(lambda: "settings reloaded" in run.output(), 20)
     missed, other = db.defer("count_fds"), db.defer("noop")
     wait_for(lambda: db.log(other) == [(1, "ok")], 20, "functions of other plugins are run")
-    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
+    wait_for(lambda: 'plugin "unruly.so" not loaded' in run.output(), 20)
     wait_for(lambda: not claimed(db), 20)
     assert db.log(missed) == [], "what cannot be loaded costs no attempt"
     os.rename(plugin + ".kept", plugin)

@@ -190,7 +190,7 @@ def test_of_a_success_and_a_cancel_the_first_to_be_committed_counts(running):
     done = running.defer("noop")
     wait_for(lambda: rows(running, done), 20)
     result = running.run(["deferred", "cancel", done])
-    assert result.returncode == 1 and "cannot cancel job" in result.stderr
+    assert result.returncode == 1 and "cannot be cancelled" in result.stderr
     assert rows(running, done) == [(1, "ok", True)]
 
     job = defer(running, "until_cancelled")
@@ -526,7 +526,7 @@ def test_one_whose_claim_was_taken_over_cannot_commit(running):
     wait_for(lambda: said(running) and running.one(sessions, None) == 0, 20, "its transaction has ended")
     run.signal(signal.SIGCONT)
     run.wait(20)
-    assert said(running) == [f"code -13: job {job} is not held by this receipt: it is not being run"]
+    assert said(running) == [f"code -13: job {job} is not held by this receipt: it is not running"]
     assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
     ledger(running)
 

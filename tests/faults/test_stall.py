@@ -34,7 +34,8 @@ def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     holder = db.connect(application_name="editor")
     cursor = holder.cursor()
     cursor.execute("select 1 from deferred.__deferred_hot where id = %s for update", (job,))
-    told(run, rf"its result \(ok\) waits to be recorded: canceling statement due to lock timeout: held by session {holder.info.backend_pid} of "
+    told(run,
+        rf"its result \(ok\) waits to be recorded: another transaction holds a lock \(canceling statement due to lock timeout\): held by session {holder.info.backend_pid} of "
               r"\w+ \(editor\), idle in transaction for \d+ s\n")
     holder.close()
     wait_for(lambda: db.log(job) == [(1, "ok")])

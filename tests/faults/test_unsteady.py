@@ -55,7 +55,7 @@ def test_nobody_is_told_to_install_it_meanwhile(db):
     def why():
         return db.run(["deferred", "why", job]).stdout
     said = wait_for(lambda: "refused" in (text := why()) and text, 20, "its workers say why they do not take it")
-    assert "plugin 'unsteady.so' is not loaded, for a runner died while loading it" in said and "install" not in said
+    assert 'plugin "unsteady.so" is not loaded, for a runner died while loading it' in said and "install" not in said
     os.unlink(always)
     wait_for(lambda: db.log(job) == [(1, "ok")], 60, "it is run once the plugin loads")
     run.signal(signal.SIGTERM)

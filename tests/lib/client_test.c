@@ -251,21 +251,21 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		struct deferred_opts opts;
 		const char *says;
 	} bad[] = {
-		{ NULL, "{}", { 0 }, "no function given" },
-		{ "", "{}", { 0 }, "invalid function name ''" },
-		{ "1x", "{}", { 0 }, "invalid function name '1x'" },
-		{ "a b", "{}", { 0 }, "invalid function name 'a b'" },
+		{ NULL, "{}", { 0 }, "the function is missing" },
+		{ "", "{}", { 0 }, "function name \"\" is invalid" },
+		{ "1x", "{}", { 0 }, "function name \"1x\" is invalid" },
+		{ "a b", "{}", { 0 }, "function name \"a b\" is invalid" },
 		{ "f", "{", { 0 }, "invalid JSON" },
 		{ "f", "", { 0 }, "invalid JSON" },
 		{ "f", "{} x", { 0 }, "invalid JSON" },
 		{ "f", "\"\xff\"", { 0 }, "invalid JSON" },
 		{ "f", "\"\xed\xa0\x80\"", { 0 }, "invalid JSON" },
-		{ "f", NULL, { .queue = "" }, "invalid queue name ''" },
-		{ "f", NULL, { .queue = "a b" }, "invalid queue name 'a b'" },
-		{ "f", NULL, { .queue = "-a" }, "invalid queue name '-a'" },
-		{ "f", NULL, { .label = "\xc3" }, "option label is no valid UTF-8" },
-		{ "f", NULL, { .key = "\xff" }, "option key is no valid UTF-8" },
-		{ "f", NULL, { .key = "" }, "option key is empty" },
+		{ "f", NULL, { .queue = "" }, "queue name \"\" is invalid" },
+		{ "f", NULL, { .queue = "a b" }, "queue name \"a b\" is invalid" },
+		{ "f", NULL, { .queue = "-a" }, "queue name \"-a\" is invalid" },
+		{ "f", NULL, { .label = "\xc3" }, "option \"label\" is not valid UTF-8" },
+		{ "f", NULL, { .key = "\xff" }, "option \"key\" is not valid UTF-8" },
+		{ "f", NULL, { .key = "" }, "option \"key\" is empty" },
 		{ "f", NULL, { .priority = 32768 }, "priority 32768 is out of range" },
 		{ "f", NULL, { .delay_ms = -1 }, "option delay_ms is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
 		{ "f", NULL, { .delay_ms = INT64_MAX }, "option delay_ms is out of range" },
@@ -274,26 +274,27 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .backoff_floor_ms = -5 }, "option backoff_floor_ms is out of range" },
 		{ "f", NULL, { .backoff_ceiling_ms = -5 }, "option backoff_ceiling_ms is out of range" },
 		{ "f", NULL, { .backoff_exponent = 0.5 }, "backoff_exponent 0.5 is out of range" },
-		{ "f", NULL, { .backoff_exponent = NAN }, "is out of range: 1 to 100" },
-		{ "f", NULL, { .max_attempts = -1 }, "max_attempts is negative" },
-		{ "f", NULL, { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 }, "unknown on_duplicate 3" },
-		{ "f", NULL, { .concurrency = 2 }, "concurrency 2 without a concurrency_key" },
+		{ "f", NULL, { .backoff_exponent = NAN }, "\"backoff_exponent\" is out of range" },
+		{ "f", NULL, { .max_attempts = -1 }, "\"max_attempts\" is negative" },
+		{ "f", NULL, { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
+				"\"on_duplicate\" has the unknown value 3" },
+		{ "f", NULL, { .concurrency = 2 }, "\"concurrency\" is 2, but \"concurrency_key\" is missing" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "concurrency -1 is out of range" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "concurrency 10001 is out of range" },
-		{ "f", NULL, { .concurrency_key = "" }, "option concurrency_key is empty" },
-		{ "f", NULL, { .concurrency_key = "\xff" }, "option concurrency_key is no valid UTF-8" },
-		{ NULL, "{}", { .label = "for no queue" }, "no function given" },
-		{ NULL, "{", { .queue = "q" }, "params of 'message'" },
+		{ "f", NULL, { .concurrency_key = "" }, "option \"concurrency_key\" is empty" },
+		{ "f", NULL, { .concurrency_key = "\xff" }, "option \"concurrency_key\" is not valid UTF-8" },
+		{ NULL, "{}", { .label = "for no queue" }, "the function is missing" },
+		{ NULL, "{", { .queue = "q" }, "params of function \"message\"" },
 		{ "f", NULL, { .tags = empty_tag }, "tags[1] is empty" },
-		{ "f", NULL, { .tags = torn_tag }, "tags[0] is no valid UTF-8" },
+		{ "f", NULL, { .tags = torn_tag }, "tags[0] is not valid UTF-8" },
 		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: '0123" },
 		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is 't'" },
-		{ "f", NULL, { .after_len = 1 }, "after is NULL, but names 1 job" },
-		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "after names 1001 jobs, more than 1000" },
+		{ "f", NULL, { .after_len = 1 }, "\"after\" is NULL, but after_len is 1" },
+		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "\"after\" names 1001 jobs, more than 1000" },
 		{ "f", NULL, { .after = &no_job, .after_len = 1 }, "after[0]: 0 is no id of a job" },
-		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: unknown condition 3" },
+		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: condition 3 is unknown" },
 		{ "f", NULL, { .after = &no_name, .after_len = 1 }, "after[0]: the name is empty" },
-		{ "f", NULL, { .traceparent = "00-1" }, "invalid traceparent '00-1'" },
+		{ "f", NULL, { .traceparent = "00-1" }, "\"traceparent\" has the invalid value \"00-1\"" },
 		{ "f", NULL, { .reserved = { 7 } }, "reserved[0] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
@@ -312,7 +313,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err), DEFERRED_EINVAL);
 	}
 	assert_int_equal(deferred_defer(d, NULL, "{}", NULL, NULL, &err), DEFERRED_EINVAL);
-	assert_string_equal(err.hint, "a message is without one, and needs a queue: set opts.queue");
+	assert_string_equal(err.hint, "name a function; only a message has none, and needs a queue: set opts.queue");
 	assert_int_equal(jobs(), 0);
 	deferred_close(d);
 }
@@ -326,7 +327,7 @@ static void a_missing_context_is_an_invalid_argument(void **state)
 	(void)state;
 	assert_int_equal(deferred_open(NULL, conninfo, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer(NULL, "f", NULL, NULL, NULL, &err), DEFERRED_EINVAL);
-	assert_string_equal(err.hint, "open one with deferred_open()");
+	assert_string_equal(err.hint, "open a context with deferred_open()");
 	assert_int_equal(deferred_defer_many(NULL, &call, 1, NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_cancel(NULL, 1, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_wait(NULL, 1, 0, &outcome, &err), DEFERRED_EINVAL);
@@ -1391,7 +1392,7 @@ static void a_claim_that_is_not_valid_is_stale_and_spoils_the_transaction(void *
 	assert_int_equal(deferred_finish_conn(conn, id, 5, NULL, &err), DEFERRED_ESTALE);
 	assert_int_equal(err.code, DEFERRED_ESTALE);
 	assert_string_equal(err.sqlstate, "55000");
-	assert_non_null(strstr(err.message, "it was claimed again"));
+	assert_non_null(strstr(err.message, "another worker has claimed it"));
 	assert_non_null(strstr(err.hint, "roll back"));
 	assert_int_equal(PQtransactionStatus(conn), PQTRANS_INERROR);
 	assert_int_equal(deferred_finish_conn(conn, id, token, NULL, &err), DEFERRED_EDB);
@@ -1531,7 +1532,7 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 				  (long long)ids[1], (long long)ids[2]), "a ready, b waiting, c ready");
 	after[1].job = 1000000;
 	assert_int_equal(deferred_defer_many(d, calls, 3, ids, &err), DEFERRED_EDB);
-	assert_non_null(strstr(err.message, "job 1000000, to be waited for: no such job"));
+	assert_non_null(strstr(err.message, "job 1000000 does not exist"));
 	assert_int_equal(jobs(), 6);
 	assert_ok(deferred_defer_flow(d, "{\"jobs\": [{\"name\": \"a\", \"fn\": \"a\"}, {\"fn\": \"b\", \"after\": \"a\"}]}", ids, &err), &err);
 	assert_string_equal(value("select string_agg(coalesce(name, '?') || ' ' || state, ', ') from deferred.flow_jobs(%lld)", (long long)ids[0]),
@@ -1545,7 +1546,7 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	assert_int_equal(deferred_defer_flow_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(d, "{}", NULL, &err), DEFERRED_EDB);
-	assert_string_equal(err.message, "the jobs of a flow are a list, and so are its callbacks (\"then\")");
+	assert_string_equal(err.message, "flow: \"jobs\" and \"then\" must be JSON arrays");
 	deferred_close(d);
 }
 

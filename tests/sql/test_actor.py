@@ -102,6 +102,6 @@ def test_what_dies_in_any_queue_needs_a_grant_for_all(db, operator):
     db.sql(f"set session authorization {operator}")
     def dead(**of):
         return db.one("select deferred.__act('set', null, %s, 'o', null, %s, null, '{\"on_dead\": \"here\"}')", of.get("queue"), of.get("fn"))
-    assert dead(queue="default") is None and "to queue 'other'" in dead(queue="other") and "to every queue" in dead(fn="may")
+    assert dead(queue="default") is None and 'to queue "other"' in dead(queue="other") and "to every queue" in dead(fn="may")
     db.sql("reset session authorization")
     assert db.sql("select kind, name from deferred.__deferred_on_dead") == [("queue", "default")]

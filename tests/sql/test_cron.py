@@ -55,13 +55,21 @@ def test_examples(db):
 
 
 REFUSED = [
-    ("0 30 2 * * *", "6 fields", "no field of seconds"), ("30 2 * *", "4 fields", "@daily"), ("", "0 fields", ""),
-    ("60 2 * * *", "'60' is no minute", "0 to 59"), ("0 24 * * *", "is no hour", ""), ("0 0 0 * *", "is no day", ""), ("0 0 * 13 *", "is no month", ""),
-    ("0 0 * FOO *", "is no month", "JAN"), ("0 0 * * 8", "is no weekday", ""), ("0 0 ? * *", "'?' is no day", "write *"), ("0 0 15W * *", "is no day", "numbers"),
-    ("H 0 * * *", "is no minute", ""), ("5/10 * * * *", "step without a range", "5-59/10"), ("*/0 * * * *", "step out of range", ""),
-    ("0 22-4 * * *", "ends before it begins", "22-23,0-4"), ("0 0 * * MON#6", "is no weekday", "MON#1"), ("0 0 31 2 *", "never comes true", ""),
-    ("0 0 * * MON#1-3", "is no weekday", ""), ("@reboot", "invalid rule", "@daily"), ("every", "", ""), ("every 1ms", "out of range", "1s"),
-    ("every 5", "", None), ("every -5s", "invalid time span", ""), ("0 0 1,,2 * *", "is no day", ""), ("0 0 L-3 * *", "is no day", ""),
+    ("0 30 2 * * *", "6 fields", "seconds and years are not supported"), ("30 2 * *", "4 fields", "@daily"), ("",
+    "0 fields", ""),
+    ("60 2 * * *", 'schedule rule "60 2 * * *": minute "60" is out of range (0 to 59)', "0 to 59"), ("0 24 * * *",
+    'hour "24" is out of range', ""), ("0 0 0 * *", 'day "0" is out of range', ""), ("0 0 * 13 *",
+    'month "13" is out of range', ""),
+    ("0 0 * FOO *", 'month "FOO" is out of range', "JAN"), ("0 0 * * 8", 'weekday "8" is out of range', ""),
+    ("0 0 ? * *", 'day "?" is invalid', "write *"), ("0 0 15W * *", 'day "15W" is invalid', "numbers"),
+    ("H 0 * * *", 'minute "H" is invalid', ""), ("5/10 * * * *", "step without a range", "5-59/10"), ("*/0 * * * *",
+    'the step of minute "*/0" is out of range', ""),
+    ("0 22-4 * * *", "ends before it begins", "22-23,0-4"), ("0 0 * * MON#6", 'weekday "MON#6" is invalid', "MON#1"),
+    ("0 0 31 2 *", "never comes due", ""),
+    ("0 0 * * MON#1-3", 'weekday "MON#1-3" is invalid', ""), ("@reboot", "is unknown", "@daily"), ("every", "", ""),
+    ("every 1ms", "out of range", "1s"),
+    ("every 5", "", None), ("every -5s", "is not a time span", ""), ("0 0 1,,2 * *", 'day "" is invalid', ""),
+    ("0 0 L-3 * *", 'day "L-3" is invalid', ""),
     ("*" * 1001, "longer than", ""), ("0\n0 * * *", "4 fields", ""), (None, "0 fields", ""),
 ]
 

@@ -64,22 +64,29 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         return {"fn": "a", "name": "a", **more}
 
     wrong = {
-        "a flow must be a JSON object, but a JSON array was given": [], 'unknown option "job"': {"job": []}, "are a list": {"jobs": {}}, "at least a job": {"jobs": []},
-        "at most 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9}, "job 2 must be a JSON object, but a JSON number was given": {"jobs": [job(), 17]}, "job 1 has no function": {"jobs": [{"name": "a"}]},
-        "a name that is no text": {"jobs": [job(name=5)]}, "a name that is no text of 1": {"jobs": [job(name="")]}, 'jobs of the flow are called "a"': {"jobs": [job(), job()]},
-        'job "a" waits for "b", which does not stand before it': {"jobs": [job(after="b"), job(name="b", after="a")]},
-        'job "a" waits for "a", which does not stand before it': {"jobs": [job(after=["a"])]},
-        'job 2 waits for "c", and no job': {"jobs": [job(), {"fn": "b", "after": ["c"]}]}, 'waits for "a" twice': {"jobs": [job(), job(name="b", after=["a", "a"])]},
-        "job 2: unknown option \"aftr\"": {"jobs": [job(), job(name="b", aftr=1)]}, "job 10000000, to be waited for: no such job": {"jobs": [job(after=[10 ** 7])]},
+        "a flow must be a JSON object, but a JSON array was given": [], 'option "job" is unknown': {"job": []}, "must be JSON arrays": {"jobs": {}}, "no jobs": {"jobs": []},
+        "more than 8 callbacks": {"jobs": [job()],
+        "then": [{"fn": "b"}] * 9}, "job 2 must be a JSON object, but a JSON number was given": {"jobs": [job(), 17]},
+        "job 1 has no function": {"jobs": [{"name": "a"}]},
+        "a name that is not a text": {"jobs": [job(name=5)]}, "a name that is not a text of 1": {"jobs": [job(name="")]}, 'two jobs have the name "a"': {"jobs": [job(), job()]},
+        'job "a" waits for "b", which is listed after it': {"jobs": [job(after="b"), job(name="b", after="a")]},
+        'job "a" waits for "a", which is listed after it': {"jobs": [job(after=["a"])]},
+        'job 2 waits for "c", but no job': {"jobs": [job(), {"fn": "b",
+        "after": ["c"]}]}, 'waits for "a" twice': {"jobs": [job(), job(name="b", after=["a", "a"])]},
+        "job 2: option \"aftr\" is unknown": {"jobs": [job(), job(name="b",
+        aftr=1)]}, "job 10000000 does not exist": {"jobs": [job(after=[10 ** 7])]},
         "waits for 1001 jobs": {"jobs": [job(name=str(n)) for n in range(1001)] + [job(after=[str(n) for n in range(1001)])]},
-        "callback 1 waits for all": {"jobs": [job()], "then": [{"fn": "b", "on": "fail"}]}, 'job 1 has an option "on"': {"jobs": [job(on="ok")]},
-        f"job 2 of the flow: job {key} has key 'taken'": {"jobs": [job(), job(name="b", key="taken")]},
-        "job 2 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same")]},
-        "job 1 of the flow: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same", on_duplicate="replace")]},
-        "job 2 of the flow: its queue is full": {"jobs": [job(queue="full"), job(name="b", queue="full")]},
+        "callback 1 needs": {"jobs": [job()], "then": [{"fn": "b",
+        "on": "fail"}]}, 'job 1 has the option "on"': {"jobs": [job(on="ok")]},
+        f'flow: job 2: job {key} has key "taken"': {"jobs": [job(), job(name="b", key="taken")]},
+        'flow: job 2: job [0-9]+ has key "same"': {"jobs": [job(key="same"), job(name="b", key="same")]},
+        'flow: job 1: job [0-9]+ has key "same"': {"jobs": [job(key="same"), job(name="b", key="same",
+        on_duplicate="replace")]},
+        "flow: job 2: its queue is full": {"jobs": [job(queue="full"), job(name="b", queue="full")]},
     }
     for after in ({"job": "a", "on": "x"}, {"job": "a", "as": ""}, {"jb": "a"}, {"job": ["a"]}, None, -1, 1.5, True, {"job": "a", "x": 1}):
-        wrong[f"job 2: invalid value '{json.dumps(after)}' for option".replace("[", "\\[").replace("{", "\\{")] = {"jobs": [job(), {"fn": "b", "after": [after]}]}
+        wrong[f'job 2: option "after" has the invalid value "{json.dumps(after)}"'.replace("[", "\\[").replace("{",
+            "\\{")] = {"jobs": [job(), {"fn": "b", "after": [after]}]}
     for says, flow in wrong.items():
         with pytest.raises((pgerror.InvalidParameterValue, pgerror.UniqueViolation, pgerror.ConfigurationLimitExceeded), match=says):
             defer_flow(db, flow)
@@ -93,7 +100,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         other = defer_flow(db, ORDER)
         cursor.execute("select count(*) from deferred.flow_jobs(%s)", (other,))
         assert cursor.fetchone()[0] == 0
-        with pytest.raises(pgerror.InvalidParameterValue, match="no such flow"):
+        with pytest.raises(pgerror.NoDataFound, match="does not exist"):
             cursor.execute("select deferred.flow_cancel(%s)", (other,))
         producer.rollback()
     assert db.one("select count(distinct created_by) from deferred.__deferred_flow") == 2
@@ -226,7 +233,8 @@ def test_the_first_that_fails_has_the_rest_cancelled(db):
     settle(db)
     assert states(db, a, undo, b) == ["done", "dead", "cancelled"]
     clean(db)
-    with pytest.raises(pgerror.InvalidParameterValue, match="invalid value 'stop' for option \"on_failure\"\nHINT:  continue: .*; cancel: "):
+    with pytest.raises(pgerror.InvalidParameterValue,
+        match='option "on_failure" has the invalid value "stop"\nHINT:  use continue .* or cancel '):
         defer_flow(db, {"on_failure": "stop", "jobs": [step("a")]})
 
 

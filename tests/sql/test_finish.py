@@ -59,11 +59,12 @@ def given_back(db, job):
 
 
 WHY = {
-    "finished": (lambda db, job, receipt=RECEIPT: db.sql("select deferred.finish(%s, %s)", job, told(job, receipt)), "it has been finished already"),
+    "finished": (lambda db, job, receipt=RECEIPT: db.sql("select deferred.finish(%s, %s)", job, told(job, receipt)),
+    "it is finished already"),
     "cancelled": (lambda db, job: db.sql("select deferred.cancel(%s)", job), "it was cancelled"),
-    "lapsed": (lapsed, "its lease has ended"),
-    "taken over": (taken, "it was claimed again"),
-    "given back": (given_back, "it is not being run"),
+    "lapsed": (lapsed, "its lease has expired"),
+    "taken over": (taken, "another worker has claimed it"),
+    "given back": (given_back, "it is not running"),
 }
 
 
@@ -127,7 +128,8 @@ def test_neither_the_receipt_nor_the_token_of_another_job_is_taken(db, job, call
     claim(db, other)
     before = everything(db)
     for wrong in (RECEIPT, told(other), told(job, RECEIPT + 1), -told(job), 0):
-        assert refused(db, call, job, wrong) == ("55000", f"job {job} is not held by this receipt: it was claimed again")
+        assert refused(db, call, job, wrong) == ("55000",
+            f"job {job} is not held by this receipt: another worker has claimed it")
     assert everything(db) == before and db.log() == []
     db.sql(call, job, told(job))
 

@@ -67,7 +67,7 @@ def test_a_flow_ends_when_it_is_closed_and_its_jobs_have_ended(db):
         "skipped: not needed, for no job of its flow failed"
     assert db.one("select jobs from deferred.__deferred_flow where id = %s", flow) == 6
     assert [row[0] for row in db.sql("select name from deferred.flow_jobs(%s)", flow)] == [None, None, "well", None, None, None]
-    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"flow {flow} takes no more jobs: it has ended"):
+    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"flow {flow} is closed for new jobs: it has ended"):
         add(db, flow)
 
 
@@ -134,24 +134,27 @@ def test_what_is_wrong_is_refused(db):
     whole = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": "a"}]}))
     other = open_flow(db)
     db.sql("select deferred.flow_cancel(%s)", other)
-    for flow, why in ((10 ** 7, "flow 10000000: no such flow"), (whole, "it was deferred whole"), (whole + 1, "it was deferred whole"), (other, "it was cancelled")):
-        with pytest.raises((pgerror.InvalidParameterValue, pgerror.ObjectNotInPrerequisiteState), match=why):
+    for flow, why in ((10 ** 7, "flow 10000000 does not exist"), (whole, "it was deferred as a whole"), (whole + 1,
+        "it was deferred as a whole"), (other, "it was cancelled")):
+        with pytest.raises((pgerror.NoDataFound, pgerror.ObjectNotInPrerequisiteState), match=why):
             add(db, flow)
-        with pytest.raises((pgerror.InvalidParameterValue, pgerror.ObjectNotInPrerequisiteState), match=why):
+        with pytest.raises((pgerror.NoDataFound, pgerror.ObjectNotInPrerequisiteState), match=why):
             db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": flow}]))
     for value in ("x", -1, 0, True, "1 or 2", [1]):
-        with pytest.raises(pgerror.InvalidParameterValue, match='for option "flow"'):
+        with pytest.raises(pgerror.InvalidParameterValue, match='option "flow" is not the number of a flow'):
             add(db, value)
-        with pytest.raises(pgerror.InvalidParameterValue, match='for option "flow"'):
+        with pytest.raises(pgerror.InvalidParameterValue, match='option "flow" is not the number of a flow'):
             db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": value}]))
     flow = open_flow(db)
     with pytest.raises(pgerror.InvalidParameterValue, match="a message"):
         db.one("select deferred.defer(null, '{}', %s)", json.dumps({"flow": flow, "queue": "default"}))
-    for wrong, why in (([], "a flow must be a JSON object, but a JSON array was given"), ({"jobs": []}, "at least a job"), ({"then": [{"fn": "a", "oops": 1}]}, 'unknown option "oops"'),
-                       ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"), ({"jobs": [{"fn": "a", "flow": 1}]}, "is of this flow"), ({"then": 1}, "are a list")):
+    for wrong, why in (([], "a flow must be a JSON object, but a JSON array was given"), ({"jobs": []}, "no jobs"),
+        ({"then": [{"fn": "a", "oops": 1}]}, 'option "oops" is unknown'),
+                       ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"), ({"jobs": [{"fn": "a", "flow": 1}]},
+                           'has the option "flow"'), ({"then": 1}, "must be JSON arrays")):
         with pytest.raises(pgerror.InvalidParameterValue, match=why):
             open_flow(db, wrong)
-    with pytest.raises(pgerror.InvalidParameterValue, match="flow 77: no such flow"):
+    with pytest.raises(pgerror.NoDataFound, match="flow 77 does not exist"):
         close(db, 77)
     assert db.one("select count(*) from deferred.__deferred where fn = 'ok'") == 0, "trying callbacks leaves none"
 
@@ -162,7 +165,7 @@ def test_others_neither_add_to_it_nor_close_it(db):
     with db.connect(options="-c role=flow_stranger") as stranger, stranger.cursor() as cursor:
         for statement in (f"select deferred.defer('a', '{{}}', '{{\"flow\": {flow}}}')", f"select deferred.flow_close({flow})",
                           f"select deferred.__flow_join({flow})", f"select deferred.__flow_add({flow}, 0, array[1::bigint])", f"select deferred.flow_cancel({flow})"):
-            with pytest.raises(pgerror.InvalidParameterValue, match=f"flow {flow}: no such flow"):
+            with pytest.raises(pgerror.NoDataFound, match=f"flow {flow} does not exist"):
                 cursor.execute(statement)
             stranger.rollback()
         # Nor does he get hold of jobs of others for a flow of his own.
@@ -185,7 +188,8 @@ def test_no_two_wait_for_each_other(db):
     report = db.one("select job from deferred.__deferred_member where flow = %s and part = 't' order by job limit 1", flow)
     behind = db.defer("b", after=report)
     for parent in (report, behind):
-        with pytest.raises(pgerror.InvalidParameterValue, match=f"job {parent}, to be waited for: flow {flow} was closed before"):
+        with pytest.raises(pgerror.InvalidParameterValue,
+            match=f"job {parent} was deferred after flow {flow} was closed"):
             add(db, flow, after=parent)
     second = add(db, flow, after=[old, first])
     third = add(db, flow, after={"job": second, "on": "ended"})
@@ -261,7 +265,8 @@ def test_the_first_failure_has_the_rest_cancelled_and_later_ones_refused(db):
         end(db, first, "failed")
         told(db)
         assert states(db, second) == ["cancelled"]
-        with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"it is cancelled, for job {first} of it failed"):
+        with pytest.raises(pgerror.ObjectNotInPrerequisiteState,
+            match=f"it is being cancelled because job {first} failed"):
             add(db, flow)
         adder.commit()
     assert states(db, late) == ["ready"]
@@ -329,7 +334,7 @@ def test_a_callback_whose_key_is_taken_is_refused_by_a_retry_which_says_so(db):
     db.sql("select deferred.flow_retry(%s)", flow)
     db.sql("select deferred.__flow_retry_some()")
     assert db.sql("select ready, waiting, refused, why from deferred.__deferred_flow_retry") == \
-        [(1, 0, 1, f"job {callback} has key 'k', which job {taken} has too")]
+        [(1, 0, 1, f'job {callback} cannot be retried: key "k" is in use by job {taken}')]
     end(db, job)
     settle(db)
     assert callbacks(db, flow) == {"ok": "cancelled"} and not is_open(db, flow)

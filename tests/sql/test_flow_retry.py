@@ -136,7 +136,7 @@ def test_who_cannot_come_back_stays_and_the_answer_says_so(db):
     settle(db)
     other = db.defer("f", key="k")
     db.sql("delete from deferred.__deferred_log where job_id = %s", d)
-    assert retry(db, flow) == (1, 0, 2, f"job {a} has key 'k', which job {other} has too")
+    assert retry(db, flow) == (1, 0, 2, f'job {a} cannot be retried: key "k" is in use by job {other}')
     assert states(db, a, b, c) == ["dead", "cancelled", "ready"]
     assert db.one("select count(*) from deferred.__deferred_hot where id = %s", d) == 0
     end(db, other)
@@ -155,10 +155,10 @@ def test_who_cannot_come_back_stays_and_the_answer_says_so(db):
 def test_only_who_may_retries_a_flow_and_not_while_it_is_cancelled(db):
     flow = defer_flow(db, {"on_failure": "cancel", "jobs": [step(str(n)) for n in range(600)]})
     jobs = members(db, flow)
-    with pytest.raises(pgerror.InvalidParameterValue, match="flow 99999: no such flow"):
+    with pytest.raises(pgerror.NoDataFound, match="flow 99999 does not exist"):
         retry(db, 99999)
     with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
-        with pytest.raises(pgerror.InvalidParameterValue, match="no such flow"):
+        with pytest.raises(pgerror.NoDataFound, match="does not exist"):
             cursor.execute("select deferred.flow_retry(%s)", (flow,))
         producer.rollback()
     end(db, jobs[3], "failed")

@@ -88,7 +88,7 @@ def test_neither_error_nor_replace_meets_the_job_of_another_role(db, roles):
     ann, bob = roles
     theirs = defer(db, bob, key="k")
     mine = defer(db, ann, key="k", on_duplicate="error")
-    with pytest.raises(pgerror.UniqueViolation, match=f"job {mine} of queue 'default' has key 'k' already"):
+    with pytest.raises(pgerror.UniqueViolation, match=f'job {mine} of queue "default" has key "k" already'):
         defer(db, ann, key="k", on_duplicate="error")
     again = defer(db, ann, key="k", on_duplicate="replace")
     assert db.sql("select id from deferred.__deferred_hot order by id") == [(theirs,), (again,)]
@@ -101,7 +101,7 @@ def test_a_full_queue_takes_no_job_for_a_key_of_somebody_else(db, roles):
     db.sql("select deferred.__queue_set('q', '{\"max_length\": 1}', true)")
     theirs = defer(db, bob, key="k", queue="q")
     assert defer(db, bob, key="k", queue="q") == theirs
-    with pytest.raises(psycopg2.Error, match="queue 'q' is full"):
+    with pytest.raises(psycopg2.Error, match='queue "q" is full'):
         defer(db, ann, key="k", queue="q")
 
 
@@ -193,7 +193,7 @@ def test_a_claimed_job_is_not_replaced(db, worker, how):  # noqa: F811
     w, first = worker(), db.defer("f", key="k")
     job, = w.take() if how == "free" else take_limited(w)
     assert job.id == first
-    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced") as e:
+    with pytest.raises(psycopg2.Error, match="is running and cannot be replaced") as e:
         replace(db)
     assert e.value.pgcode == "55006"
     assert db.defer("f", key="k") == first
@@ -207,7 +207,7 @@ def test_a_message_is_replaced_unless_a_consumer_holds_it(db, worker):  # noqa: 
     first = db.one("""select deferred.defer(null, '{}', '{"queue": "m", "key": "k"}')""")
     again = """select deferred.defer(null, '{}', '{"queue": "m", "key": "k", "on_duplicate": "replace"}')"""
     receipt = db.one("select receipt from deferred.claim('m')")
-    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+    with pytest.raises(psycopg2.Error, match="is running and cannot be replaced"):
         db.sql(again)
     db.sql("select deferred.release(%s, %s)", first, receipt)
     assert db.one(again) > first
@@ -218,9 +218,9 @@ def test_an_expired_job_that_runs_keeps_its_key(db, worker):  # noqa: F811
     job, = w.take()
     db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
     assert db.defer("f", key="k") == first
-    with pytest.raises(psycopg2.Error, match="has key 'k' already"):
+    with pytest.raises(psycopg2.Error, match='has key "k" already'):
         db.defer("f", key="k", on_duplicate="error")
-    with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+    with pytest.raises(psycopg2.Error, match="is running and cannot be replaced"):
         replace(db)
     assert w.finish(job) == {first}
     w.commit()
@@ -244,7 +244,7 @@ def test_a_replacement_waits_for_a_claim_under_way(db, worker, first_of_lane, ex
         waiting = pool.submit(c.cursor().execute, """select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')""")
         wait_for(lambda: waiting.done() or db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
         w.commit()
-        with pytest.raises(psycopg2.Error, match="is being run and cannot be replaced"):
+        with pytest.raises(psycopg2.Error, match="is running and cannot be replaced"):
             waiting.result()
     c.close()
 

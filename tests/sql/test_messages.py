@@ -679,7 +679,7 @@ def test_a_name_may_have_an_account_of_24_and_63_more(db, c):
     name = "a" * 24 + "." + "q" * 63
     assert c.create(name) == OK and c.put(queue=name)["status"] == OK and len(c.get(queue=name)) == 1
     assert db.one("""select deferred.defer('noop', '{}', json_build_object('queue', %s::text))""", name)
-    with pytest.raises(psycopg2.Error, match="invalid queue name"):
+    with pytest.raises(psycopg2.Error, match="queue name"):
         db.one("""select deferred.defer('noop', '{}', json_build_object('queue', %s::text))""", name + "q")
     assert db.run(["deferred", "queue", "set", name, "--weight", "2"]).returncode == 0
 
@@ -798,7 +798,7 @@ def test_jobs_that_a_consumer_holds_are_shown_cancelled_and_retried_like_others(
     c.put("z")
     assert figures() == {"ready": 1, "claimed": 1, "delayed": 1}
     again = db.run(["deferred", "retry", str(m["id"])])
-    assert again.returncode == 1 and "is being run" in again.stderr
+    assert again.returncode == 1 and "is running" in again.stderr
     assert db.run(["deferred", "cancel", str(m["id"])]).returncode == 0 and c.delete(m) == NO_MESSAGE
     assert db.log(m["id"]) == [(1, "cancelled")]
     assert db.run(["deferred", "retry", str(m["id"])]).returncode == 0
@@ -831,11 +831,11 @@ def test_a_consumer_in_sql_claims_and_gives_back(db, c):
     rows = db.sql("select id, receipt, attempt, params::text from deferred.claim(%s, 5, 60000)", Q)
     assert [r[2:] for r in rows] == [(1, '"a"'), (1, '"{\\"b\\": 1}"')] and db.sql("select * from deferred.claim(%s)", Q) == []
     db.sql("select deferred.release(%s, %s)", *rows[0][:2])
-    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="not that of the present claim"):
+    with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="the receipt is not of its current claim"):
         db.sql("select deferred.release(%s, %s)", *rows[0][:2])
     assert db.sql("select attempt from deferred.claim(%s)", Q) == [(1,)]
     assert c.deletes((Q, *rows[1][:2])) == [OK]  # one receipt for both
-    with pytest.raises(psycopg2.Error, match="no queue 'acct.none'"):
+    with pytest.raises(psycopg2.Error, match='queue "acct.none" does not exist'):
         db.sql("select * from deferred.claim('acct.none')")
     for args in ((0, 1000), (1001, 1000), (1, 0), (1, 604800001), (None, 1)):
         with pytest.raises(psycopg2.errors.NumericValueOutOfRange):
@@ -861,7 +861,7 @@ def test_a_consumer_in_sql_extends_and_finishes_what_it_claimed_or_took_over_htt
 def test_a_worker_cannot_be_fooled_with_release(db, c):
     job = db.defer("noop")
     db.sql("update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 h'")
-    with pytest.raises(psycopg2.Error, match=f"claim of job {job}"):
+    with pytest.raises(psycopg2.Error, match=f"job {job}: the receipt is not of its current claim"):
         db.sql("select deferred.release(%s, 5)", job)
     db.sql("update deferred.__deferred_hot set receipt = null, worker = null, attempt = 0, started_at = null, visible_at = now()")
 

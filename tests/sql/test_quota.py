@@ -48,7 +48,7 @@ def test_a_producer_adds_a_thousand_queues_and_no_more(db, role):
     with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded) as refused:
         defer(app, "one-more")
     text = str(refused.value)
-    assert "'one-more'" in text and f"app_{db.name} has added 1000 already" in text and "queue set NAME --create" in text and "__deferred_quota" in text
+    assert '"one-more"' in text and f'role "app_{db.name}" may not add more than 1000 queues' in text and "queue set NAME --create" in text and "__deferred_quota" in text
     app.rollback()
     # The same by whatever way jobs come.
     for query in ("select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"one-more\"}]')", "select deferred.defer('f', opts => '{\"queue\": \"one-more\"}')",

@@ -247,7 +247,7 @@ WRITES_IN_15 = {
     ("create table {o}.new ()", "read-only transaction"),
     ("select nextval('{o}.s')", "read-only transaction"),
     ("set transaction_read_only = off; insert into {o}.doc values (9, 'x')", "cannot set transaction read-write mode"),
-    *[(write, "wrote to the database") for write in WRITES_IN_15],
+    *[(write, "writes to the database") for write in WRITES_IN_15],
 ])
 def test_a_query_that_writes_fails_and_has_written_nothing(db, owner, write, why):
     before = db.sql(f"select * from {owner}.doc order by id")
@@ -291,7 +291,7 @@ def test_only_members_of_the_owner_run_a_rule(db, owner):
     env = {"DEFERRED_DB": f"{db.conninfo} user={other}"}
     for args in (["run", "r"], ["test", "r"], ["rm", "r"]):
         result = db.run(["deferred", "rule", *args], env=env)
-        assert result.returncode == 77 and f"belongs to role {owner}" in result.stderr, result
+        assert result.returncode == 77 and f'belongs to role "{owner}"' in result.stderr, result
     assert db.hot() == 0
     db.sql(f"grant {owner} to {other}")
     result = db.run(["deferred", "rule", "run", "r"], env=env)

@@ -31,8 +31,11 @@ def test_tags_are_stored_from_wherever_they_are_given(db, ledger):
             c.rollback()
 
 
-WRONG = [('"a"', "tags must be a JSON array, but a JSON string was given: \"a\""), ('{"a": 1}', "tags must be a JSON array, but a JSON object was given"), ('["a", 1]', "tag 2 is a JSON number, not a text: 1"),
-         ('[["a"]]', "tag 1 is a JSON array, not a text"), ("[null]", "tag 1 is a JSON null"), ('[""]', 'tag 1 has 0 characters: ""'),
+WRONG = [('"a"', "tags must be a JSON array, but a JSON string was given: \"a\""), ('{"a": 1}',
+    "tags must be a JSON array, but a JSON object was given"), ('["a", 1]',
+    "tag 2 must be a text, but a JSON number was given: 1"),
+         ('[["a"]]', "tag 1 must be a text, but a JSON array was given"), ("[null]",
+         "tag 1 must be a text, but a JSON null was given"), ('[""]', 'tag 1 has 0 characters: ""'),
          (json.dumps(["ok", "é" * 101]), "tag 2 has 101 characters: "), (json.dumps([str(i) for i in range(33)]), '33 tags, more than 32: ["0", "1"'),
          (json.dumps(["t"] * 1001), "1001 tags, more than 32: "), (r'["a\u0000"]', "")]
 

@@ -73,7 +73,7 @@ def test_a_job_that_waits_is_released_by_hand_and_who_did_so_is_kept(db):
     assert db.sql("select verb, job_id, who = current_user, refused from deferred.__deferred_action order by id") == [("release", job, True, None), ("release", late, True, None)]
     clean(db)
     for other in (parent, job):
-        with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {other} waits for no other"):
+        with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {other} does not wait for other jobs"):
             db.sql("select deferred.flow_release(%s)", other)
     # It ends, and is run again, before the end of its parent is told: nothing of that moves it.
     child = db.defer("e", after=job)
@@ -83,7 +83,7 @@ def test_a_job_that_waits_is_released_by_hand_and_who_did_so_is_kept(db):
     end(db, parent, "failed")
     settle(db)
     assert states(db, job, behind, late, child) == ["ready", "cancelled", "ready", "cancelled"]
-    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match="waits for no other"):
+    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match="does not wait for other jobs"):
         db.sql("select deferred.flow_release(%s)", behind)
     assert db.one("select count(*) from deferred.__deferred_wait") == 0 and db.one("select deferred.flow_release(0)") is False
     # Its row is locked while its parent's end is told, and that stands whichever comes first.
@@ -112,15 +112,16 @@ def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
     a, b, c = db.defer("d", after=done), db.defer("d", after=dead), db.defer("d", after={"job": dead, "on": "failed"})
     settle(db)
     assert states(db, a, b, c) == ["ready", "cancelled", "ready"]
-    for after, says in (([], "names 0 jobs"), ([done, done], f"names job {done} twice"), (10 ** 6, "no such job"), ({"job": done, "on": "x"}, "invalid value"),
+    for after, says in (([], "names 0 jobs"), ([done, done], f"names job {done} twice"), (10 ** 6,
+        "job 1000000 does not exist"), ({"job": done, "on": "x"}, "has the invalid value"),
                         ("x", "invalid value"), ({"job": str(done) + " "}, "invalid value"), (list(range(1001)), "names 1001 jobs")):
         with pytest.raises(pgerror.InvalidParameterValue, match=says):
             db.defer("e", after=after)
-    with pytest.raises(pgerror.InvalidParameterValue, match="a message cannot wait"):
+    with pytest.raises(pgerror.InvalidParameterValue, match='options "after" and "flow" are not allowed for a message'):
         db.sql("select deferred.defer(null, '{}'::json, %s::json)", '{"queue": "q", "after": %d}' % done)
     db.sql("update deferred.__deferred set created_by = 'somebody' where id = %s", other)
     with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:
-        with pytest.raises(pgerror.InvalidParameterValue, match="no such job"):
+        with pytest.raises(pgerror.InvalidParameterValue, match="does not exist"):
             cursor.execute("select deferred.defer('e', '{}'::json, '{\"after\": %s}'::json)", (other,))
     key = db.defer("k", key="one")
     assert db.defer("k", key="one", after=done) == key, "the one that has the key waits for nobody"

@@ -74,12 +74,14 @@ def test_the_name_has_to_be_typed_and_nobody_but_an_operator_clears(start_web, d
         assert html.unescape(re.search(r'spellcheck="false" value="([^"]*)"></label><button class="careful">', text)[1]) == typed and "\u202e" not in text  # what was typed is kept
     assert db.hot() == 3 and [r[2:5] + (r[5] is None,) for r in actions(db)] == [("clear", "bulk", 0, False)] * 4
     # A place in the queue that somebody made up does not make up for the name.
-    assert "its name is typed" in web.ask(path, "opal", "POST", {**fields, "at": "1", "to": "99"})[2] and db.hot() == 3
+    assert "is not the name of the queue" in web.ask(path, "opal", "POST", {**fields, "at": "1",
+        "to": "99"})[2] and db.hot() == 3
     for who in ("vic", "rea"):
         assert web.ask("/queues/bulk/clear", who)[0] == 403 == web.ask(path, who, "POST", {**fields, "typed": "bulk"})[0]
     assert web.ask(path, "opal", "POST", {"typed": "bulk"})[0] == 403 == web.ask(path, "opal", "POST", {**fields, "typed": "bulk"}, Origin="http://evil.example")[0]
     assert web.ask("/queues/none/clear")[0] == 404 == web.ask("/queues/%3Cscript%3E/clear")[0] and web.ask(path)[0] == 405
-    assert "no queue &#39;none&#39;" in web.ask("/queues/none/clear/step", "opal", "POST", {**fields, "typed": "none"})[2].replace("&#x27;", "&#39;")
+    assert "queue &#34;none&#34; does not exist" in web.ask("/queues/none/clear/step", "opal", "POST", {**fields,
+        "typed": "none"})[2].replace("&quot;", "&#34;")
     looking = start_web("read_only = 1")
     assert "Clear this queue" not in looking.page("/queues/bulk") and looking.ask("/queues/bulk/clear")[0] == 403
     with pytest.raises(psycopg2.errors.InsufficientPrivilege), db.connect(options="-c role=deferred_reader") as c, c.cursor() as cursor:

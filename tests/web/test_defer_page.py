@@ -45,12 +45,20 @@ def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
     db.sql("insert into deferred.__deferred_queue (name, max_length) values ('full', 1)")
     db.defer("noop", queue="full")
     assert send(web, fn="noop", key="k")[0] == 303  # keys of two roles never meet
-    for fields, says in (({"params": '{"a": secret}'}, r'params are no JSON: .*secret.*JSON data, line 1: \{"a": secret'), ({"params": '{"a": 1,\n}'}, r"JSON data, line 2: \}"),
-                         ({"params": "{" + HOSTILE}, "params are no JSON: .*<"), ({"params": "[" * 600 + "]" * 600}, "nest deeper"), ({"fn": HOSTILE}, "invalid function name '<script>"),
-                         ({"queue": HOSTILE}, "invalid queue name '<script>"), ({"delay": HOSTILE}, "invalid time span '<script>.* for option \"delay\" .write a number and a unit"),
-                         ({"expires": "-1s"}, "invalid time span '-1s' for option \"expires\""), ({"priority": HOSTILE}, "invalid value '<script>.* for option \"priority\""),
-                         ({"priority": "99999"}, "priority 99999 is out of range"), ({"max_attempts": "0"}, "max_attempts"), ({"timeout": HOSTILE}, "invalid time span"),
-                         ({"label": "l" * 1001}, "\"label\" of 'noop' is out of range: 1001"), ({"key": "k"}, "has key 'k' already"), ({"queue": "full"}, "queue 'full' is full: it holds 1 jobs")):
+    for fields, says in (({"params": '{"a": secret}'},
+        r'params are not valid JSON: .*secret.*JSON data, line 1: \{"a": secret'), ({"params": '{"a": 1,\n}'},
+        r"JSON data, line 2: \}"),
+                         ({"params": "{" + HOSTILE}, "params are not valid JSON: .*<"),
+                         ({"params": "[" * 600 + "]" * 600}, "nest deeper"), ({"fn": HOSTILE},
+                         'function name "<script>'),
+                         ({"queue": HOSTILE}, 'queue name "<script>'), ({"delay": HOSTILE},
+                         'option "delay": "<script>.*" is not a time span .write a number and a unit'),
+                         ({"expires": "-1s"}, 'option "expires": "-1s" is not a time span'), ({"priority": HOSTILE},
+                         'option "priority" is not a number: "<script>'),
+                         ({"priority": "99999"}, 'option "priority" is out of range: 99999'), ({"max_attempts": "0"},
+                         "max_attempts"), ({"timeout": HOSTILE}, "is not a time span"),
+                         ({"label": "l" * 1001}, '"label" is out of range: 1001'), ({"key": "k"},
+                             'has key "k" already'), ({"queue": "full"}, 'queue "full" is full (max_length 1)')):
         fields = {"fn": "noop", "params": '{"a": "\u202e"}', "label": HOSTILE, **fields}
         status, _, text = send(web, **fields)
         assert status == 200 and "<script>alert" not in text and not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", text), fields
@@ -61,7 +69,7 @@ def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
     rows = db.sql("select verb, fn, job_id, refused from deferred.__deferred_action where refused is not null order by id")
     assert len(rows) == 15 and all(r[0] == "defer" and r[2] is None for r in rows)
     # What is in params is for those who may read them.
-    assert [r[3] for r in rows[:3]] == ["params are no JSON"] * 3 and "secret" not in web.page("/audit", "vic")
+    assert [r[3] for r in rows[:3]] == ["params are not valid JSON"] * 3 and "secret" not in web.page("/audit", "vic")
 
 
 def test_nobody_but_an_operator_defers_and_he_no_more_than_he_may(start_web, db):

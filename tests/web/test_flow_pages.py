@@ -93,7 +93,8 @@ def test_an_operator_has_a_flow_begun_again(web, db):
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and db.log(job)[-1][1] == "ok"
     assert "begun again at" in web.json(f"/flow/{flow}.json")["flow"]["retry"]
     status, headers, _ = web.ask("/flow/99999/cancel", "opal", "POST", {"token": web.token(f"/flow/{flow}")})
-    assert (status, headers["Location"]) == (303, "/flow/99999?refused=cancel") and "no such flow" in web.json("/audit.json")["actions"][0]["refused"]
+    assert (status, headers["Location"]) == (303,
+        "/flow/99999?refused=cancel") and "does not exist" in web.json("/audit.json")["actions"][0]["refused"]
     # Nor does who sends SQL himself do more than the buttons.
     reader = db.connect(user=web.login("rea"), password=web.PASSWORD)
     with pytest.raises(Exception, match="permission denied"), reader.cursor() as cursor:

@@ -87,7 +87,8 @@ def test_what_is_deferred_for_dead_jobs_is_set_by_a_form(web, db):
         assert db.sql("select kind, name, fn from deferred.__deferred_on_dead where kind = %s", kind) == [(kind, name, "mourn")]
         assert re.search("<dt>Function for dead jobs</dt><dd><bdi>mourn<", web.page(page, "vic")) and 'name="was_on_dead" value="mourn"' in web.page(page)
         assert web.json(page + ".json", "vic")["settings"]["on_dead"] == "mourn"
-        assert post(web, page, "set", on_dead=HOSTILE, was_on_dead="mourn")[1].endswith("refused=set") and "is no name of a function" in web.page(page)
+        assert post(web, page, "set", on_dead=HOSTILE,
+            was_on_dead="mourn")[1].endswith("refused=set") and "is not the name of a function" in web.page(page)
         assert "<script>alert" not in web.page(page) and db.one("select fn from deferred.__deferred_on_dead where kind = %s", kind) == "mourn"
         assert web.ask(page + "/set", "rea", "POST", {"token": web.token(page), "on_dead": ""})[0] == 403
     # Of two who have the page open neither sets back what the other has set.
@@ -284,7 +285,7 @@ def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     link = "/jobs/all?verb=retry&state=cancelled&fn=noop"
     path, fields = form_of(web.page(link))[1:]
     text = web.ask(path, "opal", "POST", fields)[2]
-    assert "2 jobs are ready again." in text and "1 was refused." in text and f"which job {again} has too" in text
+    assert "2 jobs are ready again." in text and "1 was refused." in text and f"is in use by job {again}" in text
     refused = web.json("/audit.json")["actions"][0]
     assert refused["jobs"] == 2 and refused["refused"].startswith("1 jobs: ")
     path, fields = form_of(web.page("/jobs/all?verb=cancel&q=by:deferred+key:k0"))[1:]

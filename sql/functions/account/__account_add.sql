@@ -4,13 +4,14 @@ as $$
 #variable_conflict use_column
 begin
     if $1 is null or $1 !~ '^[a-z0-9]{3,24}$' then
-        raise exception using errcode = '22023', message = format('invalid account name %L', left($1, 200)),
+        raise exception using errcode = '22023',
+            message = format('account name "%s" is invalid', left($1, 200)),
             hint = 'a name has 3 to 24 lower-case letters and digits';
     end if;
     insert into deferred.__deferred_account (name, key1, key2) values ($1, $2, $3);
 exception when unique_violation then
-    raise exception using errcode = '42710', message = format('there is an account %L already', $1),
-        hint = 'deferred account rotate makes it a new key';
+    raise exception using errcode = '42710', message = format('account "%s" exists already', $1),
+        hint = 'make a new key for the account: deferred account rotate NAME';
 end
 $$;
 comment on function deferred.__account_add(text, bytea, bytea) is 'adds an account; the keys are encrypted already';

@@ -8,7 +8,9 @@ declare
     v_id bigint;
 begin
     if octet_length($5::text) > 200000 or cardinality($5) not between 1 and 64 or octet_length($1) > 88 then
-        raise exception using errcode = '22023', message = format('no advice has %s lines, or such long ones', cardinality($5));
+        raise exception using errcode = '22023',
+            message = format('advice of %s lines is too long to be stored', cardinality($5)),
+            hint = 'advise about one queue at a time';
     end if;
     insert into deferred.__deferred_advice (who, queue, share, within_us, headroom, lines, interval_us, cnt, runners, instances, p50_us, p95_us, predicted_us, bound_us, arrive_hour)
     values (deferred.__actor(), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)

@@ -7,18 +7,23 @@ declare
     v_keys text[] := string_to_array(substr(p_term, 8), '.');
 begin
     if p_term is distinct from 'label' and coalesce(p_term not like 'params.%', true) then
-        raise exception using errcode = '22023', message = format('no index can be made for %s', quote_literal(left(p_term, 64))),
-            hint = 'it can for label, and for params. and the keys of a value, as in params.customer.id';
+        raise exception using errcode = '22023',
+            message = format('search term "%s" cannot have an index', left(p_term, 64)),
+            hint = 'use label, or params. and the keys of a value, such as params.customer.id';
     end if;
     if p_term <> 'label' and (octet_length(p_term) > 200 or cardinality(v_keys) not between 1 and 16 or '' = any (v_keys) or p_term ~ '[[:cntrl:]]') then
-        raise exception using errcode = '22023', message = format('no index can be made for %s', quote_literal(left(p_term, 64))),
-            hint = 'there may be 1 to 16 keys, none of them empty or with control characters, and 200 bytes in all';
+        raise exception using errcode = '22023',
+            message = format('search term "%s" cannot have an index', left(p_term, 64)),
+            hint = 'use 1 to 16 keys of at most 200 bytes in total, none of them empty or with '
+                   'control characters';
     end if;
     -- Who adds a partition just now has not seen it, and is waited for.
     perform from deferred.__deferred_upkeep for update;
     if not exists (select from deferred.__deferred_search s where s.term = p_term) and (select count(*) >= v_most from deferred.__deferred_search) then
-        raise exception using errcode = '54000', message = format('there are %s indexes for searches already', v_most),
-            hint = 'each costs every defer, so there may be no more: deferred index ls, deferred index rm';
+        raise exception using errcode = '54000',
+            message = format('%s search indexes exist already', v_most),
+            hint = 'each index makes every defer slower; remove one: deferred index ls, deferred '
+                   'index rm';
     end if;
     insert into deferred.__deferred_search (term) values (p_term) on conflict (term) do update set wanted = true;
 end

@@ -10,7 +10,9 @@ declare
     v_used boolean;
 begin
     if number between 1 and 899 is not true then
-        raise exception using errcode = '22023', message = format('invalid number of a shard: %s', number), hint = 'it is 1 to 899';
+        raise exception using errcode = '22023',
+            message = format('shard number %s is out of range', number),
+            hint = 'use 1 to 899';
     end if;
     perform from deferred.__deferred_upkeep for update;
     alter sequence deferred.__deferred_id_seq no cycle;  -- nothing new, but its lock
@@ -18,11 +20,15 @@ begin
     if v_last / v_ids = number then
         return false;
     elsif v_last >= v_ids then
-        raise exception using errcode = '55000', message = format('this database is shard %s, and cannot become shard %s', v_last / v_ids, number),
-            hint = 'look at conninfo and number of the shard in the config file: one of them is that of another';
+        raise exception using errcode = '55000',
+            message = format('shard %2$s: the database is shard %1$s already',
+                             v_last / v_ids, number),
+            hint = 'correct conninfo or number of the shard in the config file';
     elsif v_used or exists (select from deferred.__deferred) then
-        raise exception using errcode = '55000', message = format('this database has given out ids, and cannot become shard %s', number),
-            hint = 'a shard is made of a new database; this one can go on beside the shards, named with --db, until its last job is done';
+        raise exception using errcode = '55000',
+            message = format('shard %s: the database has given out job ids already', number),
+            hint = 'use a new database for the shard; keep this one with --db until its last job '
+                   'is done';
     end if;
     execute format('alter sequence deferred.__deferred_id_seq minvalue %s maxvalue %s start %1$s restart', number * v_ids + 1, (number + 1) * v_ids - 1);
     perform deferred.maintain();

@@ -6,7 +6,9 @@ begin
     if p_fn is null then
         delete from deferred.__deferred_on_dead o where (o.kind, o.name) = (p_kind, p_name);
     elsif p_fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
-        raise exception using errcode = '22023', message = format('on_dead %L of %s %L is no name of a function', left(p_fn, 200), p_kind, left(p_name, 200)),
+        raise exception using errcode = '22023',
+            message = format('%s "%s": on_dead "%s" is not the name of a function',
+                             p_kind, left(p_name, 200), left(p_fn, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     else
         perform deferred.__defer_check(deferred.__actor(), case p_kind when 'queue' then p_name end, p_fn);

@@ -8,7 +8,7 @@ declare
 begin
     if $1 is null or $2 is null then
         raise exception using errcode = '22004', message = 'job id or receipt is NULL',
-            hint = 'a function finds both in the call it is given';
+            hint = 'pass both as the call of the function gives them';
     end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and deferred.__token($1, l.receipt, l.worker) = $2
     order by l.finished_at desc limit 1;
@@ -21,13 +21,14 @@ begin
     into v_receipt from deferred.__deferred_hot h left join lateral deferred.__lease_of(h.id, h.xid) v_lease on true where h.id = $1;
     raise exception using errcode = '55000',
         message = format('job %s is not held by this receipt: %s', $1,
-            case when v_outcome = 'ok' then 'it has been finished already'
+            case when v_outcome = 'ok' then 'it is finished already'
                  when v_outcome = 'cancelled' then 'it was cancelled'
-                 when v_outcome is not null then format('that attempt has been recorded as %s', v_outcome)
-                 when v_receipt = $2 then 'its lease has ended'
-                 when v_receipt is not null then 'it was claimed again'
-                 else 'it is not being run' end),
-        hint = 'roll back what was done for it: if it is still to be done, another attempt does it';
+                 when v_outcome is not null then format('the attempt was recorded as %s', v_outcome)
+                 when v_receipt = $2 then 'its lease has expired'
+                 when v_receipt is not null then 'another worker has claimed it'
+                 else 'it is not running' end),
+        hint = 'roll back what this attempt has done; another attempt does it if it is still '
+               'needed';
 end
 $$;
 comment on function deferred.__refuse_receipt(bigint, bigint) is 'says why a receipt is not valid; part of finish() and extend()';

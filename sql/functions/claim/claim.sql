@@ -6,12 +6,15 @@ as $$
 #variable_conflict use_column
 begin
     if $2 is null or $2 not between 1 and 1000 or $3 is null or $3 not between 1 and 604800000 then
-        raise exception using errcode = '22003', message = format('%s messages for %s ms are out of range', $2, $3),
-            hint = 'take 1 to 1000 messages for 1 to 604800000 ms (7 days)';
+        raise exception using errcode = '22003',
+            message = format('claim of %s messages for %s ms is out of range', $2, $3),
+            hint = 'claim 1 to 1000 messages for 1 to 604800000 ms (7 days)';
     end if;
     if not exists (select from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null) then
-        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
-            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+        raise exception using errcode = '42704',
+            message = format('queue "%s" does not exist', left($1, 200)),
+            hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
+                   '--create';
     end if;
     return query
     select m.id, m.receipt, m.attempt, m.params, m.inserted_at, m.expires_at, m.visible_at

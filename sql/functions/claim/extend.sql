@@ -7,7 +7,9 @@ declare
     l     deferred.__deferred_lease;
 begin
     if $3 is null or $3 not between 1 and 604800000 then
-        raise exception using errcode = '22003', message = format('lease of %s ms is out of range', coalesce($3::text, 'NULL')),
+        raise exception using errcode = '22003',
+            message = format('job %s: lease of %s ms is out of range',
+                             $1, coalesce($3::text, 'NULL')),
             hint = 'use 1 to 604800000 (7 days)';
     end if;
     v_end := clock_timestamp() + $3 * interval '1 millisecond';
@@ -16,7 +18,7 @@ begin
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
     if l.receipt is not null and not deferred.__may_finish($1) then
         raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
-            hint = 'grant the role that deferred it to the role of the function';
+            hint = 'grant that role to the role of the function';
     end if;
     if l.receipt is not null then
         if v_end > l.expires_at then

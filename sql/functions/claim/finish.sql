@@ -22,14 +22,15 @@ declare
 begin
     if octet_length($3) > 8192 then
         raise exception using errcode = '22001',
-            message = format('the result of job %s has %s bytes, at most 8192 are kept', $1, octet_length($3)),
-            hint = 'store it elsewhere and hand in a reference';
+            message = format('job %s: the result has %s bytes, more than 8192',
+                             $1, octet_length($3)),
+            hint = 'store the result elsewhere and pass a reference';
     end if;
     select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
     if l.receipt is not null and not deferred.__may_finish($1) then
         raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
-            hint = 'grant the role that deferred it to the role of the function';
+            hint = 'grant that role to the role of the function';
     end if;
     delete from deferred.__deferred_hot x
     where x.id = $1 and (pg_visible_in_snapshot(x.xid, l.snap)

@@ -8,8 +8,9 @@ begin
         xid = pg_current_xact_id()
     where h.id = $1 and h.receipt = $2 and h.worker is null;
     if not found then
-        raise exception using errcode = '55000', message = format('the receipt is not that of the present claim of job %s', $1),
-            hint = 'it was finished, cancelled, or taken by somebody else since';
+        raise exception using errcode = '55000',
+            message = format('job %s: the receipt is not of its current claim', $1),
+            hint = 'the job was finished, cancelled or claimed by somebody else since';
     end if;
 end
 $$;

@@ -12,8 +12,11 @@ begin
         p_parents := jsonb_build_array(p_parents);
     end if;
     if jsonb_array_length(p_parents) not between 1 and 1000 then
-        raise exception using errcode = '22023', message = format('option "after" names %s jobs', jsonb_array_length(p_parents)),
-            hint = 'a job waits for 1 to 1000; where there are more, have jobs between wait for some of them each';
+        raise exception using errcode = '22023',
+            message = format('option "after" names %s jobs, but 1 to 1000 are allowed',
+                             jsonb_array_length(p_parents)),
+            hint = 'let intermediate jobs wait for 1000 of them each, and this job for the '
+                   'intermediate jobs';
     end if;
     for v_item in select i from jsonb_array_elements(p_parents) i loop
         if jsonb_typeof(v_item) = 'number' then
@@ -22,8 +25,11 @@ begin
         v_kind := case coalesce(v_item->>'on', 'ok') when 'ok' then 'o' when 'failed' then 'f' when 'ended' then 'e' end;
         if jsonb_typeof(v_item) <> 'object' or v_item - array['job', 'on', 'as'] <> '{}' or v_kind is null
            or (v_item->>'job' ~ '^[0-9]{1,18}$') is not true or length(v_item->>'as') not between 1 and 100 then
-            raise exception using errcode = '22023', message = format('invalid value %L for option "after"', left(v_item::text, 200)),
-                hint = 'for example 17, [17, 18] or [{"job": 17, "on": "failed", "as": "pack"}]; on: ok, failed or ended';
+            raise exception using errcode = '22023',
+                message = format('option "after" has the invalid value "%s"',
+                                 left(v_item::text, 200)),
+                hint = 'write 17, [17, 18] or [{"job": 17, "on": "failed", "as": "pack"}]; "on" '
+                       'is ok, failed or ended';
         end if;
         v_parent := v_item->>'job';
         if v_parent >= p_id
@@ -31,13 +37,17 @@ begin
                           where d.id = v_parent and deferred.__may_touch(d.created_by::name))
            or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
                and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)) then
-            raise exception using errcode = '22023', message = format('job %s, to be waited for: no such job', v_parent),
-                hint = 'a job can wait for your own jobs and messages that were deferred before and not purged';
+            raise exception using errcode = '22023',
+                message = format('option "after": job %s does not exist', v_parent),
+                hint = 'a job waits for jobs and messages of its own role that were deferred '
+                       'earlier and have not been purged';
         end if;
         insert into deferred.__deferred_edge (child, parent, kind, name) values (p_id, v_parent, v_kind::"char", v_item->>'as')
         on conflict do nothing;
         if not found then
-            raise exception using errcode = '22023', message = format('option "after" names job %s twice', v_parent);
+            raise exception using errcode = '22023',
+                message = format('option "after" names job %s twice', v_parent),
+                hint = 'name each job once';
         end if;
     end loop;
     insert into deferred.__deferred_wait (id, waits, due_at)

@@ -20,7 +20,9 @@ begin
         max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, concurrency_key, concurrency, tags, traceparent);
     if v_id > v_mark and exists (select from deferred.__deferred_hot h where h.id = v_id and h.xid = pg_current_xact_id()) then
         if fn is null then
-            raise exception using errcode = '22023', message = 'a message cannot wait for jobs, and is none of a flow', hint = 'options "after" and "flow" are for calls';
+            raise exception using errcode = '22023',
+                message = 'options "after" and "flow" are not allowed for a message',
+                hint = 'name a function, or leave both options out';
         end if;
         if after is not null then
             perform deferred.__after(v_id, after::jsonb);

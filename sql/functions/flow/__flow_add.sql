@@ -13,7 +13,9 @@ begin
     v_ids := array(select distinct h.id from unnest(p_ids) u(id) join deferred.__deferred_hot h on h.id = u.id
                    where u.id > p_mark and h.xid = pg_current_xact_id() order by h.id);
     if exists (select from deferred.__deferred_hot h where h.id = any (v_ids) and h.fn is null) then
-        raise exception using errcode = '22023', message = 'a message is no job of a flow', hint = 'option "flow" is for calls';
+        raise exception using errcode = '22023',
+            message = 'option "flow" is not allowed for a message',
+            hint = 'name a function, or leave the option out';
     end if;
     insert into deferred.__deferred_member (flow, job, part)
     select p_flow, j.id,
@@ -26,8 +28,11 @@ begin
       and not exists (select from deferred.__deferred_member m where m.job = e.parent and m.flow = p_flow and m.part is distinct from 't')
     limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('job %s, to be waited for: flow %s was closed before it was deferred', v_wrong.parent, p_flow),
-            hint = 'a job of a closed flow waits for jobs of that flow, or for older ones than its callbacks: so no two wait for each other';
+        raise exception using errcode = '22023',
+            message = format('option "after": job %s was deferred after flow %s was closed',
+                             v_wrong.parent, p_flow),
+            hint = 'a job of a closed flow waits for jobs of the flow, or for jobs older than '
+                   'the callbacks of the flow, so that no cycle can arise';
     end if;
     update deferred.__deferred_hot h set watched = true
     from deferred.__deferred_flow f where f.id = p_flow and f.on_failure = 'cancel' and h.id = any (v_ids);

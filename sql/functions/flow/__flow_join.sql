@@ -11,16 +11,22 @@ begin
     flow := coalesce((select m.flow from deferred.__deferred_member m where m.job = p_number), p_number);
     select x.* into f from deferred.__deferred_flow x where x.id = flow and deferred.__may_touch(x.created_by);
     if not found then
-        raise exception using errcode = '22023', message = format('flow %s: no such flow', p_number),
-            hint = 'unknown, purged, or of another role; deferred.flow_open() makes one to which jobs are added';
+        raise exception using errcode = 'P0002',
+            message = format('flow %s does not exist', p_number),
+            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+                   'member of';
     end if;
     select x.* into o from deferred.__deferred_flow_open x where x.flow = f.id for key share;
     if not found then
-        raise exception using errcode = '55000', message = format('flow %s takes no more jobs: it %s', f.id, case when f.opened then 'has ended' else 'was deferred whole' end),
-            hint = 'jobs are added to a flow that deferred.flow_open() made, until all of it has ended';
+        raise exception using errcode = '55000',
+            message = format('flow %s is closed for new jobs: it %s',
+                             f.id, case when f.opened then 'has ended' else 'was deferred as a whole' end),
+            hint = 'add jobs to a flow from deferred.flow_open() before it has ended';
     elsif o.cancelled or (f.failed is not null and f.on_failure = 'cancel') then
         raise exception using errcode = '55000',
-            message = format('flow %s takes no more jobs: it %s', f.id, case when o.cancelled then 'was cancelled' else format('is cancelled, for job %s of it failed', f.failed) end);
+            message = format('flow %s is closed for new jobs: it %s',
+                             f.id, case when o.cancelled then 'was cancelled' else format('is being cancelled because job %s failed', f.failed) end),
+            hint = 'open another flow: select deferred.flow_open()';
     end if;
     mark := nextval('deferred.__deferred_id_seq');
 end

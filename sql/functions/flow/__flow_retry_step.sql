@@ -27,7 +27,9 @@ begin
     refused := 0;
     if not found then return; end if;  -- purged
     if f.failed is not null and exists (select from deferred.__deferred_ended n where n.id = flow and n.what = 'c') then
-        raise exception using errcode = '55006', message = format('flow %s is being cancelled, for job %s of it failed', flow, f.failed);
+        raise exception using errcode = '55006',
+            message = format('flow %s is being cancelled because job %s failed', flow, f.failed),
+            hint = 'retry the flow when all its jobs have ended';
     end if;
     if after = 0 then
         update deferred.__deferred_flow x set failed = null, retried_at = clock_timestamp() where x.id = flow;

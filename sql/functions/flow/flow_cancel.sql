@@ -7,7 +7,10 @@ declare
     v_jobs bigint[];
 begin
     if not exists (select from deferred.__deferred_flow f where f.id = flow and deferred.__may_touch(f.created_by)) then
-        raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
+        raise exception using errcode = 'P0002',
+            message = format('flow %s does not exist', flow),
+            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+                   'member of';
     end if;
     if before is null then
         -- No more are added. Those of a transaction that is open are cancelled by who finds them.

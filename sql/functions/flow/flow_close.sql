@@ -8,7 +8,10 @@ declare
     v_ids  bigint[];
 begin
     if not exists (select from deferred.__deferred_flow f where f.id = flow and deferred.__may_touch(f.created_by)) then
-        raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or of another role';
+        raise exception using errcode = 'P0002',
+            message = format('flow %s does not exist', flow),
+            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+                   'member of';
     end if;
     update deferred.__deferred_flow_open o set closed_at = clock_timestamp() where o.flow = flow and o.closed_at is null returning o.spec into v_spec;
     if not found then return false; end if;

@@ -14,8 +14,9 @@ begin
     perform deferred.__defer_check(deferred.__actor(), d.queue, d.fn) from deferred.__deferred d where d.id = job;
     select h.queue, h.due_at into v_queue, v_due from deferred.__deferred_hot h where h.id = job for update;
     if v_due is distinct from 'infinity' or not exists (select from deferred.__deferred_wait w where w.id = job) then
-        raise exception using errcode = '55000', message = format('job %s waits for no other', job),
-            hint = 'deferred.retry() has one run that has ended or is delayed, one that was skipped too';
+        raise exception using errcode = '55000',
+            message = format('job %s does not wait for other jobs', job),
+            hint = 'to run an ended, skipped or delayed job: select deferred.retry(ID)';
     end if;
     update deferred.__deferred_hot h set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id(), watched = coalesce(h.watched, false)
     where h.id = job;

@@ -7,7 +7,10 @@ declare
     v_new boolean;
 begin
     if not exists (select from deferred.__deferred_flow x where x.id = flow and deferred.__may_touch(x.created_by)) then
-        raise exception using errcode = '22023', message = format('flow %s: no such flow', flow), hint = 'unknown, purged, or deferred by another role';
+        raise exception using errcode = 'P0002',
+            message = format('flow %s does not exist', flow),
+            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+                   'member of';
     end if;
     if exists (select from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user)) then
         perform deferred.__defer_check(deferred.__actor(), x.queue, x.fn)

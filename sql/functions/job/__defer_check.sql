@@ -5,8 +5,10 @@ as $$
 begin
     if not deferred.__rule_may_defer($1, $2, $3) then
         raise exception using errcode = '42501',
-            message = format('role %I may not defer %L to %s', deferred.__actor(), $3, coalesce('queue ' || quote_literal($2), 'every queue')),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+            message = format('role "%s" may not defer "%s" to %s',
+                             deferred.__actor(), $3, coalesce('queue "' || $2 || '"', 'every queue')),
+            hint = 'an administrator allows it with a row in the table '
+                   'deferred.__deferred_grant, see deferred-queue(1)';
     end if;
 end
 $$;

@@ -12,7 +12,9 @@ begin
             hint = 'for example {"queue": "mail", "delay": "5s"}';
     end if;
     if queue is not null and o ? 'queue' then
-        raise exception using errcode = '22023', message = format('queue %L is given beside option "queue"', left(queue, 200)),
+        raise exception using errcode = '22023',
+            message = format('option "queue" and the argument queue "%s" are both given',
+                             left(queue, 200)),
             hint = 'name the queue once';
     end if;
     if o - 'queue' = '{}' then
@@ -20,8 +22,9 @@ begin
     end if;
     if o - options <> '{}' then
         raise exception using errcode = '22023',
-            message = format('unknown option "%s"', (select left(k, 200) from jsonb_object_keys(o - options) k limit 1)),
-            hint = 'options: ' || array_to_string(options, ', ');
+            message = format('option "%s" is unknown',
+                             (select left(k, 200) from jsonb_object_keys(o - options) k limit 1)),
+            hint = 'known options: ' || array_to_string(options, ', ');
     end if;
     -- Checked by pattern: an exception block would cost every call a subtransaction.
     if (o->>'priority' !~ '^-?[0-9]{1,9}$' or o->>'max_attempts' !~ '^-?[0-9]{1,9}$' or o->>'concurrency' !~ '^-?[0-9]{1,9}$'
@@ -31,12 +34,16 @@ begin
         where (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$')
            or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$')
         limit 1;
-        raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(bad.v, 200), bad.k),
-            hint = 'it takes a number';
+        raise exception using errcode = '22023',
+            message = format('option "%s" is not a number: "%s"', bad.k, left(bad.v, 200)),
+            hint = 'write a number without quotes, such as 3';
     end if;
     if o ? 'flow' and (o->>'flow' ~ '^[1-9][0-9]{0,17}$') is not true then
-        raise exception using errcode = '22023', message = format('invalid value %L for option "flow"', left(o->>'flow', 200)),
-            hint = 'the number that deferred.flow_open() gave, or that of a job of the flow';
+        raise exception using errcode = '22023',
+            message = format('option "flow" is not the number of a flow: "%s"',
+                             left(o->>'flow', 200)),
+            hint = 'pass the number that deferred.flow_open() returned, or the id of a job of '
+                   'the flow';
     end if;
     if o ? 'after' or o ? 'flow' then
         return deferred.__enqueue_after(fn, params, coalesce(queue, o->>'queue'), o->>'label', (o->>'priority')::integer,

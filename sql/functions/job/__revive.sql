@@ -1,6 +1,7 @@
--- A job that has ended is hot again, with all its attempts, and what it had before: who calls this has locked its row in __deferred, or two who retry it
--- at once would both find it ended. A member of a flow that is to be cancelled at the first failure is watched, so its failure is noted.
--- False: it is hot already.
+-- A job that has ended becomes hot again, with all its attempts and options. The caller has
+-- locked its row in __deferred: otherwise two retries at once would both find the job ended. The
+-- failure of a job of a flow with on_failure "cancel" must be noted, so such a job is watched.
+-- False: the job is hot already.
 create or replace function deferred.__revive(p_id bigint, p_due timestamptz, p_watched boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -29,8 +30,13 @@ begin
     from deferred.__deferred_hot x where x.id = p_id and x.limited;
     return v_new;
 exception when unique_violation then
-    raise exception using errcode = '23505', message = format('job %s has key %L, which %s has too', p_id, d.key, coalesce('job ' || (
-            select x.id from deferred.__deferred_hot x where x.queue = d.queue and x.key = deferred.__own_key(d.created_by, d.key)), 'another job')),
+    raise exception using errcode = '23505',
+        message = format('job %s cannot be retried: key "%s" is in use by %s',
+                         p_id, d.key, coalesce('job ' || (
+                             select x.id from deferred.__deferred_hot x
+                             where x.queue = d.queue
+                               and x.key = deferred.__own_key(d.created_by, d.key)),
+                             'another job')),
         hint = 'cancel the newer job, or defer the call again';
 end
 $$;

@@ -15,15 +15,18 @@ begin
     from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
     if found then
         raise exception using errcode = '22023', 
-            message = format('job %s must be a JSON object, but a JSON %s was given', bad.n, bad.kind);
+            message = format('job %s must be a JSON object, but a JSON %s was given',
+                             bad.n, bad.kind),
+            hint = 'for example [{"fn": "noop"}]';
     end if;
     select e.n, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
     where k.name <> all ('{fn,params}' || deferred.__job_options())
     limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('job %s: unknown option "%s"', bad.n, left(bad.name, 200)),
-            hint = 'beside fn and params: ' || array_to_string(deferred.__job_options(), ', ');
+        raise exception using errcode = '22023',
+            message = format('job %s: option "%s" is unknown', bad.n, left(bad.name, 200)),
+            hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(), ', ');
     end if;
     if jobs::text like any (array['%"after"%', '%"flow"%', '%\\u%']) then
         select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))

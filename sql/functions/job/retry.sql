@@ -14,15 +14,16 @@ begin
         if h.receipt is not null or exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids)
                                                 and pg_visible_in_snapshot(h.xid, l.snap)) then
             if (h.fn is null and h.visible_at > clock_timestamp()) or (h.fn is not null and deferred.__lease_of(h.id, h.xid) is not null) then
-                raise exception using errcode = '55006', message = format('job %s is being run', $1),
-                    hint = 'wait for its outcome, or cancel it first';
+                raise exception using errcode = '55006', message = format('job %s is running', $1),
+                    hint = 'wait until the job has ended, or cancel it first';
             end if;
             return true;  -- its lease has ended: the next claim takes it
         end if;
         if h.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = $1) then
             raise exception using errcode = '55000',
                 message = format('job %s waits for job %s', $1, (select min(e.parent) from deferred.__deferred_edge e where e.child = $1 and e.what is null)),
-                hint = 'it is run when that has ended; deferred flow release, or deferred.flow_release(), has it run now';
+                hint = 'the job runs when that job has ended; to run it now: deferred flow '
+                       'release ID';
         end if;
         update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
         where x.id = $1 and x.due_at is not null;
@@ -36,9 +37,10 @@ begin
     order by l.finished_at desc, l.attempt desc limit 1;
     if v_outcome = 'ok' then
         raise exception using errcode = '55000', message = format('job %s is done', $1),
-            hint = 'defer the call again to have it run once more';
+            hint = 'to run it once more, defer the call again';
     elsif v_outcome is null then
-        raise exception using errcode = '55000', message = format('job %s ended so long ago that its attempts were purged', $1),
+        raise exception using errcode = '55000',
+            message = format('job %s cannot be retried: its attempts were purged', $1),
             hint = 'defer the call again';
     end if;
     perform deferred.__revive(d.id, null, null);

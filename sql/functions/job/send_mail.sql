@@ -15,14 +15,16 @@ declare
 begin
     if cardinality($1 || $6 || $7) is not distinct from 0 or num_nonnulls($1, $6, $7) = 0 then
         raise exception using errcode = '22023',
-            message = 'no recipient: "to", cc and bcc are empty';
+            message = 'the recipient is missing: "to", cc and bcc are empty',
+            hint = 'select deferred.send_mail(''ann@example.org'', ''subject'', ''text'')';
     end if;
     if cardinality($1 || $6 || $7) > 10000 then
-        raise exception using errcode = '22023', message = 'more than 10000 recipients',
-            hint = 'send several mails: mail.recipients_max allows no more in one';
+        raise exception using errcode = '22023',
+            message = 'the mail has more than 10000 recipients',
+            hint = 'send several mails; the setting mail.recipients_max limits one mail';
     end if;
     if num_nonnulls($3, $4) = 0 then
-        raise exception using errcode = '22023', message = 'neither text nor html is given',
+        raise exception using errcode = '22023', message = 'text and html are both missing',
             hint = 'select deferred.send_mail(''ann@example.org'', ''subject'', ''text'')';
     end if;
     select f.field, f.address, deferred.__mail_address_wrong(f.address) as wrong into bad
@@ -34,17 +36,20 @@ begin
     if found then
         raise exception using errcode = '22023',
             message = format('%s: %s %s', bad.field,
-                             coalesce(quote_literal(left(bad.address, 200)),
+                             coalesce('"' || left(bad.address, 200) || '"',
                                       'an address'), bad.wrong),
-            hint = 'an address is ''a@b'' or ''Name <a@b>''; several are an array, one an element';
+            hint = 'write ann@example.org or Ann <ann@example.org>; pass several addresses as an '
+                   'array';
     end if;
     if substring($8 from '[^<]*$') ~ '[^\u0001-\u007f]' then
         raise exception using errcode = '22023', message = format(
-            'reply_to: %L has letters outside of ASCII, and not everybody could answer',
-            left($8, 200));
+            'reply_to: "%s" has characters outside of ASCII, and some readers could not answer',
+            left($8, 200)), hint = 'give an address in ASCII';
     end if;
     if $2 ~ '[\u0001-\u001f\u007f-\u009f]' then
-        raise exception using errcode = '22023', message = 'subject: has a control character';
+        raise exception using errcode = '22023',
+            message = 'subject: has a control character',
+            hint = 'write the subject in one line';
     end if;
     if $9 is not null and json_typeof($9) <> 'object' then
         raise exception using errcode = '22023',
@@ -67,8 +72,8 @@ begin
         if found then
             raise exception using errcode = '22023',
                 message = format('headers: "%s" %s', left(bad.key, 200), bad.wrong),
-                hint = 'In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe and '
-                       'the like; others begin with X-';
+                hint = 'use In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe, '
+                       'or a header that begins with X-';
         end if;
     end if;
     if $10 is not null and json_typeof($10) <> 'array' then
@@ -96,14 +101,14 @@ begin
     if length(v_id) > 250 or v_id !~ '^[^@]+@[^@]+$'
        or v_id ~ '[^\u0021-\u007e]|[]<>()[,;:\\"]' then
         raise exception using errcode = '22023',
-            message = format('message_id: %L is not LEFT@RIGHT of at most 250 letters of ASCII',
-                             left($11, 250));
+            message = format('message_id: "%s" is not LEFT@RIGHT of at most 250 ASCII characters',
+                             left($11, 250)), hint = 'for example order-17@shop.example';
     end if;
     if $12 is not null and ($12 !~* '^BEGIN:VCALENDAR\r?\n'
                             or coalesce(v_method, '') !~ '^[A-Za-z0-9-]{1,20}\r?$') then
         raise exception using errcode = '22023',
-            message = 'calendar: is not an iCalendar object with a line such as METHOD:REQUEST',
-            hint = 'the first line is BEGIN:VCALENDAR';
+            message = 'calendar: is not an iCalendar object with a METHOD',
+            hint = 'begin with BEGIN:VCALENDAR, and have a line such as METHOD:REQUEST';
     end if;
     return deferred.defer('send_mail', json_strip_nulls(json_build_object(
         'to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5, 'cc', $6, 'bcc', $7,

@@ -9,11 +9,14 @@ declare
 begin
     select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('unknown setting %s of function %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
-            hint = 'settings: max_running, rate, burst, on_dead';
+        raise exception using errcode = '22023',
+            message = format('setting "%s" of function "%s" is unknown',
+                             left(v_unknown, 200), left($1, 200)),
+            hint = 'known settings: max_running, rate, burst, on_dead';
     end if;
     if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
-        raise exception using errcode = '22023', message = format('invalid function name %L', left($1, 200)),
+        raise exception using errcode = '22023',
+            message = format('function name "%s" is invalid', left($1, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
     if settings::jsonb ? 'on_dead' then
@@ -29,7 +32,8 @@ begin
     end if;
     v_new := json_populate_record(v_new, settings);
     if v_new.burst is not null and v_new.rate is null then
-        raise exception using errcode = '22023', message = format('function %L has a burst of %s, but no rate', $1, v_new.burst),
+        raise exception using errcode = '22023',
+            message = format('function "%s" has a burst of %s but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
     if v_broken then
@@ -43,8 +47,10 @@ begin
     insert into deferred.__deferred_function (name, max_running, rate, burst) values ($1, v_new.max_running, v_new.rate, v_new.burst)
     on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
 exception when check_violation then
-    raise exception using errcode = '22003', message = format('a setting of function %L is out of range: %s', $1, left(settings::text, 300)),
-        hint = 'max_running: more than 0; rate: 1e-7 to 1e6 a second; burst: 1 to 1000000';
+    raise exception using errcode = '22003',
+        message = format('function "%s": a setting is out of range: %s',
+                         $1, left(settings::text, 300)),
+        hint = 'max_running is at least 1, rate 1e-7 to 1e6 per second, burst 1 to 1000000';
 end
 $$;
 comment on function deferred.__function_set is 'changes the limits of a function; without any it has none. Call deferred.__mark() until it is done';

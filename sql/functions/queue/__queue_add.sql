@@ -15,10 +15,12 @@ begin
             select * into v from deferred.__queue_quota(creator::text);
             if not v.allowed then
                 raise exception using errcode = '53400',
-                    message = format('queue %L is not there, and role %I has added %s already, '
-                                     'as many as it may', queue, creator, v.quota),
-                    hint = 'an administrator adds it: deferred queue set NAME --create; '
-                           'or lets the role add more by a row in deferred.__deferred_quota';
+                    message = format('queue "%s" does not exist, and role "%s" may not add more '
+                                     'than %s queues',
+                                     queue, creator, v.quota),
+                    hint = 'an administrator adds the queue (deferred queue set NAME --create), '
+                           'or raises the quota in the table deferred.__deferred_quota, see '
+                           'deferred-queue(1)';
             end if;
         end if;
         insert into deferred.__deferred_queue as q (name, created_by)

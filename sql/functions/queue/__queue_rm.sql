@@ -4,8 +4,8 @@ as $$
 #variable_conflict use_column
 begin
     if $1 = 'default' then
-        raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
-            hint = 'jobs that name no queue go there; "deferred queue clear default" empties it';
+        raise exception using errcode = '55000', message = 'queue "default" cannot be removed',
+            hint = 'jobs without a queue go there; to empty it: deferred queue clear default';
     end if;
     update deferred.__deferred_queue q
     set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
@@ -13,7 +13,9 @@ begin
       = (false, null, null, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
-        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200));
+        raise exception using errcode = '42704',
+            message = format('queue "%s" does not exist', left($1, 200)),
+            hint = 'list the queues: deferred queue ls';
     end if;
     delete from deferred.__deferred_on_dead o where (o.kind, o.name) = ('queue', $1);
 end

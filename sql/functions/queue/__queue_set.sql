@@ -12,7 +12,8 @@ begin
     if json_typeof(settings) is distinct from 'object' then
         raise exception using errcode = '22023', 
             message = format('settings must be a JSON object, but a JSON %s was given',
-                             coalesce(json_typeof(settings), 'null'));
+                             coalesce(json_typeof(settings), 'null')),
+            hint = 'for example {"max_running": 5}';
     end if;
     select k into v_unknown from json_object_keys(settings) k
     where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
@@ -20,12 +21,15 @@ begin
         'max_dequeue', 'on_dead')
     limit 1;
     if found then
-        raise exception using errcode = '22023', message = format('unknown setting %s of queue %L', quote_ident(left(v_unknown, 200)), left($1, 200)),
-            hint = 'deferred(1) lists the settings';
+        raise exception using errcode = '22023',
+            message = format('setting "%s" of queue "%s" is unknown',
+                             left(v_unknown, 200), left($1, 200)),
+            hint = 'deferred-queue(1) lists the settings';
     end if;
     if $3 then
         if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
-            raise exception using errcode = '22023', message = format('invalid queue name %L', left($1, 200)),
+            raise exception using errcode = '22023',
+                message = format('queue name "%s" is invalid', left($1, 200)),
                 hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
@@ -33,8 +37,10 @@ begin
     end if;
     select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
     if not found then
-        raise exception using errcode = '42704', message = format('no queue %L', left($1, 200)),
-            hint = 'a queue is added by the first job deferred to it, or by: deferred queue set NAME --create';
+        raise exception using errcode = '42704',
+            message = format('queue "%s" does not exist', left($1, 200)),
+            hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
+                   '--create';
     end if;
     v_new := json_populate_record(v_old, settings);
     v_new.paused := coalesce(v_new.paused, false);
@@ -49,16 +55,21 @@ begin
     v_new.on_full := coalesce(v_new.on_full, 'error');
     v_new.weight := coalesce(v_new.weight, 1);
     if v_new.burst is not null and v_new.rate is null then
-        raise exception using errcode = '22023', message = format('queue %L has a burst of %s, but no rate', $1, v_new.burst),
+        raise exception using errcode = '22023',
+            message = format('queue "%s" has a burst of %s but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
     if v_new.max_dequeue is not null and length($1) > 81 then
-        raise exception using errcode = '22023', message = format('the name of queue %L is too long for max_dequeue', $1),
-            hint = 'the queue NAME-poison takes its messages: NAME may have 81 characters';
+        raise exception using errcode = '22023',
+            message = format('queue "%s": the name is too long for max_dequeue', $1),
+            hint = 'messages go to the queue NAME-poison, so the name may have at most 81 '
+                   'characters';
     end if;
     if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
-        raise exception using errcode = '22023', message = format('queue %L: back-off ceiling %s ms is below its floor %s ms', $1,
-            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms);
+        raise exception using errcode = '22023',
+            message = format('queue "%s": backoff_ceiling %s ms is below backoff_floor %s ms', $1,
+            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms),
+            hint = 'raise backoff_ceiling or lower backoff_floor';
     end if;
     if coalesce(v_new.max_running, v_new.rate) is not null then
         perform deferred.__limited_add($1);
@@ -78,8 +89,10 @@ exception
     when lock_not_available then
         perform deferred.__locked('queue', $1);
     when check_violation then
-        raise exception using errcode = '22003', message = format('a setting of queue %L is out of range: %s', $1, left(settings::text, 300)),
-            hint = 'deferred(1) lists the settings with their ranges';
+        raise exception using errcode = '22003',
+            message = format('queue "%s": a setting is out of range: %s',
+                             $1, left(settings::text, 300)),
+            hint = 'deferred-queue(1) lists the settings with their ranges';
 end
 $$;
 comment on function deferred.__queue_set is 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';

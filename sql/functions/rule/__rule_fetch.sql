@@ -11,11 +11,14 @@ begin
         return query execute 'select r.key, r.params from pg_temp.__deferred_rule_rows() r';
         perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
         if (select count(*) from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'transactionid') <> v_before then
-            raise exception using errcode = '25006', message = 'the query of the rule wrote to the database',
-                hint = 'a rule reads; leave writing to the function of its jobs';
+            raise exception using errcode = '25006',
+                message = 'the query of the rule writes to the database',
+                hint = 'a rule may only read; write in the function of its jobs';
         end if;
         if exists (select from pg_cursors c where c.is_holdable) then
-            raise exception using errcode = '24000', message = 'the query of the rule left a cursor open';
+            raise exception using errcode = '24000',
+                message = 'the query of the rule left a cursor open',
+                hint = 'close the cursor, or write the rule as one SELECT';
         end if;
     exception when sqlstate 'DR000' then  -- never raised: the block makes a subtransaction, which is read-only and ends here
         raise;

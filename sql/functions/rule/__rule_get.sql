@@ -8,18 +8,22 @@ declare
 begin
     select * into r from deferred.__deferred_rule x where x.name = $1;
     if not found then
-        raise exception using errcode = 'P0002', message = format('there is no rule %L', left($1, 200)), hint = 'deferred rule ls shows them';
+        raise exception using errcode = 'P0002',
+            message = format('rule "%s" does not exist', left($1, 200)),
+            hint = 'list the rules: deferred rule ls';
     end if;
     if not deferred.__rule_is_mine(r.owner) then
         raise exception using errcode = '42501',
-            message = format('rule %L belongs to role %s, of which %I is no member', r.name, r.owner, deferred.__actor()),
-            hint = format('run it as that role, or grant %s', r.owner);
+            message = format('rule "%s" belongs to role "%s", and role "%s" is not a member of it',
+                             r.name, r.owner, deferred.__actor()),
+            hint = format('run the rule as that role, or: grant %s to %I',
+                          r.owner, deferred.__actor());
     end if;
     if taking then
         select * into r from deferred.__deferred_rule x where x.id = r.id for no key update skip locked;
         if not found then
-            raise exception using errcode = '55006', message = format('rule %L is being run', $1),
-                hint = 'wait until that run has ended; it makes jobs of the same rows';
+            raise exception using errcode = '55006', message = format('rule "%s" is running', $1),
+                hint = 'wait until that run has ended; it creates jobs for the same rows';
         end if;
     end if;
     return r;

@@ -9,11 +9,14 @@ declare
                            'set search_path = pg_catalog, pg_temp as %L', what, volatility, body);
 begin
     if not has_database_privilege(r.owner, current_database(), 'temporary') then
-        raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not make temporary objects', v_owner, r.name),
+        raise exception using errcode = '42501',
+            message = format('rule "%s": its owner "%s" may not create temporary objects',
+                             r.name, v_owner),
             hint = format('grant temporary on database %I to %I', current_database(), v_owner);
     end if;
     if not pg_has_role(r.owner, 'deferred_producer', 'usage') then
-        raise exception using errcode = '42501', message = format('role %I, which owns rule %L, may not defer any more', v_owner, r.name),
+        raise exception using errcode = '42501',
+            message = format('rule "%s": its owner "%s" may not defer jobs', r.name, v_owner),
             hint = format('grant deferred_producer to %I', v_owner);
     end if;
     perform set_config('role', v_owner, true);

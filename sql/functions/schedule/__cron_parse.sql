@@ -15,14 +15,28 @@ declare
     v_bits bigint;
     v_rest text[] := '{}';
     v_item text;
+    v_fields integer;
 begin
     if length(v_rule) > 1000 then
-        raise exception using errcode = '22023', message = format('rule %L... is longer than 1000 characters', left(v_rule, 100));
+        raise exception using errcode = '22023',
+            message = format('schedule rule "%s..." is longer than 1000 characters',
+                             left(v_rule, 100)),
+            hint = 'split the rule into several schedules';
     end if;
     if v_rule ~ '^every\M' then
-        v_ms := deferred.__ms('every', btrim(substr(v_rule, 6)));
+        v_item := btrim(substr(v_rule, 6));
+        begin
+            v_ms := deferred.__ms('every', v_item);
+        exception when invalid_parameter_value then
+            raise exception using errcode = '22023',
+                message = format('schedule rule "%s": "%s" is not a time span', left(v_rule, 100),
+                                 left(v_item, 100)),
+                hint = 'write every 30s, every 5min or every 2h, or @hourly, @daily, @weekly or '
+                       '@monthly';
+        end;
         if v_ms not between 1000 and 31622400000 then
-            raise exception using errcode = '22023', message = format('invalid rule %L: the span is out of range', v_rule),
+            raise exception using errcode = '22023',
+                message = format('schedule rule "%s": the time span is out of range', v_rule),
                 hint = 'use every 1s to every 366d';
         end if;
         c.every_us := v_ms * 1000;
@@ -33,24 +47,28 @@ begin
                               when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'
                               when '@hourly' then '0 * * * *' end;
         if v_rule is null then
-            raise exception using errcode = '22023', message = format('invalid rule %L', left(rule, 100)),
-                hint = 'there are @yearly, @monthly, @weekly, @daily, @midnight and @hourly';
+            raise exception using errcode = '22023',
+                message = format('schedule rule "%s" is unknown', left(rule, 100)),
+                hint = 'use @yearly, @monthly, @weekly, @daily, @midnight or @hourly';
         end if;
     end if;
     f := regexp_split_to_array(v_rule, '[ \t]+');
-    if array_length(f, 1) <> 5 or v_rule = '' then
+    v_fields := case when v_rule = '' then 0 else array_length(f, 1) end;
+    if v_fields <> 5 then
         raise exception using errcode = '22023',
-            message = format('invalid rule %L: it has %s fields, not 5', left(v_rule, 100), case when v_rule = '' then 0 else array_length(f, 1) end),
-            hint = case when array_length(f, 1) in (6, 7) then 'there is no field of seconds or years; write minute hour day month weekday, or every 30s'
+            message = format('schedule rule "%s" has %s field%s instead of 5',
+                             left(v_rule, 100), v_fields, case v_fields when 1 then '' else 's' end),
+            hint = case when v_fields in (6, 7) then 'seconds and years are not supported; write '
+                                                     'minute hour day month weekday, or every 30s'
                         else 'write minute hour day month weekday, such as "30 2 * * *", or @daily, or every 90s' end;
     end if;
-    c.minutes := deferred.__cron_field(f[1], 'minute', 0, 59, null);
-    c.hours := deferred.__cron_field(f[2], 'hour', 0, 23, null);
-    c.months := deferred.__cron_field(f[4], 'month', 1, 12, months);
+    c.minutes := deferred.__cron_field(left(rule, 100), f[1], 'minute', 0, 59, null);
+    c.hours := deferred.__cron_field(left(rule, 100), f[2], 'hour', 0, 23, null);
+    c.months := deferred.__cron_field(left(rule, 100), f[4], 'month', 1, 12, months);
 
     -- L in the day field is bit 32; the rest of the list is as anywhere.
     v_rest := array(select i from unnest(string_to_array(f[3], ',')) i where upper(i) <> 'L');
-    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(array_to_string(v_rest, ','), 'day', 1, 31, null) end
+    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100), array_to_string(v_rest, ','), 'day', 1, 31, null) end
             | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ',')) then 1::bigint << 32 else 0 end;
 
     v_rest := '{}';
@@ -64,7 +82,7 @@ begin
             c.nth := c.nth | (1::bigint << (8 * v_day + case when m[2] = 'L' then 6 else m[2]::integer end));
         end if;
     end loop;
-    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
+    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100), array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
     c.weekdays := (v_bits | (v_bits >> 7)) & 127;  -- 7 is Sunday too
 
     c.both_days := f[3] ~ '^[*]' or f[5] ~ '^[*]';

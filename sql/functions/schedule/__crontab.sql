@@ -6,8 +6,10 @@ declare
     c deferred.__cron := deferred.__cron_parse($1);
 begin
     if c.every_us is not null or c.nth <> 0 or (c.days >> 32) <> 0 then
-        raise exception using errcode = '22023', message = format('cron does not know the rule %L', left($1, 100)),
-            hint = 'every, L and # are for deferred schedule; a crontab has minute hour day month weekday, such as "*/5 * * * *", or @hourly';
+        raise exception using errcode = '22023',
+            message = format('crontab rule "%s" is not supported by cron', left($1, 100)),
+            hint = '"every", L and # are for deferred schedule; write minute hour day month '
+                   'weekday, such as "*/5 * * * *", or @hourly';
     end if;
     return c;
 end

@@ -8,7 +8,9 @@ begin
     perform deferred.__defer_check((select r.rolname from pg_roles r where r.oid = s.owner), s.queue, s.fn);
     v_id := deferred.__schedule_job(s, tick, tick);
     if v_id is null then
-        raise exception using errcode = '53400', message = format('queue %L is full, and drops', s.queue);
+        raise exception using errcode = '53400',
+            message = format('queue "%s" is full and drops new jobs', s.queue),
+            hint = 'run the schedule again later, or raise max_length of the queue';
     end if;
     return v_id;
 end

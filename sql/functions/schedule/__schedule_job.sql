@@ -14,17 +14,21 @@ declare
     v_id    bigint;
 begin
     if v_owner is null then
-        raise exception using errcode = '42501', message = format('the owner of schedule %L is no role any more', s.name),
-            hint = 'remove the schedule, and have another role set it';
+        raise exception using errcode = '42501',
+            message = format('schedule "%s": the role that owns it was dropped', s.name),
+            hint = 'remove the schedule, and set it again as another role';
     end if;
     if not pg_has_role(v_owner, 'deferred_producer', 'usage') then
-        raise exception using errcode = '42501', message = format('role %I, which owns schedule %L, may not defer any more', v_owner, s.name),
+        raise exception using errcode = '42501',
+            message = format('schedule "%s": its owner "%s" may not defer jobs', s.name, v_owner),
             hint = format('grant deferred_producer to %I', v_owner);
     end if;
     if not (select bool_or((g.queue is null or g.queue = s.queue) and (g.fn is null or g.fn = s.fn))
             from deferred.__deferred_grant g where g.role = v_owner) then
-        raise exception using errcode = '42501', message = format('role %I may not defer %L to queue %L', v_owner, s.fn, s.queue),
-            hint = 'an administrator grants it by a row in deferred.__deferred_grant';
+        raise exception using errcode = '42501',
+            message = format('role "%s" may not defer "%s" to queue "%s"', v_owner, s.fn, s.queue),
+            hint = 'an administrator allows it with a row in the table '
+                   'deferred.__deferred_grant, see deferred-queue(1)';
     end if;
     select * into q from deferred.__deferred_queue x where x.name = s.queue;
     if q.name is null or q.removed_at is not null then
@@ -33,11 +37,16 @@ begin
     end if;
     if octet_length(s.params::text) > q.params_max_bytes then
         raise exception using errcode = '54000',
-            message = format('params of %L have %s bytes, queue %L takes %s', s.fn, octet_length(s.params::text), s.queue, q.params_max_bytes);
+            message = format('params of function "%s" have %s bytes, but queue "%s" allows %s',
+                             s.fn, octet_length(s.params::text), s.queue, q.params_max_bytes),
+            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of '
+                   'the queue';
     end if;
     if q.max_length is not null and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
         if q.on_full = 'drop' then return null; end if;
-        raise exception using errcode = '53400', message = format('queue %L is full: it holds %s jobs', s.queue, q.max_length);
+        raise exception using errcode = '53400',
+            message = format('queue "%s" is full (max_length %s)', s.queue, q.max_length),
+            hint = 'raise max_length of the queue';
     end if;
     v_key := case s.overlap when 'queue' then 'schedule:' || s.name else s.opts->>'concurrency_key' end;
     v_lane := deferred.__own_key(v_owner, v_key);

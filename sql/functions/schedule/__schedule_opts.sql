@@ -13,33 +13,41 @@ declare
 begin
     for k, v in select * from jsonb_each_text(v_all) loop
         if k <> all (jobs) then
-            raise exception using errcode = '22023', message = format('unknown option "%s"', left(k, 200)),
-                hint = 'options: ' || array_to_string(own || jobs, ', ');
+            raise exception using errcode = '22023',
+                message = format('option "%s" is unknown', left(k, 200)),
+                hint = 'known options: ' || array_to_string(own || jobs, ', ');
         end if;
         if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
-            raise exception using errcode = '22023', message = format('invalid value %L for option "%s"', left(v, 200), k),
-                hint = 'it takes a number';
+            raise exception using errcode = '22023',
+                message = format('option "%s" is not a number: "%s"', k, left(v, 200)),
+                hint = 'write a number without quotes, such as 3';
         end if;
     end loop;
     perform deferred.__tags((v_all->'tags')::json);
     if (v_all->>'priority')::integer not between -32768 and 32767 then
-        raise exception using errcode = '22003', message = format('priority %s is out of range', v_all->>'priority'),
-            hint = 'use -32768 to 32767; larger is taken earlier';
+        raise exception using errcode = '22003',
+            message = format('schedule "%s": priority %s is out of range', $1, v_all->>'priority'),
+            hint = 'use -32768 to 32767; jobs with a larger priority run earlier';
     end if;
     if deferred.__ms('expires', v_all->>'expires') < 0
        or not deferred.__opts_ok(v_all->>'label', null, (v_all->>'max_attempts')::integer, deferred.__ms('timeout', v_all->>'timeout'),
               deferred.__ms('backoff_floor', v_all->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
               (v_all->>'backoff_exponent')::double precision) then
-        raise exception using errcode = '22003', message = format('an option of schedule %L is out of range', $1),
-            hint = 'label: at most 1000 characters; max_attempts, timeout and back-off delays: more than 0; backoff_exponent: 1 to 100';
+        raise exception using errcode = '22003',
+            message = format('schedule "%s": an option is out of range', $1),
+            hint = 'label has at most 1000 characters; max_attempts, timeout and back-off delays '
+                   'are above 0; backoff_exponent is 1 to 100';
     end if;
     if v_all ? 'concurrency_key' and overlap = 'queue' then
-        raise exception using errcode = '22023', message = format('schedule %L has a concurrency_key beside overlap "queue"', $1),
-            hint = 'its jobs have one already, by which they run one after the other; use overlap "allow" with a key of your own';
+        raise exception using errcode = '22023',
+            message = format('schedule "%s": option "concurrency_key" contradicts overlap "queue"',
+                             $1),
+            hint = 'overlap "queue" has a key of its own; use overlap "allow" with your key';
     end if;
     if (v_all ? 'concurrency_key' or v_all ? 'concurrency')
        and not deferred.__concurrency_ok(v_all->>'concurrency_key', (v_all->>'concurrency')::integer) then
-        raise exception using errcode = '22003', message = format('concurrency of schedule %L is out of range', $1),
+        raise exception using errcode = '22003',
+            message = format('schedule "%s": concurrency is out of range', $1),
             hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
     end if;
     return v_all::json;

@@ -18,8 +18,11 @@ begin
     end if;
     if v_n > v_quota then
         raise exception using errcode = '53400',
-            message = format('schedule %L is not there, and role %I has set %s already, as many as it may', name, v_role, v_quota),
-            hint = 'an administrator lets the role set more by a row in deferred.__deferred_quota';
+            message = format('schedule "%s" does not exist, and role "%s" may not add more than '
+                             '%s schedules',
+                             name, v_role, v_quota),
+            hint = 'an administrator raises the quota in the table deferred.__deferred_quota, '
+                   'see deferred-schedule(1)';
     end if;
 end
 $$;

@@ -12,19 +12,24 @@ declare
     v_was   text;
 begin
     if $1 is null or $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
-        raise exception using errcode = '22023', message = format('invalid schedule name %L', left($1, 200)),
+        raise exception using errcode = '22023',
+            message = format('schedule name "%s" is invalid', left($1, 200)),
             hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if $3 is null or length($3) > 127 or $3 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
-        raise exception using errcode = '22023', message = format('invalid function name %L', left($3, 200)),
+        raise exception using errcode = '22023',
+            message = format('function name "%s" is invalid', left($3, 200)),
             hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
     end if;
     if json_typeof($4) is distinct from 'object' or json_typeof(v_opts) <> 'object' then
-        raise exception using errcode = '22023', message = format('params or options of schedule %L are no JSON object', $1),
+        raise exception using errcode = '22023',
+            message = format('schedule "%s": params and options must be JSON objects', $1),
             hint = 'for example {"archive": "2026"}';
     end if;
     if octet_length($4::text) > 1048576 or not deferred.__depth_ok($4) then
-        raise exception using errcode = '54000', message = format('params of schedule %L have more than 1 MiB or 512 levels', $1);
+        raise exception using errcode = '54000',
+            message = format('schedule "%s": params have more than 1 MiB or 512 levels', $1),
+            hint = 'store the data elsewhere and pass a reference';
     end if;
     n.name := $1;
     n.rule := btrim($2, E' \t');
@@ -39,30 +44,39 @@ begin
     n.late_ms := coalesce(deferred.__ms('late', v_opts->>'late'), 300000);
     n.jitter_ms := coalesce(deferred.__ms('jitter', v_opts->>'jitter'), 0);
     if n.queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
-        raise exception using errcode = '22023', message = format('invalid queue name %L', left(n.queue, 200)),
+        raise exception using errcode = '22023',
+            message = format('queue name "%s" is invalid', left(n.queue, 200)),
             hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
     end if;
     if n.missed not in ('one', 'all', 'skip') then
-        raise exception using errcode = '22023', message = format('invalid missed %L', left(n.missed, 200)), hint = 'use one, all or skip';
+        raise exception using errcode = '22023',
+            message = format('option "missed" has the invalid value "%s"', left(n.missed, 200)),
+            hint = 'use one, all or skip';
     end if;
     if n.overlap not in ('skip', 'queue', 'allow', 'replace') then
-        raise exception using errcode = '22023', message = format('invalid overlap %L', left(n.overlap, 200)),
+        raise exception using errcode = '22023',
+            message = format('option "overlap" has the invalid value "%s"', left(n.overlap, 200)),
             hint = 'use skip, queue, allow or replace';
     end if;
     if n.missed = 'all' and n.overlap in ('skip', 'replace') then
-        raise exception using errcode = '22023', message = format('missed "all" wants a job for every tick, and overlap %L drops some', n.overlap),
-            hint = 'use overlap queue, by which they run one after the other, or allow';
+        raise exception using errcode = '22023',
+            message = format('schedule "%s": missed "all" contradicts overlap "%s", which drops '
+                             'ticks',
+                             $1, n.overlap),
+            hint = 'use overlap queue (one job after the other) or allow';
     end if;
     if n.late_ms not between 1 and 31622400000 or n.jitter_ms not between 0 and 86400000 then
-        raise exception using errcode = '22003', message = format('late or jitter of schedule %L is out of range', $1),
-            hint = 'late: up to 366d; jitter: up to 1d';
+        raise exception using errcode = '22003',
+            message = format('schedule "%s": late or jitter is out of range', $1),
+            hint = 'late is at most 366d, jitter at most 1d';
     end if;
     n.opts := deferred.__schedule_opts($1, v_opts, n.overlap);
     perform deferred.__defer_check(deferred.__actor(), n.queue, $3);
     n.next_at := deferred.__cron_next(n.cron, n.zone, clock_timestamp());
     if n.next_at is null then
-        raise exception using errcode = '22023', message = format('rule %L never comes true', left(n.rule, 100)),
-            hint = 'no such day is in the calendar';
+        raise exception using errcode = '22023',
+            message = format('schedule rule "%s" never comes due', left(n.rule, 100)),
+            hint = 'no month has this day; correct day or month';
     end if;
 
     begin
@@ -87,9 +101,12 @@ begin
     o := deferred.__schedule_get($1, true);
     if o.source is distinct from $6 then
         raise exception using errcode = '23505',
-            message = format('schedule %L %s', o.name, coalesce('comes from ' || quote_literal(o.source), 'was set by hand')),
-            hint = case when $6 is null then 'change it there and sync, or remove it first: deferred schedule rm ' || o.name
-                        else 'give it another name, or remove it first: deferred schedule rm ' || o.name end;
+            message = format('schedule "%s" %s',
+                             o.name, coalesce('comes from "' || o.source || '"', 'was set by hand')),
+            hint = case when $6 is null then 'change that file and run deferred schedule sync, '
+                                             'or remove the schedule first: deferred schedule rm ' || o.name
+                        else 'use another name, or remove the schedule first: deferred schedule '
+                             'rm ' || o.name end;
     end if;
     if (o.rule, o.zone, o.fn, o.params::text, o.queue, o.opts::jsonb, o.missed, o.late_ms, o.overlap, o.jitter_ms)
        = (n.rule, n.zone, n.fn, n.params::text, n.queue, n.opts::jsonb, n.missed, n.late_ms, n.overlap, n.jitter_ms) then

@@ -7,16 +7,23 @@ as $$
 declare
     e json;
     v_names text[] := '{}';
+    v_hint text;
 begin
     if coalesce($1, '') = '' or length($1) > 1000 or json_typeof($2) <> 'array' then
-        raise exception using errcode = '22023', message = 'no source, or no list of schedules';
+        raise exception using errcode = '22023',
+            message = 'the source or the list of schedules is missing',
+            hint = 'run: deferred schedule sync FILE';
     end if;
     for e in select x from json_array_elements($2) as x loop
         v_names := v_names || (e->>'name');
         begin
             return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule', e->>'fn', coalesce(e->>'params', '{}')::json, e->'opts', $1);
-        exception when invalid_text_representation or datetime_field_overflow then
-            raise exception using errcode = '22023', message = format('schedule %L: %s', e->>'name', sqlerrm);
+        exception when data_exception then
+            get stacked diagnostics v_hint = pg_exception_hint;
+            raise exception using errcode = sqlstate,
+                message = case when sqlerrm like 'schedule "%' then sqlerrm
+                               else format('schedule "%s": %s', e->>'name', sqlerrm) end,
+                hint = v_hint;
         end;
     end loop;
     for e in

@@ -43,7 +43,9 @@ begin
             end if;
             v_id := deferred.__schedule_job(s, v_due, tick);
             if v_id is null then
-                raise exception using errcode = '53400', message = format('queue %L is full, and drops', s.queue);
+                raise exception using errcode = '53400',
+                    message = format('queue "%s" is full and drops new jobs', s.queue),
+                    hint = 'raise max_length of the queue';
             end if;
             s.last_job := v_id;
             s.queued_at := tick;

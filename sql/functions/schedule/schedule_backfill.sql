@@ -11,7 +11,9 @@ declare
     v_last timestamptz;
 begin
     if (deferred.__time_ok(from_time) and to_time >= from_time) is not true then
-        raise exception using errcode = '22023', message = 'the time to backfill ends before it begins, or begins before the year 1', hint = 'from is the earlier one';
+        raise exception using errcode = '22023',
+            message = 'the time to backfill ends before it begins, or begins before the year 1',
+            hint = 'give the earlier time as from';
     end if;
     v_last := (select max(t.tick) from deferred.__deferred_tick t where t.schedule = s.id and t.tick < from_time and t.what = 'queued');
     v_tick := deferred.__cron_next(s.cron, s.zone, from_time - interval '1 microsecond');
@@ -21,7 +23,8 @@ begin
         else
             v_n := v_n + 1;
             if v_n > most then
-                raise exception using errcode = '54000', message = format('more than %s ticks are to be backfilled', most),
+                raise exception using errcode = '54000',
+                    message = format('backfill of more than %s ticks is too long', most),
                     hint = 'backfill a shorter time';
             end if;
             if not dry then

@@ -18,7 +18,9 @@ begin
     if $1 ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
         select x.* into s from deferred.__schedules() x where x.name = $1;
         if not found then
-            raise exception using errcode = 'P0002', message = format('there is no schedule %L', $1), hint = 'deferred schedule ls shows them';
+            raise exception using errcode = 'P0002',
+                message = format('schedule "%s" does not exist', $1),
+                hint = 'list the schedules: deferred schedule ls';
         end if;
         v_cron := s.cron;
         v_zone := coalesce($3, s.zone);

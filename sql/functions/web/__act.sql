@@ -12,15 +12,23 @@ begin
     if num_nonnulls($2, $3, $6, $7) <> 1 or ($8 is not null) <> coalesce($1 = 'set', false)
        or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel') when $3 is not null then $1 in ('pause', 'resume', 'set')
                             when $6 is not null then $1 = 'set' else $1 in ('pause', 'resume', 'run') end, false) then
-        raise exception using errcode = '22023', message = format('no action %L', left($1, 100));
+        raise exception using errcode = '22023',
+            message = format('action "%s" is unknown', left($1, 100)),
+            hint = 'deferred_web and the database have different versions: run deferred migrate '
+                   'of the newer one';
     end if;
     perform deferred.__act_allowed();
     if octet_length($8::text) > 4000 then
-        raise exception using errcode = '22003', message = 'settings are longer than 4,000 bytes';
+        raise exception using errcode = '22003',
+            message = 'settings are longer than 4,000 bytes',
+            hint = 'change a few settings at a time';
     end if;
     if $3 is not null and $1 = 'set' and exists (select from json_object_keys($8) k
         where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight', 'on_dead')) then
-        raise exception using errcode = '42501', message = 'operators set max_running, rate, burst, max_length, max_attempts, weight and on_dead of a queue';
+        raise exception using errcode = '42501',
+            message = 'an operator may not change this setting of a queue',
+            hint = 'operators change max_running, rate, burst, max_length, max_attempts, weight '
+                   'and on_dead; an administrator runs deferred queue set';
     end if;
     begin
         v_was := deferred.__patience('5 seconds');

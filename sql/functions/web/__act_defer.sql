@@ -13,19 +13,22 @@ declare
 begin
     perform deferred.__act_allowed();
     if octet_length(opts::text) > 8000 then
-        raise exception using errcode = '22003', message = 'options are longer than 8,000 bytes';
+        raise exception using errcode = '22003',
+            message = 'options are longer than 8,000 bytes',
+            hint = 'shorten the label, the tags or the list of jobs to wait for';
     end if;
     begin
         v_params := params;
     exception when data_exception or statement_too_complex then
         get stacked diagnostics v_detail = pg_exception_detail, v_context = pg_exception_context;
-        v_kept := 'params are no JSON';
-        refused := concat_ws(' ', 'params are no JSON:', nullif(v_detail, ''), substring(v_context from '^JSON data, line [^\n]*'));
+        v_kept := 'params are not valid JSON';
+        refused := concat_ws(' ', 'params are not valid JSON:', nullif(v_detail, ''), substring(v_context from '^JSON data, line [^\n]*'));
     end;
     if refused is null then
         begin
             job := deferred.defer(coalesce(fn, ''), v_params, (opts::jsonb || case when opts::jsonb ? 'key' then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
-            if job is null then refused := format('queue %L is full, and drops what is more', coalesce(opts->>'queue', 'default')); end if;
+            if job is null then refused := format('queue "%s" is full and drops new jobs',
+                                                  coalesce(opts->>'queue', 'default')); end if;
         exception when data_exception or unique_violation or insufficient_privilege or configuration_limit_exceeded or program_limit_exceeded
                 or object_not_in_prerequisite_state then
             get stacked diagnostics refused = message_text, v_hint = pg_exception_hint;

@@ -13,11 +13,16 @@ declare
                                                                                union all select e.key, e.value from json_each(filter) e) f));
 begin
     if verb not in ('retry', 'cancel') is not false then
-        raise exception using errcode = '22023', message = format('no action %L on many jobs', left(verb, 100));
+        raise exception using errcode = '22023',
+            message = format('action "%s" on many jobs is unknown', left(verb, 100)),
+            hint = 'deferred_web and the database have different versions: run deferred migrate '
+                   'of the newer one';
     end if;
     perform deferred.__act_allowed();
     if octet_length(v_filter::text) > 4000 then
-        raise exception using errcode = '22003', message = 'a filter is longer than 4,000 bytes';
+        raise exception using errcode = '22003',
+            message = 'the filter is longer than 4,000 bytes',
+            hint = 'filter by fewer or shorter values';
     end if;
     done := 0;
     refused := 0;
