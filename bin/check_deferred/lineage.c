@@ -42,7 +42,7 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 		return errno == ENOENT ? 0 : error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot open \"%s\"", path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(fd);
-		return refuse_file(err, path, "it is no regular file of ours that we alone may write");
+		return refuse_file(err, path, "it is not a regular file that only this user may write");
 	}
 	f = fdopen(fd, "r");
 	if (!f) {

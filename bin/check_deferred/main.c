@@ -164,7 +164,8 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
 		q = trim(q);
 		if (!is_queue_name(q)) {
-			error_set(err, DEFERRED_ECONFIG, "config", "setting \"queue\": \"%.100s\" cannot be the name of a queue", q);
+			error_set(err, DEFERRED_ECONFIG, "config",
+					"setting \"queue\": queue name \"%.100s\" is invalid", q);
 			error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"; several are separated by commas");
 			return given_as_option(s, "queue") ? EX_USAGE : EX_CONFIG;
 		}
@@ -196,7 +197,7 @@ static int check_service_options(const struct settings *s, struct deferred_error
 			continue;
 		while (strcmp(o->setting, names[i]) != 0)
 			o++;
-		error_set(err, DEFERRED_ECONFIG, "config", "option --%s: has no effect without --loop", o->name);
+		error_set(err, DEFERRED_ECONFIG, "config", "option \"--%s\" has no effect without --loop", o->name);
 		error_hint(err, "add --loop to run a service, or remove --%s", o->name);
 		return EX_USAGE;
 	}

@@ -62,13 +62,13 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 		if (errno == ELOOP)
 			return refuse(err, path, "it is a symbolic link", "remove it");
 		if (errno == EISDIR || errno == ENXIO)
-			return refuse(err, path, "it is no regular file", "name another file with --pidfile");
+			return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
 		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile \"%s\"", path);
 		error_hint(err, "name a file you may write with --pidfile");
 		return errno == EACCES && access(path, F_OK) == 0 ? PIDFILE_REFUSED : PIDFILE_CANNOT;
 	}
 	if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return refuse(err, path, "it is no regular file", "name another file with --pidfile");
+		return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
 	if (st.st_uid != geteuid())
 		return refuse(err, path, "it belongs to another user", "remove it, or name another file with --pidfile");
 	if (st.st_nlink != 1)
@@ -249,7 +249,8 @@ static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct 
 	name_holder(pid, name);
 	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds \"%s\"", name, path);
 	if (pid < 0)
-		error_hint(err, "end it where it runs, in its container say; or name another file with --pidfile, and both run");
+		error_hint(err,
+				"end that copy where it runs, for example in its container; or let both run, with another --pidfile");
 	return PIDFILE_BUSY;
 }
 
@@ -315,7 +316,7 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 	}
 	if (rc == PIDFILE_HELD && write_pid(p) < 0) {
 		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot write pidfile \"%s\"", path);
-		error_hint(err, "is the disk full?");
+		error_hint(err, "free space on the disk, or name another file with --pidfile");
 		rc = PIDFILE_CANNOT;
 	}
 	if (rc != PIDFILE_HELD) {
@@ -336,8 +337,8 @@ void pidfile_alive(struct pidfile *p)
 	if (!p->missed && !still_there(p, p->path)) {
 		p->missed = true;
 		log_line(LOG_L_ERROR,
-				"pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not find this one, and runs beside it; "
-			 "stop one of them, this one with `kill %d`", p->path, (int)getpid());
+				"pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not find this copy and runs as well; "
+			 "to stop this copy: kill %d", p->path, (int)getpid());
 	}
 	futimens(p->fd, NULL);
 }

@@ -162,7 +162,8 @@ static void print(const struct check *c)
 		tell("", "%" PRId64 " of the lines ha%s not started anything yet, or nothing was left for %s", lines - pidfiles, lines - pidfiles == 1 ? "s" : "ve",
 		     lines - pidfiles == 1 ? "it" : "them");
 	if (c->answer == TOO_LITTLE)
-		tell("too little", "is known to compare: %zu attempts of %.1f days since then, and %" PRId64 " of at least a day are wanted", c->past.history.len, c->days,
+		tell("too little",
+				"is known to compare: %zu attempts of %.1f days since then, and %" PRId64 " of at least a day are needed", c->past.history.len, c->days,
 		     c->wanted.attempts);
 	if (c->past.history.len > 0)
 		tell_measured(c);

@@ -67,7 +67,8 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 
 	/* It becomes part of a statement, and of a command line. */
 	if (strncmp(aside, PREFIX, strlen(PREFIX)) != 0 || strspn(aside, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(aside))
-		return error_set(err, DEFERRED_EINVAL, "archive", "\"%.64s\" is no name of a table that was set aside", aside);
+		return error_set(err, DEFERRED_EINVAL, "archive",
+				"\"%.64s\" is not the name of a table that was set aside", aside);
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
 	if ((rc = pg_begin(pg, err)) < 0)
 		return rc;

@@ -326,6 +326,7 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	case DEFERRED_EINVAL:
 		return EX_DATAERR;
 	case DEFERRED_ECONNECT:
+		return strcmp(err->where, PG_CONNINFO) == 0 ? EX_CONFIG : EX_UNAVAILABLE;
 	case DEFERRED_ELOST:
 		return EX_UNAVAILABLE;
 	case DEFERRED_ETIMEOUT:

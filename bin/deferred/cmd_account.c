@@ -33,7 +33,7 @@ static int read_keys(struct keys *keys, FILE *fp, const char *path, struct defer
 	for (int i = 0; i < 2 && fgets(line, sizeof(line), fp); i++) {
 		line[strcspn(line, "\r\n")] = '\0';
 		if (!account_key_parse(line, keys->key[i], &keys->len[i])) {
-			error_set(err, DEFERRED_EINVAL, "account", "line %d of \"%s\" is no key", i + 1, path);
+			error_set(err, DEFERRED_EINVAL, "account", "line %d of \"%s\" is not a key", i + 1, path);
 			error_hint(err, "a key is %d to %d bytes in base64", ACCOUNT_KEY_MIN, ACCOUNT_KEY_MAX);
 			return DEFERRED_EINVAL;
 		}
@@ -111,7 +111,7 @@ static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTE
 			fprintf(stderr,
 					"deferred: created key file \"%s\"\nhint: keep a copy; without it the keys of all accounts are lost\n", path);
 	} else if (rc == DEFERRED_ENOTFOUND) {
-		rc = refuse_key_file(path, "there is no key file", err);
+		rc = refuse_key_file(path, "the key file is missing:", err);
 	} else if (rc < 0) {
 		*err = why;
 	} else if (n > 0 && !opens_any(master, rows, n)) {

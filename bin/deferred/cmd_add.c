@@ -194,6 +194,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (rc == 0)
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
 	deferred_close(d);
+	if (rc < 0 && opts->run_at && strncmp(err.sqlstate, "2200", 4) == 0)
+		error_prefix(&err, "--run-at");
 	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
 		cli_connect(cli, false); /* to learn what the role lacks */
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;

@@ -68,8 +68,8 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 	}
 	pg_result_free(last == next ? NULL : next);
 	pg_result_free(last);
-	if (rc < 0 && !err->hint[0])
-		error_hint(err, "the same command goes on where this one stopped");
+	if (rc < 0)
+		error_hint(err, "run the same command again; it continues where this one stopped");
 	return rc;
 }
 
@@ -138,7 +138,7 @@ static int rm(struct cli *cli, int argc, char **argv)
 		return rc < 0 ? EX_OK : rc;
 	rc = store_index_drop(cli->pg, argv[optind], &found, &err);
 	if (rc == 0 && !found)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "there is no index for searches of \"%.64s\": deferred index ls", argv[optind]);
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "search term \"%.64s\" has no index", argv[optind]);
 	if (rc == 0)
 		rc = steps(cli, argv[optind], &err);
 	if (rc < 0)

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIMIT_DEFAULT 50
 #define LIMIT_MAX 10000
@@ -95,6 +96,8 @@ static void print(const struct cli *cli, const struct store_admin_filter *filter
 		putchar('\n');
 	} else if (n > 0) {
 		(filter->running ? print_running : print_table)(res, n);
+	} else if (after == 0 && isatty(STDOUT_FILENO)) {
+		puts("no jobs");
 	}
 	/* A program that got as many as it asked for knows where to go on. */
 	if (after > 0 && !filter->running && !(cli->json && n == (size_t)limit))

@@ -38,7 +38,8 @@ static int write_file(const char *path, const char *text, size_t len)
 	if (!failed && rename(beside, path) < 0)
 		failed = "rename";
 	if (failed) {
-		fprintf(stderr, "deferred: cannot %s a file beside %s: %s\nhint: name a file with --textfile in a folder that this user may write to\n",
+		fprintf(stderr,
+				"deferred: cannot %s a file next to \"%s\": %s\nhint: name a file with --textfile in a folder that this user may write to\n",
 			failed, path, strerror(errno));
 		if (fd >= 0)
 			unlink(beside);

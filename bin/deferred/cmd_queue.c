@@ -113,7 +113,8 @@ static int ls(struct cli *cli, const char *queue)
 	if (store_admin_queue_ls(cli->pg, queue, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (queue && pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_ENOTFOUND, "queue", "no queue \"%.64s\"", queue);
+		error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue \"%.64s\" does not exist", queue);
+		error_hint(&err, "list the queues: deferred queue ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		cli_print_json_array(res, 13);

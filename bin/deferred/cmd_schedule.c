@@ -96,8 +96,8 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 || store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_EDB, "schedule", "there is no schedule \"%.100s\"", argv[optind]);
-		error_hint(&err, "deferred schedule ls shows them");
+		error_set(&err, DEFERRED_EDB, "schedule", "schedule \"%.100s\" does not exist", argv[optind]);
+		error_hint(&err, "list the schedules: deferred schedule ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		printf("{\"schedule\": %s, \"ticks\": ", pg_text(res, 0, 10, NULL));
@@ -125,15 +125,17 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	const char *timezone = NULL;
+	bool zone;
 	int64_t n = TICKS_DEFAULT;
 	int rc = read_ticks(cli, argc, argv, options, &n, &timezone);
 
 	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (!timezone && strpbrk(argv[optind], " @")) /* a rule, not the name of a schedule */
+	zone = timezone;
+	if (!zone && strpbrk(argv[optind], " @")) /* a rule, not the name of a schedule */
 		timezone = config_text(cli->config, "timezone");
 	if (store_schedule_next(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
-		return cli_fail(cli, &err);
+		return schedule_fail(cli, zone, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 2);
 		putchar('\n');
@@ -219,7 +221,7 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 		return cli_fail(cli, &err);
 	if (ticks > BACKFILL_MAX && !yes && !dry) {
 		fprintf(stderr,
-				"deferred: schedule \"%s\": %" PRId64 " tick%s without a job\nhint: to defer all of them, add --yes\n", name, ticks, cli_s(ticks));
+				"deferred: schedule \"%s\": %" PRId64 " tick%s without a job\nhint: to defer all of them, add --yes\n", name, ticks, plural(ticks));
 		return CLI_NOT_DONE;
 	}
 	if (!dry && store_schedule_backfill(cli->pg, name, from, to, false, &ticks, &err) < 0)

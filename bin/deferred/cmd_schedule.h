@@ -9,6 +9,8 @@
 #include "cmd.h"
 
 int schedule_set(struct cli *cli, int argc, char **argv);
+/* As cli_fail(). zone: the time zone was given, and is not that of the setting. */
+int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err);
 int schedule_sync(struct cli *cli, int argc, char **argv);
 
 #endif

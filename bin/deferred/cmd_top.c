@@ -309,7 +309,8 @@ static int act(struct pg *pg, const char *verb, const struct store_web_target *t
 	if (!me.operator) {
 		rc = act_as_command(pg, verb, target, err);
 		if (rc == DEFERRED_ENOTFOUND)
-			snprintf(refused, 200, "%s", target->queue ? "there is no such queue" : "there is nothing to be done to it");
+			snprintf(refused, 200, "%s",
+					target->queue ? "the queue does not exist" : "nothing can be done here");
 		return rc == DEFERRED_ENOTFOUND ? 0 : rc;
 	}
 	rc = store_web_act(pg, verb, target, NULL, user ? user->pw_name : "deferred top", NULL, &res, err);

@@ -69,14 +69,14 @@ void doctor_pidfile(struct doctor *d)
 	if (stat(dir, &st) < 0)
 		doctor_fail(d, "folder of pidfile \"%s\": %s", path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
-		doctor_fail(d, "\"%s\", where the pidfile is to be, is no folder", dir);
+		doctor_fail(d, "\"%s\", the folder of the pidfile, is not a folder", dir);
 	else if ((st.st_uid != 0 && st.st_uid != geteuid()) || ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
 		doctor_fail(d, "folder \"%s\" of the pidfile can be written by others (owner %u, mode %04o)", dir, (unsigned int)st.st_uid,
 			    (unsigned int)st.st_mode & 07777);
 	else if (access(dir, W_OK | X_OK) < 0 && access(path, W_OK) < 0)
 		doctor_fail(d, "pidfile \"%s\": folder \"%s\" cannot be written by this user", path, dir);
 	else if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_nlink != 1))
-		doctor_fail(d, "pidfile \"%s\" is %s", path, !S_ISREG(st.st_mode) ? "no regular file" : st.st_uid != geteuid() ? "a file of another user" :
+		doctor_fail(d, "pidfile \"%s\" is %s", path, !S_ISREG(st.st_mode) ? "not a regular file" : st.st_uid != geteuid() ? "a file of another user" :
 			    st.st_nlink != 1 ? "a file with several names" : "a file that others can write");
 	else
 		return;
@@ -128,7 +128,7 @@ void doctor_intervals(struct doctor *d)
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s", pg_text(res, i, 0, NULL),
 			    table_age(limit, pg_int(res, i, 1) / 1000), table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
-		doctor_why(d, "a start ends the copy before it, and what that is at begins anew");
+		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again");
 		doctor_do(d, "%s", doctor_skip);
 	}
 	pg_result_free(res);

@@ -163,7 +163,7 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 	if (dry)
 		return EX_OK;
 	if (interrupted && bulk.more)
-		fputs("deferred: interrupted: what is told is done, the same command goes on\n", stderr);
+		fputs("deferred: interrupted: the printed jobs are done; the same command continues\n", stderr);
 	return bulk.refused > 0 || (interrupted && bulk.more) ? CLI_NOT_DONE : EX_OK;
 }
 

@@ -48,7 +48,16 @@ static bool take_option(const struct cli *cli, struct params_text *t, const stru
 	return true;
 }
 
-static int store(struct cli *cli, char **argv, const char *params, const char *opts)
+int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err)
+{
+	if (!zone && strncmp(err->message, "time zone ", 10) == 0) {
+		error_prefix(err, "setting \"timezone\"");
+		err->code = DEFERRED_ECONFIG;
+	}
+	return cli_fail(cli, err);
+}
+
+static int store(struct cli *cli, char **argv, const char *params, const char *opts, bool zone)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL, *next = NULL;
@@ -59,7 +68,7 @@ static int store(struct cli *cli, char **argv, const char *params, const char *o
 	if (store_schedule_set(cli->pg, argv[0], argv[1], argv[2], params, opts, &res, &err) < 0 ||
 	    store_schedule_next(cli->pg, argv[0], SHOWN, NULL, &next, &err) < 0) {
 		pg_result_free(res);
-		return cli_fail(cli, &err);
+		return schedule_fail(cli, zone, &err);
 	}
 	if (cli->json) {
 		printf("{\"schedule\": \"%s\", \"what\": \"%s\", \"next\": ", argv[0], pg_text(res, 0, 0, NULL));
@@ -113,7 +122,7 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 	if (params && params_check(params, strlen(params), &err) < 0)
 		rc = cli_fail(cli, &err);
 	else if (params)
-		rc = store(cli, argv + optind, params, opts);
+		rc = store(cli, argv + optind, params, opts, zone);
 	free(given);
 	free(opts);
 	return rc;

@@ -106,18 +106,19 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 	switch (t->kind) {
 	case SPAN:
 		if (span_is_bare(text) || config_parse_ms(text, &whole, NULL) < 0)
-			return wrong(cli, t, text, "is no time span with its unit, " SPAN_FORMS);
+			return wrong(cli, t, text, "is not a time span with a unit " SPAN_FORMS);
 		*number = (double)whole;
 		snprintf(bounds, sizeof(bounds), "is out of range %s to %s", settings_span(min, (int64_t)t->min),
 			 settings_span(max, (int64_t)t->max));
 		break;
 	case RATE:
 		if (!parse_rate(text, number))
-			return wrong(cli, t, text, "is no rate with its unit, such as 5/s, 1/min, 100/h or 3/10s");
+			return wrong(cli, t, text, "is not a rate with a unit such as 5/s, 1/min, 100/h or 3/10s");
 		snprintf(bounds, sizeof(bounds), "is out of range 1/115d to 1000000/s");
 		break;
 	default:
-		snprintf(bounds, sizeof(bounds), "is no %snumber from %.10g to %.10g", t->kind == WHOLE ? "whole " : "", t->min, t->max);
+		snprintf(bounds, sizeof(bounds), "is not a %snumber from %.10g to %.10g",
+				t->kind == WHOLE ? "whole " : "", t->min, t->max);
 		if (config_parse_real(text, number) < 0 || (t->kind == WHOLE && strchr(text, '.')))
 			return wrong(cli, t, text, bounds);
 	}

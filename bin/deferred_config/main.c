@@ -75,10 +75,13 @@ static bool is_root(const cfg_t *cfg)
 	return strcmp(cfg->name, "root") == 0;
 }
 
+static const char list[] = "deferred.conf(5) lists the settings";
+static int value_line; /* where the last value was read */
+
 __attribute__((format(printf, 2, 0)))
 static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
-	static const char list[] = "deferred.conf(5) lists the settings";
+	const char *hint = list;
 	char text[384];
 
 	if (strncmp(fmt, "no such option", 14) == 0) {
@@ -87,15 +90,20 @@ static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 		/* Said of every name of a free-form section, which is then taken all the same. */
 		if (cfg->flags & CFGF_KEYSTRVAL)
 			return;
+		if (cfg->line == value_line || !isalpha((unsigned char)name[0]))
+			hint = "put a value with blanks in quotes, such as timeout = \"5 minutes\"";
 		if (cfg->title)
-			fail(cfg, list, "unknown setting \"%.64s\" in %s \"%.64s\"", name, cfg->name, cfg->title);
+			fail(cfg, hint, "setting \"%.64s\" of %s \"%.64s\" is unknown", name, cfg->name, cfg->title);
 		else
-			fail(cfg, list, "unknown setting \"%s%s%.64s\"", is_root(cfg) ? "" : cfg->name, is_root(cfg) ? "" : ".", name);
+			fail(cfg, hint, "setting \"%s%s%.64s\" is unknown", is_root(cfg) ? "" : cfg->name,
+			     is_root(cfg) ? "" : ".", name);
 	} else if (strncmp(fmt, "found duplicate title", 21) == 0) {
-		fail(cfg, "", "section \"%.64s\" appears twice", va_arg(ap, const char *));
+		fail(cfg, list, "section \"%.64s\" appears twice", va_arg(ap, const char *));
 	} else {
 		vsnprintf(text, sizeof(text), fmt, ap);
-		fail(cfg, "", "%s", text);
+		for (char *p = text; (p = strchr(p, '\''));)
+			*p = '"';
+		fail(cfg, list, "%s", text);
 	}
 }
 
@@ -104,6 +112,7 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt)
 	const char *text = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
 	char name[64];
 
+	value_line = cfg->line;
 	if (is_root(cfg) || cfg->title)
 		snprintf(name, sizeof(name), "%s", opt->name);
 	else
@@ -125,14 +134,16 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	const char *gains = cfg_size(sec, "new_privileges") > 0 ? cfg_getstr(sec, "new_privileges") : "0";
 
 	if (!is_function_name(name))
-		return fail(cfg, "", "function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
+		return fail(cfg, list,
+				"function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
 				     "letter or \"_\"", name);
 	if (cfg_size(sec, "command") == 0)
-		return fail(cfg, "", "function \"%s\" has no command", name);
+		return fail(cfg, list, "function \"%s\" has no command", name);
 	if (cfg_getnstr(sec, "command", 0)[0] != '/')
-		return fail(cfg, "", "function \"%s\": command \"%.64s\" is no absolute path", name, cfg_getnstr(sec, "command", 0));
+		return fail(cfg, list, "function \"%s\": command \"%.64s\" is not an absolute path", name,
+				cfg_getnstr(sec, "command", 0));
 	if (strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
-		return fail(cfg, "", "function \"%s\": new_privileges must be 0 or 1, not \"%.64s\"", name, gains);
+		return fail(cfg, list, "function \"%s\": new_privileges must be 0 or 1, not \"%.64s\"", name, gains);
 	return 0;
 }
 
@@ -154,15 +165,18 @@ static int on_shard(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (!name[0] || name[0] == '.' || name[0] == '-' || strlen(name) > 32 ||
 	    name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")])
-		return fail(cfg, "", "shard \"%.64s\": a name has 1 to 32 letters, digits, \"_\", \".\" and \"-\"", name);
+		return fail(cfg, list, "shard \"%.64s\": a name has 1 to 32 letters, digits, \"_\", \".\" and \"-\"",
+				name);
 	if (number < 1 || number > SHARD_MAX)
-		return fail(cfg, "the ids of its jobs begin with it; deferred migrate --shard NAME gives it to the database, for good",
+		return fail(cfg,
+				"add number = N; deferred migrate --shard NAME then stores the number in the database for good",
 			    "shard \"%s\" has no number from 1 to %d", name, SHARD_MAX);
 	if (strcmp(accepting, "0") != 0 && strcmp(accepting, "1") != 0)
-		return fail(cfg, "", "shard \"%s\": value \"%.64s\" of accepting is none of 0 and 1", name, accepting);
+		return fail(cfg, list, "shard \"%s\": value \"%.64s\" of accepting is not 0 or 1", name, accepting);
 	for (unsigned int i = 0; i < last; i++)
 		if (shard_number(cfg_opt_getnsec(opt, i)) == number)
-			return fail(cfg, "", "shards \"%s\" and \"%s\" have one number, %d", cfg_title(cfg_opt_getnsec(opt, i)), name, number);
+			return fail(cfg, list, "shards \"%s\" and \"%s\" have the same number, %d",
+					cfg_title(cfg_opt_getnsec(opt, i)), name, number);
 	return 0;
 }
 
@@ -300,7 +314,7 @@ int main(void)
 		return EX_OSERR;
 	text[fread(text, 1, FILE_MAX_BYTES, stdin)] = '\0';
 	if (cfg_parse_buf(cfg, text) != CFG_SUCCESS) {
-		fail(cfg, "", "syntax error");
+		fail(cfg, list, "syntax error");
 	} else {
 		put_functions(cfg);
 		put_pairs(cfg);

@@ -99,7 +99,7 @@ static void reload(void *data)
 
 	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
 		program_complain(&err, 0);
-		log_line(LOG_L_ERROR, "settings were not read anew: the old ones stay");
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay");
 		config_free(fresh.config);
 	} else {
 		for (const struct config_setting *s = config_settings; s->name; s++) {
@@ -114,7 +114,7 @@ static void reload(void *data)
 		}
 		program_set_log_level(fresh.config);
 		config_free(fresh.config);
-		log_line(LOG_L_INFO, "settings were read anew");
+		log_line(LOG_L_INFO, "settings reloaded");
 	}
 }
 
@@ -153,7 +153,8 @@ static int start_servers(struct run *run, struct deferred_error *err)
 		bool metrics = i >= run->sockets.metrics;
 
 		if (s->tls && !config_text(config, "http.tls_certificate")) {
-			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate", s->name);
+			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, but the certificate is missing",
+					s->name);
 			error_hint(err, "set http.tls_certificate and http.tls_key");
 			return DEFERRED_ECONFIG;
 		}

@@ -59,7 +59,8 @@ struct run {
 static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s, struct deferred_error *err)
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
-		return error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, and there is no certificate: set web.tls_certificate and web.tls_key", s->name);
+		return error_set(err, DEFERRED_ECONFIG, "listen",
+				"%s is for HTTPS, but web.tls_certificate or web.tls_key is missing", s->name);
 	if (web->auth == WEB_PEER && !listen_is_unix(s)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer", s->name);
 		error_hint(err, "listen on a Unix socket: set web.listen to its path");
@@ -189,7 +190,7 @@ static void reload(void *data)
 	if ((certificate && tls_load(certificate, key ? key : certificate, &err) < 0) || (run->web.log && access_log_reopen(run->web.log, &err) < 0))
 		program_complain(&err, 0);
 	else
-		log_line(LOG_L_INFO, "certificate and access log were opened anew");
+		log_line(LOG_L_INFO, "certificate and access log reopened");
 }
 
 static void release(void *data)

@@ -182,7 +182,7 @@ static const char *vanished(const struct cause_job *j)
 	if (!j->worker_there)
 		return "its registration is gone";
 	if (j->worker_rebooted)
-		return "its host has started anew";
+		return "its host has rebooted";
 	if (j->worker_ended)
 		return "it has ended";
 	if (j->worker_cut_off)
@@ -617,7 +617,7 @@ static void queues(struct list *list, const struct cause_backlog *b)
 
 			c = add(list, q->max_running > 0 ? CAUSE_LIMIT : CAUSE_RATE);
 			if (q->max_running > 0) {
-				SAY(why, "%s %s runs no more than %" PRId64 " at once, and so many are running", kind, of, q->max_running);
+				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind, of, q->max_running);
 				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; or nothing, if it is meant", kind, of, 2 * q->max_running);
 			} else {
 				SAY(why, "%s %s starts no more than %s", kind, of, rate_text(rate, sizeof(rate), q->rate));
@@ -640,7 +640,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min failed%s", r->failed, r->ended, r->minutes, r->error ? "" : "; deferred show ID has the error");
 		if (r->error_n > 0 && r->error_n < r->failed)
 			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure), ", %" PRId64 " of these in this way", r->error_n);
-		SAY(mend, "mend that; until then: deferred queue pause %s", b->queue ? b->queue : b->queues_len == 1 ? b->queues[0].name : "QUEUE");
+		SAY(mend, "fix that; until then: deferred queue pause %s", b->queue ? b->queue : b->queues_len == 1 ? b->queues[0].name : "QUEUE");
 	}
 	if (r->superseded > 1 && 20 * r->superseded > r->ended) {
 		c = add(list, CAUSE_SUPERSEDED);

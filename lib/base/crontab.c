@@ -48,7 +48,8 @@ static int wrong(struct reader *r, const char *what, const char *word, const cha
 
 static int no_program(struct reader *r, const char *word)
 {
-	return wrong(r, "this is neither " PROGRAM " nor an option of it:", word, r->service ? "write it as \"runners 4\", or as " PROGRAM " --loop --listen --runners 4" :
+	return wrong(r, "neither " PROGRAM " nor an option of it:", word,
+			r->service ? "write it as \"runners 4\", or as " PROGRAM " --loop --listen --runners 4" :
 		     "write it as \"*/2 * * * * --cnt 10 --runners 2\", or as it stands in the crontab");
 }
 
@@ -68,7 +69,9 @@ static bool number(const char *text, int64_t min, int64_t max, int64_t *value)
 static int on_cnt(struct reader *r, const char *value)
 {
 	r->cnt = true;
-	return number(value, 0, CNT_MAX, &r->line->cnt) ? 0 : wrong(r, "--cnt is no whole number from 0 to 1000000000:", value, "such as --cnt 10; 0: until nothing is ready");
+	return number(value, 0, CNT_MAX, &r->line->cnt) ? 0 : wrong(r,
+			"--cnt is not a whole number from 0 to 1000000000:", value,
+			"for example --cnt 10; 0 means until nothing is ready");
 }
 
 /* Of a range the replay has the upper end: it has as many once they are needed. */
@@ -78,7 +81,8 @@ static int on_runners(struct reader *r, const char *value)
 	int64_t n;
 
 	if (!number(dots ? dots + 2 : value, 1, FORECAST_RUNNERS, &n))
-		return wrong(r, "--runners is no whole number from 1 to 64:", value, "such as --runners 4, or --runners 1..8");
+		return wrong(r, "--runners is not a whole number from 1 to 64:", value,
+				"for example --runners 4 or --runners 1..8");
 	r->line->runners = (int)n;
 	return 0;
 }
@@ -86,13 +90,14 @@ static int on_runners(struct reader *r, const char *value)
 static int on_if_running(struct reader *r, const char *value)
 {
 	r->line->replace = strcmp(value, "replace") == 0;
-	return r->line->replace || strcmp(value, "skip") == 0 ? 0 : wrong(r, "--if-running is none of replace and skip:", value, "such as --if-running=skip");
+	return r->line->replace || strcmp(value, "skip") == 0 ? 0 : wrong(r, "--if-running is not replace or skip:",
+			value, "for example --if-running=skip");
 }
 
 static int on_queue(struct reader *r, const char *value)
 {
 	if (r->line->queues == CRONTAB_QUEUES)
-		return wrong(r, "so many queues are not told apart, the one too many is", value, "at most 32 times --queue");
+		return wrong(r, "more than 32 queues:", value, "use --queue at most 32 times");
 	r->line->queue[r->line->queues++] = value;
 	return 0;
 }
@@ -202,7 +207,8 @@ static int read_rule(struct reader *r, char *rule)
 		char *word = next_word(r);
 
 		if (!word)
-			return wrong(r, "it has no five fields of time:", rule, "write minute hour day month weekday, such as \"*/2 * * * *\", or @hourly; a service is for --service");
+			return wrong(r, "fewer than five fields of time:", rule,
+					"write minute hour day month weekday, such as \"*/2 * * * *\", or @hourly; a service is for --service");
 		if (i > 0)
 			strcat(rule, " ");
 		strcat(rule, word);

@@ -71,11 +71,42 @@ int error_errno(struct deferred_error *err, int code, const char *where, const c
 	return code;
 }
 
+/* Prefixes of sqlstate; hint NULL: it depends on the command, which gives it. */
+static const struct words {
+	const char *prefix, *says, *hint;
+} words[] = {
+	{ "22007", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
+	{ "22008", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
+	{ "23505", "another transaction has stored the same", "run the command again" },
+	{ "25006", "the server is read-only",
+			"connect to the primary: list all hosts, with target_session_attrs=read-write" },
+	{ "3F000", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "40", "the transaction conflicts with another one", "run the command again" },
+	{ "42501", "the role lacks a right", NULL },
+	{ "42703", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "42883", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "42P01", "the schema of the database does not fit this program", "run: deferred migrate" },
+	{ "53100", "the disk of the server is full", "free space on the server, then run the command again" },
+	{ "53200", "the server is out of memory", "free memory on the server, then run the command again" },
+	{ "55P03", "another transaction holds a lock", "wait until it has ended, or raise --lock-timeout" },
+	{ "57014", "the statement was cancelled", "run it again; statement_timeout of the role may be too short" },
+};
+
+static const struct words *words_of(const char *sqlstate)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strncmp(sqlstate, words[i].prefix, strlen(words[i].prefix)) == 0)
+			return &words[i];
+	return NULL;
+}
+
 void error_hint(struct deferred_error *err, const char *fmt, ...)
 {
+	const struct words *w = err ? words_of(err->sqlstate) : NULL;
 	va_list ap;
 
-	if (!err || err->hint[0])
+	/* That of an SQLSTATE gives way to one of the caller, who knows more. */
+	if (!err || (err->hint[0] && !(w && w->hint && strcmp(err->hint, w->hint) == 0)))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(err->hint, sizeof(err->hint), fmt, ap);
@@ -137,35 +168,6 @@ enum error_class error_class(const char *sqlstate)
 		if (strncmp(sqlstate, classes[i].prefix, strlen(classes[i].prefix)) == 0)
 			return classes[i].class;
 	return ERROR_PERMANENT;
-}
-
-/* Prefixes of sqlstate; hint NULL: it depends on the command, which gives it. */
-static const struct words {
-	const char *prefix, *says, *hint;
-} words[] = {
-	{ "22007", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
-	{ "22008", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
-	{ "23505", "another transaction has stored the same", "run the command again" },
-	{ "25006", "the server is read-only",
-			"connect to the primary: list all hosts, with target_session_attrs=read-write" },
-	{ "3F000", "the schema of the database does not fit this program", "run: deferred migrate" },
-	{ "40", "the transaction conflicts with another one", "run the command again" },
-	{ "42501", "the role lacks a right", NULL },
-	{ "42703", "the schema of the database does not fit this program", "run: deferred migrate" },
-	{ "42883", "the schema of the database does not fit this program", "run: deferred migrate" },
-	{ "42P01", "the schema of the database does not fit this program", "run: deferred migrate" },
-	{ "53100", "the disk of the server is full", "free space on the server, then run the command again" },
-	{ "53200", "the server is out of memory", "free memory on the server, then run the command again" },
-	{ "55P03", "another transaction holds a lock", "wait until it has ended, or raise --lock-timeout" },
-	{ "57014", "the statement was cancelled", "run it again; statement_timeout of the role may be too short" },
-};
-
-static const struct words *words_of(const char *sqlstate)
-{
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strncmp(sqlstate, words[i].prefix, strlen(words[i].prefix)) == 0)
-			return &words[i];
-	return NULL;
 }
 
 void error_explain(struct deferred_error *err)

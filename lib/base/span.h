@@ -13,7 +13,7 @@
 
 /* 36525d, a hundred years. Whatever an option says, it can be added to the server's clock. */
 #define SPAN_MAX_MS INT64_C(3155760000000)
-#define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, nor an interval such as 5 minutes or 01:30:00"
+#define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, or an interval such as 5 minutes or 01:30:00"
 
 const char *span_decimal(const char *s, double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
 bool span_parse(const char *text, double *ms);

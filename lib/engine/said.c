@@ -41,7 +41,7 @@ static void log_unready(struct worker *w, const struct attempt *a)
 	const char *text = a->error ? a->error : "";
 
 	log_line(is_said(w, text, clock_ns()) ? LOG_L_DEBUG : LOG_L_WARNING,
-		 "job %lld %s: not possible here: %.*s; does not count, again in %.1f s, and others for which this holds", (long long)job->id,
+		 "job %lld %s: cannot run on this host: %.*s; not counted as an attempt; retrying in %.1f s", (long long)job->id,
 		 job->fn, (int)strcspn(text, "\n"), text, (double)a->delay_ms / 1000);
 }
 
@@ -87,13 +87,15 @@ void worker_log_attempt(struct worker *w, const struct attempt *a)
 	else if (a->outcome == JOB_CANCELLED)
 		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled by its function: %.*s", (long long)job->id, job->fn, job->attempt, len, error);
 	else if (a->outcome == JOB_SNOOZED)
-		log_job(LOG_L_DEBUG, job, "job %lld %s attempt %d: snoozed: %.*s; does not count, again in %.1f s", (long long)job->id, job->fn, job->attempt, len,
+		log_job(LOG_L_DEBUG, job,
+				"job %lld %s attempt %d: snoozed: %.*s; not counted as an attempt; retrying in %.1f s", (long long)job->id, job->fn, job->attempt, len,
 			 error, (double)a->delay_ms / 1000);
 	else if (a->final)
 		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; dead", (long long)job->id, job->fn, job->attempt,
 			    job_outcome_text(a->outcome), len, error);
 	else
-		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; again in %.1f s", (long long)job->id, job->fn, job->attempt,
+		log_attempt(LOG_L_WARNING, &fields, "job %lld %s attempt %d: %s: %.*s; retrying in %.1f s",
+				(long long)job->id, job->fn, job->attempt,
 			    job_outcome_text(a->outcome), len, error, (double)a->delay_ms / 1000);
 	if (a->outcome == JOB_SUPERSEDED)
 		log_cut_off(w, job);

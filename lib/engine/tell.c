@@ -20,7 +20,7 @@ void worker_tell_set_up(struct worker *w)
 
 	free(w->tell.settings);
 	if (store_alert_settings(w->config, false, &w->tell.settings, &err) < 0)
-		log_line(LOG_L_WARNING, "nothing will be told: %s", err.message);
+		log_line(LOG_L_WARNING, "alerts are off: %s", err.message);
 }
 
 void worker_tell_clear(struct worker *w)

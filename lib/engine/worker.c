@@ -195,7 +195,7 @@ static void reload(struct worker *w)
 		w->unknown_len = 0;
 		worker_forget_said(w);
 		relisten(w);
-		log_line(LOG_L_INFO, "settings reloaded; plugins are loaded anew by fresh runners");
+		log_line(LOG_L_INFO, "settings reloaded; new runners load the plugins again");
 	}
 	worker_event(w, WORKER_RELOADED);
 }

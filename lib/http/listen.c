@@ -56,7 +56,8 @@ int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err)
 		socklen_t len = sizeof(is_listening);
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) < 0 || !is_listening)
-			return error_set(err, DEFERRED_ECONFIG, "listen", "descriptor %d, handed over by LISTEN_FDS, is no listening socket", fd);
+			return error_set(err, DEFERRED_ECONFIG, "listen",
+					"descriptor %d of LISTEN_FDS is not a listening socket", fd);
 		prepare(fd);
 		rc = add(sockets, fd, nth_is(names, i, "https") || nth_is(names, i, "tls"), "inherited socket", err);
 	}
@@ -194,7 +195,7 @@ int listen_all(struct listen_sockets *sockets, const struct config *config, cons
 	if (rc == 0)
 		rc = open_setting(sockets, config, section, "listen_metrics", err);
 	if (rc == 0 && sockets->len == 0) {
-		rc = error_set(err, DEFERRED_ECONFIG, "listen", "there is nothing to listen on");
+		rc = error_set(err, DEFERRED_ECONFIG, "listen", "no address to listen on is set");
 		error_hint(err, "set %s.listen or %s.listen_tls", section, section);
 	}
 	return rc;

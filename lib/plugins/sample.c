@@ -54,7 +54,7 @@ static json_t *params_object(const struct deferred_call *call)
 
 	if (params && json_is_object(params))
 		return params;
-	refuse(call, 0, "params are no object: %s", params ? "another JSON value" : why.text);
+	refuse(call, 0, "params are not an object: %s", params ? "another JSON value" : why.text);
 	json_decref(params);
 	return NULL;
 }
@@ -152,7 +152,7 @@ static int crash(const struct deferred_call *call)
 	sig = value ? (int)json_integer_value(value) : SIGSEGV;
 	json_decref(params);
 	if (sig < 1 || sig > SIGRTMAX)
-		return refuse(call, DEFERRED_DEAD, "there is no signal %d", sig);
+		return refuse(call, DEFERRED_DEAD, "signal %d does not exist", sig);
 	if (sig == SIGSEGV)
 		write_through_null();
 	else if (sig == SIGABRT)

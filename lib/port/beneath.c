@@ -84,7 +84,9 @@ int beneath_open(const char *dir, const char *path, int flags, mode_t mode, cons
 	if (!rest)
 		return refused(-1, EXDEV, reason(EXDEV), why);
 	if (folder < 0)
-		return refused(-1, errno, dir[0] == '/' ? "the folder cannot be used" : "the folder is no absolute path", why);
+		return refused(-1, errno,
+				dir[0] == '/' ? "the folder cannot be used" : "the folder is not an absolute path",
+				why);
 	/* Not waiting for who writes into a FIFO, nor getting a terminal. */
 	fd = open_in(folder, rest, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
 	code = errno;
@@ -94,7 +96,7 @@ int beneath_open(const char *dir, const char *path, int flags, mode_t mode, cons
 	if (fstat(fd, &st) < 0)
 		return refused(fd, errno, "it cannot be examined", why);
 	if (!S_ISREG(st.st_mode))
-		return refused(fd, EINVAL, "no regular file", why);
+		return refused(fd, EINVAL, "not a regular file", why);
 	if (st.st_nlink > 1)
 		return refused(fd, EMLINK, "it has a second name, which may lie elsewhere (a hard link)", why);
 	return fd;

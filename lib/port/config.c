@@ -220,16 +220,16 @@ static int check_alert(const char *name, const char *text, const char *place, st
 	int rc;
 
 	if (strcmp(name, "alert.command") == 0 && text[0] != '/')
-		wrong = "is no absolute path";
+		wrong = "is not an absolute path";
 	if (strcmp(name, "alert.queue") == 0 && (strlen(text) >= CONFIG_QUEUE_SIZE || text[strspn(text, NAME_CHARACTERS)] || strchr(".-", text[0])))
 		wrong = "cannot be the name of a queue";
 	if (strcmp(name, "alert.mail_to") == 0 && !strchr(text, '@'))
-		wrong = "is no list of addresses";
+		wrong = "is not a list of addresses";
 	if (strcmp(name, "alert.late_queues") == 0) {
 		while ((rc = next_late_queue(&at, queue, &ms)) > 0)
 			;
 		if (rc < 0)
-			wrong = "is no list such as \"mail:2min, reports:6h\", with spans up to 30d";
+			wrong = "is not a list such as \"mail:2min, reports:6h\", with spans up to 30d";
 	}
 	return wrong ? error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong) : 0;
 }
@@ -253,7 +253,7 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
-				 "%s: value \"%.64s\" is no name of letters, digits, \"_\", \".\" and \"-\"", place, text);
+				 "%s: value \"%.64s\" is not a name of letters, digits, \"_\", \".\" and \"-\"", place, text);
 	if (strcmp(s->name, "balance") == 0 && text[0]) {
 		size_t group_len;
 		const char *wrong = parse_balance(text, &group_len, &value->number);
@@ -266,6 +266,13 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 	if (text[0] && !(value->text = strdup(text)))
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "%s: out of memory", place);
 	return 0;
+}
+
+static const char *not_a_span(const char *text)
+{
+	if (strcasestr(text, "mon") || strcasestr(text, "year"))
+		return "has months or years, whose length varies: use days, such as 30d";
+	return "is not a time span " SPAN_FORMS;
 }
 
 /* Check text and convert it. value->text is given. */
@@ -282,12 +289,12 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 		return parse_text(s, text, value, place, err);
 	case CONFIG_INT:
 		if (!parse_whole(text, &value->number))
-			wanted = "is no whole number";
+			wanted = "is not a whole number";
 		value->real = (double)value->number;
 		break;
 	case CONFIG_RANGE:
 		if (!parse_range(text, &value->number, &value->real))
-			wanted = "is no whole number, nor a range such as 1..16";
+			wanted = "is not a whole number or a range such as 1..16";
 		else if (check_range(s, (double)value->number, text, place, err) < 0)
 			return DEFERRED_ECONFIG;
 		break;
@@ -295,24 +302,25 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 		const char *rest = span_decimal(text, &value->real);
 
 		if (!rest || *rest)
-			wanted = "is no number";
+			wanted = "is not a number";
 		break;
 	}
 	case CONFIG_MS:
 		if (!span_parse(text, &value->real))
-			wanted = "is no time span " SPAN_FORMS;
+			wanted = not_a_span(text);
 		break;
 	case CONFIG_BYTES:
 		if (!parse_size(text, &value->real))
-			wanted = "is no size such as 512, 64k, 10m or 1g";
+			wanted = "is not a size such as 512, 64k, 10m or 1g";
 		break;
 	case CONFIG_FLAG:
 		if (!parse_flag(text, &value->number))
-			wanted = "is none of 1, 0, true, false, yes, no, on and off";
+			wanted = "is not one of 1, 0, true, false, yes, no, on and off";
 		break;
 	case CONFIG_CHOICE:
 		if (!parse_choice(text, s->choices, &value->number))
-			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is none of %s", place, text,
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is not one of %s", place,
+					text,
 					 s->choices);
 		break;
 	}
@@ -336,7 +344,7 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 	double number;
 
 	if (!span_parse(text, &number))
-		return error_set(err, DEFERRED_EINVAL, WHERE, "value \"%.64s\" is no time span " SPAN_FORMS, text);
+		return error_set(err, DEFERRED_EINVAL, WHERE, "\"%.64s\" %s", text, not_a_span(text));
 	if (number > SPAN_MAX_MS)
 		return error_set(err, DEFERRED_EINVAL, WHERE,
 				 "time span \"%.64s\" is longer than 36525d, a hundred years", text);
@@ -471,7 +479,8 @@ static int take_value(struct config *config, bool set, const char *line, const c
 	int rc;
 
 	if (!s)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: unknown setting \"%.64s\"", config->path, line, name);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: setting \"%.64s\" is unknown",
+				config->path, line, name);
 	snprintf(place, sizeof(place), "%.256s:%s: setting \"%s\"", config->path, line, name);
 	if (set)
 		return set_value(config, s, text, place, err);
@@ -849,6 +858,13 @@ static int add_hook(struct config *config, struct deferred_error *err)
 	return rc == 0 ? add_word(&config->commands[config->commands_len - 1], config_text(config, "alert.command"), err) : rc;
 }
 
+static int hint_settings(int rc, struct deferred_error *err)
+{
+	if (rc == DEFERRED_ECONFIG)
+		error_hint(err, "deferred.conf(5) describes the settings");
+	return rc;
+}
+
 int config_load(struct config **result, const char *path, struct deferred_error *err)
 {
 	struct config *config = calloc(1, sizeof(*config));
@@ -876,7 +892,7 @@ int config_load(struct config **result, const char *path, struct deferred_error 
 		rc = add_hook(config, err);
 	if (rc < 0) {
 		config_free(config);
-		return rc;
+		return hint_settings(rc, err);
 	}
 	*result = config;
 	return 0;
@@ -927,8 +943,8 @@ int config_override(struct config *config, const char *name, const char *value, 
 	char place[128];
 
 	assert(s);
-	snprintf(place, sizeof(place), "option %s", option);
-	return set_value(config, s, value, place, err);
+	snprintf(place, sizeof(place), "option \"%s\"", option);
+	return hint_settings(set_value(config, s, value, place, err), err);
 }
 
 static const struct value *value_of(const struct config *config, const char *name)
@@ -1031,12 +1047,13 @@ int config_use_shard(struct config *config, struct deferred_error *err)
 		return set_value(config, find_setting("database.conninfo"), shard->conninfo, "shard", err);
 	if (!config_text(config, "database.shard"))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "there is no shard \"%.64s\"%s%.200s", config_text(config, "database.shard"), config->path ? " in " : "",
+	error_set(err, DEFERRED_ECONFIG, WHERE, "shard \"%.64s\" does not exist%s%.200s", config_text(config,
+			"database.shard"), config->path ? " in " : "",
 		  config->path ? config->path : "");
 	if (config->shards_len > 0)
-		error_hint(err, "deferred shard ls: shows which there are");
+		error_hint(err, "list the shards: deferred shard ls");
 	else
-		error_hint(err, "a section of the config file makes one: shard \"NAME\" { number = 1 conninfo = \"...\" }");
+		error_hint(err, "add a section to the config file: shard \"NAME\" { number = 1 conninfo = \"...\" }");
 	return DEFERRED_ECONFIG;
 }
 

@@ -262,7 +262,7 @@ int params_take(struct params_text *t, char **text, struct deferred_error *err)
 	if (t->no_memory)
 		rc = error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
 	else if (t->invalid[0])
-		rc = error_set(err, DEFERRED_EINVAL, "params", "%s is no valid UTF-8", t->invalid);
+		rc = error_set(err, DEFERRED_EINVAL, "params", "%s is not valid UTF-8", t->invalid);
 	if (rc < 0)
 		free(t->p);
 	*text = rc < 0 ? NULL : t->p;

@@ -354,7 +354,7 @@ static const struct deferred_plugin *find_table(void *handle, struct link_map **
 static int check_table(const struct deferred_plugin *table, struct deferred_error *err)
 {
 	if (!table) {
-		error_set(err, UNFIT, "plugin", "no plugin: it does not export deferred_plugin");
+		error_set(err, UNFIT, "plugin", "not a plugin: it does not export deferred_plugin");
 		error_hint(err, "define the table with DEFERRED_PLUGIN(), or move the file elsewhere");
 		return UNFIT;
 	}
@@ -414,7 +414,9 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 			return error_set(err, UNFIT, "plugin", "function \"%s\" of its table has no code", pf->fn.name);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
 			if (!plugin_function_name_ok(*a))
-				return error_set(err, UNFIT, "plugin", "alias \"%.150s\" of function \"%s\" is no valid name", *a, pf->fn.name);
+				return error_set(err, UNFIT, "plugin",
+						"alias \"%.150s\" of function \"%s\" is not a valid name", *a,
+						pf->fn.name);
 	}
 	f->len = table->functions_len;
 	return 0;
@@ -437,7 +439,8 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 		if (strncmp(why, path, strlen(path)) == 0)
 			why += strlen(path) + strspn(why + strlen(path), ": ");
 		error_set(err, UNFIT, "plugin", "cannot be loaded: %.300s", why);
-		error_hint(err, "\"ldd -r\" tells what it lacks; a file that is no plugin should lie elsewhere");
+		error_hint(err,
+				"run ldd -r on the file to see what is missing; move a file that is not a plugin elsewhere");
 		return UNFIT;
 	}
 	table = find_table(f->handle, &map);
@@ -536,7 +539,7 @@ static int open_file(struct plugin_set *set, const char *file, unsigned int owne
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		rc = error_set(err, UNFIT, "plugin", "no regular file");
+		rc = error_set(err, UNFIT, "plugin", "not a regular file");
 		goto out;
 	}
 	rc = check_owner(from, &st, owner_uid, false, err);
@@ -834,7 +837,7 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 		file_free(f);
 		return load_unfit(err, file, rc);
 	}
-	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin \"%.300s\" is not there", file);
+	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin \"%.300s\" does not exist", file);
 }
 
 int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
@@ -860,7 +863,7 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	int rc;
 
 	if (!name_ok(name, false))
-		return error_set(err, DEFERRED_EINVAL, "plugin", "\"%.150s\" is no name of a plugin", name);
+		return error_set(err, DEFERRED_EINVAL, "plugin", "plugin name \"%.150s\" is invalid", name);
 	snprintf(file, sizeof(file), "%s.so", name);
 	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		return rc;

@@ -66,17 +66,17 @@ static int check_file(int fd, const char *path, struct deferred_error *err)
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot look at key file \"%s\"", path);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" is no regular file", path);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" is not a regular file", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" belongs to somebody else (uid %u)", path,
+		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" belongs to another user (uid %u)", path,
 				(unsigned)st.st_uid);
-		error_hint(err, "it has to belong to root or to who runs this program");
+		error_hint(err, "chown the file to root or to the user of this program");
 		return DEFERRED_ECONFIG;
 	}
 	if (st.st_mode & 027) {
 		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" has mode %04o", path,
 				(unsigned)(st.st_mode & 07777));
-		error_hint(err, "others must not read it, nor the group write it: chmod 0600, or 0640 with a group of its own");
+		error_hint(err, "chmod 0600 the file, or 0640 with a group of its own");
 		return DEFERRED_ECONFIG;
 	}
 	return 0;
@@ -98,7 +98,8 @@ static int read_file(int fd, const char *path, unsigned char master[ACCOUNT_MAST
 	if (ok)
 		return 0;
 	error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" does not hold a key", path);
-	error_hint(err, "its first line has to be %d bytes in base64, as \"deferred account add\" wrote it: get it back from a copy",
+	error_hint(err,
+			"restore the file from a copy: its first line is %d bytes in base64, as \"deferred account add\" wrote it",
 		   ACCOUNT_MASTER_BYTES);
 	return DEFERRED_ECONFIG;
 }
@@ -109,8 +110,9 @@ int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), rc;
 
 	if (fd < 0 && errno == ENOENT) {
-		error_set(err, DEFERRED_ENOTFOUND, WHERE, "there is no key file \"%s\"", path);
-		error_hint(err, "the first \"deferred account add\" makes it; setting http.key_file names another");
+		error_set(err, DEFERRED_ENOTFOUND, WHERE, "key file \"%s\" does not exist", path);
+		error_hint(err,
+				"the first \"deferred account add\" creates it; setting http.key_file names another file");
 		return DEFERRED_ENOTFOUND;
 	}
 	if (fd < 0 && errno == ELOOP)
@@ -241,6 +243,7 @@ int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 		return 0;
 	}
 	error_set(err, DEFERRED_ECONFIG, WHERE, "key %d of account \"%s\" cannot be decrypted", number, account);
-	error_hint(err, "it was encrypted with another key file; get that back, or make a new key: deferred account rotate %s --key %d", account, number);
+	error_hint(err,
+			"restore the key file it was encrypted with, or make a new key: deferred account rotate %s --key %d", account, number);
 	return DEFERRED_ECONFIG;
 }

@@ -44,7 +44,7 @@ void doctor_schema(struct doctor *d)
 	}
 	d->usable = version > 0 && due.steps == 0;
 	if (version == 0)
-		doctor_fail(d, "there is no schema in this database");
+		doctor_fail(d, "the database has no schema \"deferred\"");
 	else if (due.steps > 0)
 		doctor_fail(d, "the schema has version %d, this program brings version %d", version, MIGRATE_VERSION_MAX);
 	else if (due.sources > 0)
@@ -150,7 +150,8 @@ void doctor_retention(struct doctor *d)
 	keep = pg_int(res, 0, 4);
 	old = oldest >= OLD_DAYS || bytes >= LARGE_BYTES;
 	if (!never && oldest > 2 * keep + 7)
-		doctor_warn(d, "the log goes back %" PRId64 " days, though the last purge, %" PRId64 " days ago, was told to keep %" PRId64, oldest,
+		doctor_warn(d,
+				"the log goes back %" PRId64 " days, though the last purge, %" PRId64 " days ago, was set to keep %" PRId64, oldest,
 			    pg_int(res, 0, 3), keep);
 	else if (old && never)
 		doctor_warn(d, "the log goes back %" PRId64 " days, and was never purged", oldest);

@@ -34,7 +34,8 @@ void doctor_clocks(struct doctor *d)
 	if (llabs(off) >= CLOCK_WARN_US) {
 		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database", (double)llabs(off) / 1e6,
 									   off > 0 ? "behind" : "ahead of");
-		doctor_why(d, "jobs are due by the database's clock and cron starts by this host's: what is told in logs and certificates does not fit together");
+		doctor_why(d,
+				"jobs are due by the database's clock and cron starts by this host's: times in logs and certificates do not agree");
 		doctor_do(d, "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
 	}
 	/* It was put back, or the jobs were deferred where another one was ahead. */
@@ -42,7 +43,8 @@ void doctor_clocks(struct doctor *d)
 	if (behind >= CLOCK_WARN_US) {
 		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "the clock of the database is %.1f s behind the time at which jobs were deferred", (double)behind / 1e6);
 		doctor_why(d, "what is due or leased by the time that was lasts so much longer: delayed jobs, retries and leases of workers that have died");
-		doctor_do(d, "set the server's clock right; what is due too late then comes at once with `deferred retry ID`");
+		doctor_do(d,
+				"set the server's clock; jobs that are due too late then run at once with `deferred retry ID`");
 	}
 	pg_result_free(res);
 }
@@ -110,7 +112,8 @@ void doctor_durability(struct doctor *d)
 		doctor_do(d, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
 	} else if (strcmp(class, "delayed") == 0) {
 		doctor_warn(d, "%s", told);
-		doctor_why(d, "an application was told that those jobs are stored; and what ran within that second runs again");
+		doctor_why(d,
+				"the application counts those jobs as stored; and jobs that ran within that second run again");
 		doctor_do(d, "alter role ... reset synchronous_commit, or take it out of postgresql.conf");
 	} else {
 		doctor_note(d, "%s", told);

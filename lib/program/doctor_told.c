@@ -24,7 +24,7 @@ void doctor_alerts(struct doctor *d)
 
 		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", pg_text(res, i, 4, NULL), span_age(age, pg_int(res, i, 2)));
 		doctor_why(d, "%s", breaker ? "its jobs wait: one of them is tried now and then, and ends the pause when it does not crash" :
-						pg_null(res, i, 3) ? "a worker found it, and nobody was told" : "a worker found it and had it told; it stands");
+						pg_null(res, i, 3) ? "a worker found it, and no alert was sent" : "a worker found it and had it told; it stands");
 		doctor_do(d, "%s", pg_text(res, i, 5, NULL));
 	}
 	if (pg_rows(res) > TOLD_MAX) {
@@ -60,7 +60,7 @@ void doctor_schedules(struct doctor *d)
 		} else {
 			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name, span_age(age, pg_int(res, i, 3)), pg_null(res, i, 2) ? "" : ": ",
 				    pg_null(res, i, 2) ? "" : pg_text(res, i, 2, NULL));
-			doctor_why(d, "there is no job for that tick, and none for the next ones until the cause is gone");
+			doctor_why(d, "that tick has no job, nor have the next ones until the cause is gone");
 			doctor_do(d, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", name, name);
 		}
 	}

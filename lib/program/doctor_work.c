@@ -107,7 +107,8 @@ void doctor_superseded(struct doctor *d)
 		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s", pg_int(res, i, 1), plural(pg_int(res, i, 1)),
 			    pg_text(res, i, 0, NULL), pg_null(res, i, 3) ? "" : ", every ", pg_null(res, i, 3) ? "" : span_age(age, pg_int(res, i, 3)),
 			    pg_text(res, i, 2, NULL)[0] ? ", with pidfile " : "", pg_text(res, i, 2, NULL));
-		doctor_why(d, "a start ends the copy before it, and what that is at begins anew: a job that takes longer than it is to the next start never ends");
+		doctor_why(d,
+				"a start terminates the copy before it, and the interrupted job starts again: a job that is longer than the interval never ends");
 		doctor_do(d, "%s", doctor_skip);
 	}
 	pg_result_free(res);

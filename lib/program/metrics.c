@@ -231,9 +231,10 @@ static void rest(struct exposition *out, const struct all *all)
 	const struct store_state *state = &all->state;
 
 	builds(out, all, "deferred_function_slowdown_ratio", "How many times as long half of the attempts take as with the build before.", false, false);
-	builds(out, all, "deferred_function_slowdown_least_ratio", "So many times at least, but for chance.", false, true);
+	builds(out, all, "deferred_function_slowdown_least_ratio", "Lower bound of the factor.", false, true);
 	builds(out, all, "deferred_function_more_crashes_ratio", "How much larger the share of attempts that crash is than with the build before.", true, false);
-	builds(out, all, "deferred_function_more_crashes_least_ratio", "So much larger at least, but for chance.", true, true);
+	builds(out, all, "deferred_function_more_crashes_least_ratio", "Lower bound of the factor of memory.", true,
+			true);
 	exposition_metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
 		const char *name = pg_text(all->limits, i, 1, NULL);
@@ -253,7 +254,8 @@ static void rest(struct exposition *out, const struct all *all)
 	exposition_metric(out, "deferred_database_oldest_snapshot_seconds", "gauge", "Time the oldest snapshot has been held, of sessions that may be seen.");
 	sample(out, "", NULL, NULL, NULL, NULL);
 	exposition_whole(out, state->snapshot_s);
-	exposition_metric(out, "deferred_metrics_timestamp_seconds", "gauge", "What ended before that is in these figures.");
+	exposition_metric(out, "deferred_metrics_timestamp_seconds", "gauge",
+			"Attempts that ended before this time are included.");
 	sample(out, "", NULL, NULL, NULL, NULL);
 	exposition_whole(out, all->queues.folded_s);
 	exposition_metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");

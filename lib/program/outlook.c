@@ -437,7 +437,7 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 	     100 * busy(o, lines));
 	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
 	     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
-	     o->past[0].full ? "; the log reaches back further, but so many rows were read" : "");
+	     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
 	if (o->scale != 1)
 		outlook_line(to, "", "arrivals %.3g times what they were", o->scale);
 	for (size_t i = 0; i < o->run_scales_len; i++)

@@ -133,6 +133,17 @@ int program_getopt(int argc, char **argv, const char *letters, const struct opti
 	return '?';
 }
 
+static void bad_option(const char *program, int c, const char *word, const char *meant)
+{
+	int name = (int)strcspn(word, "=");
+
+	if (meant)
+		fprintf(stderr, "%s: option \"--%s\" is abbreviated\nhint: write --%s\n", program, meant, meant);
+	else
+		fprintf(stderr, "%s: option \"%.*s\" %s\nhint: %s --help shows the options\n", program, name, word,
+			c == ':' ? "needs a value" : optopt && word[name] ? "takes no value" : "is unknown", program);
+}
+
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv)
 {
 	struct option longs[PROGRAM_OPTIONS_MAX + 4] = { 0 };
@@ -146,7 +157,8 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		return 0;
 	}
 	program_add_options(longs, program_add_options(longs, 0, program->options), common);
-	while ((opt = program_getopt(argc, argv, "h", longs, &meant)) != -1) {
+	opterr = 0;
+	while ((opt = program_getopt(argc, argv, ":h", longs, &meant)) != -1) {
 		switch (opt) {
 		case OPT_CONFIG:
 			line->config_path = optarg;
@@ -158,12 +170,9 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		case OPT_VERSION:
 			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
 			return 0;
+		case ':':
 		case '?':
-			if (meant)
-				fprintf(stderr, "%s: option \"--%s\" is abbreviated\nhint: write --%s\n", program->name,
-					meant, meant);
-			else
-				fprintf(stderr, "hint: %s --help shows the options\n", program->name);
+			bad_option(program->name, opt, argv[optind - 1], meant);
 			return EX_USAGE;
 		default:
 			if (give(line, opt, optarg ? optarg : "1") < 0)

@@ -37,7 +37,8 @@ void promise_too_little(const struct outlook *o, const struct outlook_sink *to)
 {
 	char within[32], each[32];
 
-	outlook_line(to, NULL, "too little is known for a promise: the log has %" PRId64 " attempts of %.1f days, and %" PRId64 " of at least a day are wanted", o->attempts,
+	outlook_line(to, NULL,
+			"too little is known for a promise: the log has %" PRId64 " attempts of %.1f days, and %" PRId64 " of at least a day are needed", o->attempts,
 	     outlook_days(o), attempts_wanted(o));
 	outlook_line(to, NULL, "what holds without: a job waits for the next start, so for %.4g %% within %s starts have to come at least each %s; and as many must be served as arrive",
 	     100 * o->wanted.share, outlook_us(within, o->wanted.within_us), outlook_us(each, (int64_t)((double)o->wanted.within_us / o->wanted.share)));
@@ -181,7 +182,8 @@ static void refusal(const struct outlook *o, const struct advice *a, const struc
 	if (a->answer == ADVICE_TOO_MUCH) {
 		outlook_line(to, NULL, "more arrives than %d runner%s can serve with something to spare: %.3g an hour in the busiest hour, %.3g on average, each of %s", o->wanted.runners_max,
 		     plural(o->wanted.runners_max), o->wanted.peak_rate * 3600, o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
-		outlook_line(to, NULL, "no interval and no cnt mends that; more runners, more hosts, or shorter jobs do");
+		outlook_line(to, NULL,
+				"change neither interval nor cnt; use more runners, more hosts, or shorter jobs");
 	} else {
 		outlook_line(to, NULL, "with no setting of at most %d runners do %.4g %% of the jobs begin within %s; nearest is a service with %d: %s by the replay, and the bound is beyond",
 		     o->wanted.runners_max, 100 * o->wanted.share, outlook_us(within, o->wanted.within_us), a->setting.runners, outlook_us(predicted, a->predicted_us));

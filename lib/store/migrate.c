@@ -46,10 +46,10 @@ static int refuse(int version, struct deferred_error *err)
 {
 	if (version == 0)
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "the database has no schema \"deferred\" yet, this program works with version %s", migrate_versions());
+			  "the database has no schema \"deferred\"; this program works with version %s", migrate_versions());
 	else
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "schema of the database has version %d, this program works with %s", version,
+			  "the schema of the database has version %d, but this program works with %s", version,
 			  migrate_versions());
 	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one; was it never released, `deferred migrate` says what to do"
 						      : "run: deferred migrate");

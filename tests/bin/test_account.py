@@ -130,7 +130,8 @@ def test_keys_of_another_service_are_taken_from_standard_input_or_a_file(account
     with open(path, "w") as f:
         f.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r\n" + AZURITE)
     assert add(accounts, "sally", "--keys", path)["key2"] == AZURITE
-    account(accounts, "add", "x12", "--keys", "-", input="AAAA\n", code=DATA, says=['line 1 of "standard input" is no key', "16 to 64 bytes in base64"])
+    account(accounts, "add", "x12", "--keys", "-", input="AAAA\n", code=DATA,
+        says=['line 1 of "standard input" is not a key', "16 to 64 bytes in base64"])
     account(accounts, "add", "x12", "--keys", "-", input="", code=DATA, says=["holds no key"])
     account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=['cannot open "/nonexistent"'])
     assert accounts.one("select count(*) from deferred.__deferred_account") == 2
@@ -140,7 +141,8 @@ def test_a_key_file_that_is_missing_wrong_or_open_to_others_stops_what_needs_it(
     add(accounts, "acct")
     os.rename(accounts.key_file, accounts.key_file + ".away")
     for args in (("add", "other"), ("rotate", "acct", "--key", "1")):
-        account(accounts, *args, code=CONFIG, says=[f'there is no key file "{accounts.key_file}"', "get it back from a copy"])
+        account(accounts, *args, code=CONFIG, says=[f'the key file is missing: "{accounts.key_file}"',
+            "get it back from a copy"])
     assert not os.path.exists(accounts.key_file)
     with open(accounts.key_file, "w") as f:
         os.fchmod(f.fileno(), 0o600)

@@ -116,7 +116,7 @@ def test_several_lines_and_services(db):
     assert "\nlost: " in words and "run times of sleep 30 times what they were, in " in words and "run times of other 2 times what they were, in 0 attempts" in words
 
     for args, code, text in (
-        (["--line", "*/2 * * *"], 65, 'line "*/2 * * *": it has no five fields of time: "*/2 * * *"\nhint: write minute hour day month weekday'),
+        (["--line", "*/2 * * *"], 65, 'line "*/2 * * *": fewer than five fields of time: "*/2 * * *"\nhint: write minute hour day month weekday'),
         (["--line", "*/2 * * * * --cnt ten"], 65, '"ten"\nhint: such as --cnt 10'),
         (["--line", "61 * * * * --cnt 1"], 65,
         'line "61 * * * * --cnt 1": schedule rule "61 * * * *": minute "61" is out of range (0 to 59)\nhint: write numbers from 0 to 59'),

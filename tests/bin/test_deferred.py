@@ -126,7 +126,7 @@ def test_a_schema_this_program_does_not_know_ends_with_78(db, args):
 def test_a_wrong_config_file_ends_with_78_and_names_the_line(db):
     db.config("cnt = 1\ncntt = 1\n")
     for args in (["ls"], ["add", "noop"]):
-        fails(db.run(["deferred", *args]), CONFIG, f'{db.config_file}:2: unknown setting "cntt"')
+        fails(db.run(["deferred", *args]), CONFIG, f'{db.config_file}:2: setting "cntt" is unknown')
     fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, '"/nonexistent"', "No such file")
     fails(db.run(["deferred", "--config", "/nonexistent", "add", "noop"]), CONFIG, '"/nonexistent"')
 
@@ -622,7 +622,7 @@ def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
     other.rollback()
     other.close()
     assert started.wait() == NOT_DONE
-    assert sorted(started.output().splitlines()) == ["2000 jobs cancelled", "deferred: interrupted: what is told is done, the same command goes on"]
+    assert sorted(started.output().splitlines()) == ["2000 jobs cancelled", "deferred: interrupted: the printed jobs are done; the same command continues"]
     assert db.hot() == 101
     assert ok(db.run(["deferred", "cancel", "--fn", "noop"])) == "101 jobs cancelled\n"
     ledger(db)
@@ -819,7 +819,7 @@ def test_what_happens_while_it_is_being_archived(db, wait_for, tmp_path):
     with pytest.raises(psycopg2.Error, match="has 3 rows, but 2 were archived"):
         db.sql("select deferred.__purge_archived('__purged_deferred_log_20200106', 2)")
     for name in "__deferred_hot", "__purged_x", "__purged_deferred_1; drop":
-        with pytest.raises(psycopg2.Error, match="was not set aside to be archived"):
+        with pytest.raises(psycopg2.Error, match="was not set aside for the archive"):
             db.sql("select deferred.__purge_archived(%s, 0)", name)
     wait_for(lambda: archive(db, "cat >/dev/null").returncode == 0, 10, "the killed one has left its transaction")
     assert tables(db) == []

@@ -67,7 +67,7 @@ def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
         found = doctor(FAIL, env={**doctor.env, **env})
         assert list(found) == [status] and what in found[status][0][1]
     db.config("cntt = 1\n")
-    assert 'unknown setting "cntt"' in doctor(FAIL)["config"][0][1]
+    assert 'setting "cntt" is unknown' in doctor(FAIL)["config"][0][1]
 
 
 def test_what_is_wrong_with_schema_and_role(db, doctor):
@@ -94,7 +94,7 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     db.sql("update deferred.__deferred_migration set version = 999")
     assert list(doctor(FAIL)) == ["schema"]
     db.sql("drop schema deferred cascade")
-    assert doctor(FAIL)["schema"][0][1] == "there is no schema in this database"
+    assert doctor(FAIL)["schema"][0][1] == 'the database has no schema "deferred"'
 
 
 @pytest.mark.parametrize("table, check", [("source", "schema"), ("migration", "schema"), ("offer", "functions"), ("alert", "alerts"), ("upkeep", "retention")])
@@ -153,7 +153,7 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     assert set(found) == {"retention"} and "was never purged" in found["retention"][0][1] and found["retention"][0][3].endswith("purge --older-than 30d --dead-older-than 365d")
     assert db.run(["deferred", "purge", "--older-than", "10000d"]).returncode == 0 and doctor(OK) == {}
     db.sql("update deferred.__deferred_upkeep set purged_at = now() - interval '40 days', purged_older = '20 days'")
-    assert "though the last purge, 40 days ago, was told to keep 20" in doctor(WARN)["retention"][0][1]
+    assert "though the last purge, 40 days ago, was set to keep 20" in doctor(WARN)["retention"][0][1]
     assert db.run(["deferred", "purge", "--older-than", "20d"]).returncode == 0 and doctor(OK) == {}
     db.sql("""do $$ begin for i in 1000::bigint..1199 loop
                   execute format('create table deferred.__deferred_%s partition of deferred.__deferred for values from (%s) to (%s)', i, i * 10000000::bigint, (i + 1) * 10000000::bigint);
@@ -171,7 +171,7 @@ def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
     with open(pid, "w") as f:
         os.fchmod(f.fileno(), 0o666)
     for path, what in ((open_to_all + "/pid", "can be written by others"), ("/nonexistent/pid", "No such file"), (pid, "a file that others can write"),
-                       (db.dir, "no regular file")):
+                       (db.dir, "not a regular file")):
         found = doctor(FAIL, env={**doctor.env, "DEFERRED_PIDFILE": path})
         assert list(found) == ["pidfile"] and what in found["pidfile"][0][1], found
     assert db.run(["check_deferred"], env={"DEFERRED_PIDFILE": pid}).returncode == 77  # as was said
@@ -207,7 +207,7 @@ def test_what_is_wrong_with_the_user_of_functions(db, doctor):
     found = doctor(FAIL, env=env)
     assert list(found) == ["user"] and "functions would run as root" in found["user"][0][1] and 'user = "deferred"' in found["user"][0][3]
     db.config('user = "nosuchuser"\n')
-    assert 'no user "nosuchuser"' in doctor(FAIL, env=env)["user"][0][1]
+    assert 'user "nosuchuser" does not exist' in doctor(FAIL, env=env)["user"][0][1]
     db.config('user = "nobody"\n')
     assert list(doctor(WARN, env=env)) == ["user"]  # /nonexistent
 

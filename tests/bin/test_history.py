@@ -66,8 +66,8 @@ def test_history_goes_to_another_server_and_stays_there(two, wait_for):
 
 def test_what_it_prints_where_that_would_not_do(db):
     said = db.run(["deferred", "history", "publication"])
-    assert said.returncode == 0 and said.stderr == "deferred: wal_level of this server is replica\nhint: alter system set wal_level = logical; and start the server anew\n"
-    for words, why in ((["history"], "publication and subscription"), (["history", "x"], '"x"'), (["--json", "history", "publication"], "no meaning"),
+    assert said.returncode == 0 and said.stderr == "deferred: wal_level of this server is replica, not logical\nhint: alter system set wal_level = logical; then restart the server\n"
+    for words, why in ((["history"], "publication and subscription"), (["history", "x"], '"x"'), (["--json", "history", "publication"], "--json is not possible"),
                        (["history", "publication", "x"], '"x"')):
         said = db.run(["deferred", *words])
         assert said.returncode == 64 and why in said.stderr, said

@@ -147,7 +147,7 @@ def test_a_stopped_copy_is_left_alone_for_its_lease_then_named_and_replaced(db):
     os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
     done = db.run(skip)
     assert done.returncode == 0, done.stderr
-    assert f"another copy (pid {run.pid}) holds '{db.pidfile}' and has shown no sign of life for 61 s" in done.stderr
+    assert f'another copy (pid {run.pid}) holds "{db.pidfile}" and has shown no sign of life for 61 s' in done.stderr
     assert "it is stopped, as by SIGSTOP; it is replaced" in done.stderr
     assert run.wait(20) == -signal.SIGKILL and db.log(job) == [(1, "superseded")]
     ledger(db)
@@ -159,6 +159,6 @@ def test_a_copy_shows_that_it_lives_and_says_that_its_file_is_gone(db):
     os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
     wait_for(lambda: time.time() - os.stat(db.pidfile).st_mtime < 5, 20, "it has moved the time of the file on")
     os.unlink(db.pidfile)
-    wait_for(lambda: f"stop one of them, this one with `kill {run.pid}`" in run.output(), 20, "it has noticed")
+    wait_for(lambda: f"to stop this copy: kill {run.pid}" in run.output(), 20, "it has noticed")
     run.signal(signal.SIGTERM)
     assert run.wait(20) == 0 and run.output().count("has been removed or replaced") == 1

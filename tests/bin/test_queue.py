@@ -360,7 +360,7 @@ def test_every_setting_is_set_shown_and_taken_back(db):
 
 
 NONSENSE = [
-    ("visibility-timeout", "30", "no time span with its unit"), ("visibility-timeout", "-5s", "-5s"), ("visibility-timeout", "500ms", "500ms"),
+    ("visibility-timeout", "30", "not a time span with a unit"), ("visibility-timeout", "-5s", "-5s"), ("visibility-timeout", "500ms", "500ms"),
     ("visibility-timeout", "2d", "2d"), ("visibility-timeout", "nan", "nan"), ("ttl", "5", '"5"'), ("ttl", "0s", "0s"), ("ttl", "inf", "inf"),
     ("max-attempts", "0", '"0"'), ("max-attempts", "-1", "-1"), ("max-attempts", "1.5", "1.5"), ("max-attempts", "nan", "nan"),
     ("backoff-floor", "10", '"10"'), ("backoff-floor", "0ms", "0ms"), ("backoff-ceiling", "1 mon", "1 mon"), ("backoff-exponent", "0.5", "0.5"),
@@ -402,17 +402,17 @@ def test_wrong_usage_ends_with_64(run, args):
 def test_what_only_the_server_can_refuse_quotes_the_input(db):
     for args in (["set", "nosuch", "--weight", "2"], ["pause", "nosuch"], ["resume", "nosuch"], ["clear", "nosuch", "--yes"], ["rm", "nosuch"],
                  ["ls", "nosuch"]):
-        fails(db.run(["deferred", "queue", *args]), NOT_DONE, "no queue", "nosuch")
+        fails(db.run(["deferred", "queue", *args]), NOT_DONE, 'queue "nosuch" does not exist', "hint: ")
     assert db.sql("select name from deferred.__deferred_queue") == [("default",)]
-    fails(db.run(["deferred", "queue", "set", "default", "--burst", "3"]), DATA, "a burst of 3, but no rate", "hint: ")
+    fails(db.run(["deferred", "queue", "set", "default", "--burst", "3"]), DATA, "a burst of 3 but no rate", "hint: ")
     fails(db.run(["deferred", "queue", "set", "default", "--function", "no such"]), DATA, "no such", "hint: ")
     fails(db.run(["deferred", "queue", "set", "default", "--backoff-floor", "2h", "--backoff-ceiling", "1h"]), DATA, "7200000")
-    fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, "'no such'", "hint: ")
-    fails(db.run(["deferred", "function", "set", "f", "--burst", "2"]), DATA, "a burst of 2, but no rate")
+    fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, '"no such"', "hint: ")
+    fails(db.run(["deferred", "function", "set", "f", "--burst", "2"]), DATA, "a burst of 2 but no rate")
     fails(db.run(["deferred", "function", "rm", "f"]), NOT_DONE, '"f" has no limits')
-    fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, "'default' cannot be removed")
+    fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, '"default" cannot be removed')
     fails(db.run(["deferred", "add", "noop", "--concurrency", "2"]), DATA,
-        "\"concurrency\" is 2, but \"concurrency_key\" is missing")
+        '"concurrency" is 2, but "concurrency_key" is missing')
     # A name that is refused leaves those before it alone.
     queue(db, "set", "q", "--create")
     fails(db.run(["deferred", "queue", "pause", "q", "nosuch"]), NOT_DONE, "nosuch")

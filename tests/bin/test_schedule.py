@@ -83,12 +83,14 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
     assert sync("", "--prune") == [("removed", "a"), ("removed", "b")]
     assert db.sql("select name from deferred.__deferred_schedule") == [("mine",)]
     # All of a file or nothing of it; others' schedules are not touched.
-    assert sync(two + 'schedule "mine" { rule = "@daily" function = f }', code=NOT_DONE, says="'mine' was set by hand") == []
+    assert sync(two + 'schedule "mine" { rule = "@daily" function = f }', code=NOT_DONE,
+        says='schedule "mine" was set by hand') == []
     fails(schedule(db, "set", "b", "61 * * * *", "f"), DATA,
         'schedule rule "61 * * * *": minute "61" is out of range', "hint:")
     for text, code, says in (('schedule "x" { rule = "0 0 31 2 *" function = f }', DATA, "never comes due"),
         ('schedule "x" { function = f }', CONFIG, 'schedule "x" has no rule'),
-                             ('schedule "x" { rule = "@daily" function = f cnt = 3 }', CONFIG, 'unknown setting "cnt" in schedule "x"'),
+                             ('schedule "x" { rule = "@daily" function = f cnt = 3 }', CONFIG,
+                             'setting "cnt" of schedule "x" is unknown'),
                              ('schedule "x" { rule = "@daily" function = f params = "{" }', DATA, "json"), (two + two, CONFIG, "twice"),
                              ('schedule "x" { rule = "@daily" function = f missed = all overlap = skip }', DATA, "overlap")):
         assert sync(text, code=code, says=says) == []
@@ -98,7 +100,7 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
     other.write_text(two)
     assert ok(schedule(db, "sync", other)) and sync(two) == [("unchanged", "a"), ("unchanged", "b")]  # a release in another folder
     ok(schedule(db, "set", "mine", "@hourly", "f"))
-    fails(schedule(db, "set", "a", "@hourly", "f"), NOT_DONE, "'a' comes from 'app.conf'", "sync")
+    fails(schedule(db, "set", "a", "@hourly", "f"), NOT_DONE, 'schedule "a" comes from "app.conf"', "sync")
 
 
 @pytest.mark.slow

@@ -343,7 +343,7 @@ def test_sighup_brings_new_settings_into_force(db):
 
 
 @pytest.mark.parametrize("text, why", [
-    ("runners = none\n", 'setting "runners": value "none" is no whole number, nor a range'),
+    ("runners = none\n", 'setting "runners": value "none" is not a whole number or a range'),
     ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
     ("runners = {", "syntax error"),
     ('plugin_dir = "/nonexistent/plugins"\n', None),
@@ -413,15 +413,15 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
 
 @pytest.mark.parametrize("args, code, message", [
     (["--loop", "--interval-floor", "0"], 64, "out of range (1ms to 1d)"),
-    (["--loop", "--interval-floor", "-1s"], 64, "no time span"),
-    (["--loop", "--exponent", "nan"], 64, "is no number"),
+    (["--loop", "--interval-floor", "-1s"], 64, "is not a time span"),
+    (["--loop", "--exponent", "nan"], 64, "is not a number"),
     (["--loop", "--exponent", "0.5"], 64, "out of range (1 to 100)"),
     (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
     (["--loop=1"], 64, None),
     (["--listen"], 64,
-     "option --listen: has no effect without --loop (add --loop to run a service, or remove --listen)"),
-    (["--cnt", "0", "--interval-ceiling", "5s"], 64, "option --interval-ceiling: has no effect without --loop ("),
-    (["--gradual-decrease"], 64, "option --gradual-decrease: has no effect without --loop ("),
+     'option "--listen" has no effect without --loop; hint: add --loop to run a service, or remove --listen'),
+    (["--cnt", "0", "--interval-ceiling", "5s"], 64, 'option "--interval-ceiling" has no effect without --loop; hint: '),
+    (["--gradual-decrease"], 64, 'option "--gradual-decrease" has no effect without --loop; hint: '),
 ])
 def test_settings_that_make_no_sense_are_refused(db, args, code, message):
     refused = db.run(["check_deferred", *args])

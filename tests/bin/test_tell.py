@@ -187,11 +187,11 @@ def test_a_function_that_recovers_is_not_paused_any_more(db):
 
 
 def test_a_wrong_setting_is_named(db):
-    for text, says in (('alert { command = "hook" }', 'setting "alert.command": value "hook" is no absolute path'),
-                       ('alert { late_queues = "mail" }', 'value "mail" is no list such as "mail:2min, reports:6h"'),
+    for text, says in (('alert { command = "hook" }', 'setting "alert.command": value "hook" is not an absolute path'),
+                       ('alert { late_queues = "mail" }', 'value "mail" is not a list such as "mail:2min, reports:6h"'),
                        ('alert { late_queues = "mail:1h, x:100d" }', "with spans up to 30d"),
                        ('alert { queue = "a b" }', 'value "a b" cannot be the name of a queue'),
-                       ('alert { mail_to = "ops" }', 'value "ops" is no list of addresses'),
+                       ('alert { mail_to = "ops" }', 'value "ops" is not a list of addresses'),
                        ('function "deferred-alert" { command = {"/bin/true"} }', 'function "deferred-alert": a name has')):
         db.config(text)
         done = db.run(["deferred", "alert"])
@@ -307,7 +307,7 @@ def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db,
     db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 minutes'")
     assert alert("--print") == "" and alert("--list") == ""
     done = db.run(["deferred", "alert", "--list", "--print"])
-    assert done.returncode == 64 and "--print does not go with it" in done.stderr
+    assert done.returncode == 64 and "--list contradicts --print" in done.stderr
 
 
 @pytest.fixture

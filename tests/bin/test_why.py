@@ -135,7 +135,7 @@ def test_a_job_that_a_worker_has(db, why):
     assert why(job)[0][1].endswith("is gone: it has not been seen")
     db.sql("update deferred.__deferred_worker set seen_at = started_at; insert into deferred.__deferred_worker (instance, host, pid, version) "
            "select split_part(instance, '@', 1) || '@another', host, 1, version from deferred.__deferred_worker")
-    assert why(job)[0][1].endswith("is gone: its host has started anew")
+    assert why(job)[0][1].endswith("is gone: its host has rebooted")
     db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s'")
     do(db, f"deferred cancel {job}")
     assert why(job)[0][0] == "ended"
@@ -261,7 +261,7 @@ def test_a_job_that_limits_hold_back(db, why):
     cause, sentence, figure, mend = why(rated[1])[0]
     assert (cause, sentence, mend) == ("rate", "queue rare starts no more than 1/h", "deferred queue set rare --rate 2/h") and figure == "the next one may start in 59min"
     told = {c[0]: c for c in why(None, "--all")}
-    assert told["limit"] == ("limit", "queue one runs no more than 1 at once, and so many are running", "1 job of queue one waits, the first for Ns",
+    assert told["limit"] == ("limit", "queue one runs no more than 1 at once, and that many are running", "1 job of queue one waits, the first for Ns",
                              "deferred queue set one --max-running 2; or nothing, if it is meant") and told["rate"][1] == "queue rare starts no more than 1/h"
     assert why(keyed[1])[0] == ("key",
         f'jobs with concurrency key "cust-7" run one after the other, and job {keyed[0]}, which is running, comes before it',

@@ -29,7 +29,7 @@ def test_it_is_loaded_again_and_its_jobs_are_run(db, isolate):
     run = service(db, "--runners", "2", f"--isolate={isolate}")
     job, other = db.defer("steady"), db.defer("noop")
     [db.defer("sleep", '{"ms": 400}') for _ in range(6)]  # for both runners
-    wait_for(lambda: "'unsteady.so' not loaded: its runner died while loading it; trying again in 1 s" in run.output(), 20)
+    wait_for(lambda: '"unsteady.so" not loaded: its runner died while loading it; trying again in 1 s' in run.output(), 20)
     wait_for(lambda: db.log(other) == [(1, "ok")], 20, "the rest is served meanwhile")
     wait_for(lambda: db.log(job) == [(1, "ok")], 30, "and so is this one, by itself")
     [db.defer("sleep", '{"ms": 400}') for _ in range(2)]

@@ -43,7 +43,7 @@ def test_with_a_wrong_key_file_it_is_not_ready_and_says_why_once(db):
     assert f.client().call("GET", "/mail/messages").status == 403
     assert f.plain("GET", "/readyz").status == 503
     said = errors(f)
-    assert len(said) == 1 and f"'{f.key_file}' is another key file" in said[0], said
+    assert len(said) == 1 and f'"{f.key_file}" is another key file' in said[0], said
     # Another trouble is told too, once; then the first again, for it is another than the last.
     write_key(f.key_file, "no key\n")
     harness.wait_for(lambda: len(errors(f)) == 2, what="the second reason")

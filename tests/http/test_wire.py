@@ -858,7 +858,7 @@ def test_sighup_opens_the_log_anew_and_tells_what_needs_a_restart(f, c):
     os.rename(f.access_log, f.access_log + ".1")
     f.write_config("threads = 2")
     f.program.signal(signal.SIGHUP)
-    harness.wait_for(lambda: "settings were read anew" in f.program.output())
+    harness.wait_for(lambda: "settings reloaded" in f.program.output())
     c.put("mail")
     harness.wait_for(lambda: os.path.exists(f.access_log) and f.log())
     assert 'setting "http.threads" has changed: needs a restart' in f.program.output()
@@ -915,7 +915,7 @@ def test_a_start_that_cannot_be_says_why(db):
     rc, said = start("--listen", "256.1.1.1:x")
     assert rc == 78 and 'cannot listen on "256.1.1.1:x"' in said
     rc, said = start("--listen", "")
-    assert rc == 78 and "nothing to listen on" in said and "set http.listen or http.listen_tls" in said
+    assert rc == 78 and "no address to listen on is set" in said and "set http.listen or http.listen_tls" in said
     rc, said = start("--listen-tls", "127.0.0.1:0")
     assert rc == 78 and 'setting "http.tls_certificate" is missing' in said
     rc, said = start("--tls-certificate", "/nowhere", "--tls-key", "/nowhere", "--listen-tls", "127.0.0.1:0")
@@ -1017,7 +1017,7 @@ def test_https_shows_its_certificate_and_exchanges_it_under_way(db):
     f.config = f'tls_certificate = "{two[0]}"\n tls_key = "{two[1]}"\n'
     f.write_config()
     f.program.signal(signal.SIGHUP)
-    harness.wait_for(lambda: "settings were read anew" in f.program.output())
+    harness.wait_for(lambda: "settings reloaded" in f.program.output())
     with contextlib.closing(shown(two)) as raw:
         raw.send(plain.bytes("GET", "/mail/messages?peekonly=true"))
         assert raw.answer().status == 200

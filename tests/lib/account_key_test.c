@@ -124,7 +124,7 @@ static void the_key_file_is_made_once_and_is_ours_alone(void **state)
 	assert_int_equal(account_key_load(file, again, &err), 0);
 	assert_memory_equal(master, again, sizeof(master));
 	assert_int_equal(account_key_make("/nonexistent/folder/key", &err), DEFERRED_ESYSTEM);
-	assert_non_null(strstr(err.message, "'/nonexistent/folder/key'"));
+	assert_non_null(strstr(err.message, "\"/nonexistent/folder/key\""));
 }
 
 static void expect_refusal(const char *what)
@@ -164,15 +164,15 @@ static void a_key_file_that_others_may_reach_or_that_is_none_is_refused(void **s
 	expect_refusal("symbolic link");
 	unlink(file);
 	assert_int_equal(mkfifo(file, 0600), 0);
-	expect_refusal("no regular file");
+	expect_refusal("not a regular file");
 	unlink(file);
 	assert_int_equal(mkdir(file, 0700), 0);
-	expect_refusal("no regular file");
+	expect_refusal("not a regular file");
 	rmdir(file);
 	if (geteuid() == 0) {
 		write_file(good, 0600);
 		assert_int_equal(chown(file, 12345, 12345), 0);
-		expect_refusal("belongs to somebody else (uid 12345)");
+		expect_refusal("belongs to another user (uid 12345)");
 	}
 }
 

@@ -130,7 +130,7 @@ static void test_nothing_leads_out_of_it(void **state)
 	assert_refused("/proc/self", "root/etc/passwd", "symbolic link");
 	snprintf(fd_path, sizeof(fd_path), "fd/%d", open(in(top, "a"), O_RDONLY));
 	assert_refused("/proc/self", fd_path, "symbolic link");
-	assert_refused("relative", "a", "no absolute path");
+	assert_refused("relative", "a", "not an absolute path");
 	assert_refused(in(top, "missing"), "a", "cannot be used");
 }
 
@@ -140,11 +140,11 @@ static void test_only_regular_files_with_one_name_open_and_nothing_is_waited_for
 	assert_int_equal(mkfifo(in(folder, "fifo"), 0600), 0);
 	assert_int_equal(link(in(top, "a"), in(folder, "hard")), 0);
 	alarm(20);
-	assert_refused(folder, "fifo", "no regular file");
+	assert_refused(folder, "fifo", "not a regular file");
 	assert_refused(folder, "hard", "hard link");
-	assert_refused(folder, "sub", "no regular file");
-	assert_refused(folder, ".", "no regular file");
-	assert_refused("/dev", "zero", "no regular file");
+	assert_refused(folder, "sub", "not a regular file");
+	assert_refused(folder, ".", "not a regular file");
+	assert_refused("/dev", "zero", "not a regular file");
 	assert_refused(folder, "missing", "No such file");
 	alarm(0);
 }

@@ -148,7 +148,7 @@ static void a_wrong_value_names_the_variable_or_option(void **state)
 
 	(void)state;
 	assert_int_equal(config_override(config, "cnt", "many", "--cnt", &err), DEFERRED_ECONFIG);
-	assert_string_equal(err.message, "option --cnt: value \"many\" is no whole number (0 to 1000000000)");
+	assert_string_equal(err.message, "option \"--cnt\": value \"many\" is not a whole number (0 to 1000000000)");
 	assert_int_equal(config_int(config, "cnt"), 1);
 	config_free(config);
 	memset(&err, 0, sizeof(err));

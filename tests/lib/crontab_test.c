@@ -68,7 +68,7 @@ static void what_is_no_line_is_quoted(void **state)
 		bool service;
 		const char *word;
 	} cases[] = {
-		{ "", false, "no five fields" }, { "*/2 * * *", false, "\"*/2 * * *\"" }, { "*/2 * * * * --cnt", false, "missing behind \"--cnt\"" },
+		{ "", false, "fewer than five fields" }, { "*/2 * * *", false, "\"*/2 * * *\"" }, { "*/2 * * * * --cnt", false, "missing behind \"--cnt\"" },
 		{ "*/2 * * * * --cnt -1", false, "\"-1\"" }, { "*/2 * * * * --cnt 1e3", false, "\"1e3\"" }, { "*/2 * * * * --runners 65", false, "\"65\"" },
 		{ "*/2 * * * * --if-running=wait", false, "\"wait\"" }, { "*/2 * * * * runners 4", false, "\"runners\"" }, { "*/2 * * * * root backup", false, "\"root\"" },
 		{ "*/2 * * * * --nosuch 1", false, "\"--nosuch\"" }, { "*/2 * * * * --window 10", false, "\"10\"" }, { "*/2 * * * * --balance g:1", false, "\"g:1\"" },

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -116,6 +117,38 @@ static void sqlstate_decides_the_class(void **state)
 		assert_int_equal(error_class(cases[i].sqlstate), cases[i].class);
 }
 
+static void words_of_the_server_become_the_cause(void **state)
+{
+	static const struct { const char *sqlstate, *says, *hint; } cases[] = {
+		{ "22007", "a time is not valid (raw)", "write a time" }, { "23505", "another transaction", "again" },
+		{ "25006", "the server is read-only (raw)", "primary" }, { "3F000", "the schema of the database", "migrate" },
+		{ "40P01", "the transaction conflicts", "again" }, { "42501", "the role lacks a right (raw)", "" },
+		{ "42P01", "the schema of the database", "migrate" }, { "53100", "the disk of the server", "free" },
+		{ "53200", "the server is out of memory (raw)", "free" }, { "55P03", "another transaction holds", "wait" },
+		{ "57014", "the statement was cancelled (raw)", "statement_timeout" }, { "22012", "raw", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct deferred_error err = { 0 };
+
+		error_set(&err, DEFERRED_EDB, "x", "raw");
+		snprintf(err.sqlstate, sizeof(err.sqlstate), "%s", cases[i].sqlstate);
+		error_explain(&err);
+		assert_ptr_equal(strstr(err.message, cases[i].says), err.message);
+		assert_non_null(strstr(err.hint, cases[i].hint));
+		assert_int_equal(err.hint[0] == '\0', cases[i].hint[0] == '\0');
+		error_hint(&err, "better");
+		assert_string_equal(err.hint, "better");
+		error_hint(&err, "too late");
+		assert_string_equal(err.hint, "better");
+		error_own_words(&err);
+		assert_string_equal(err.message, "raw");
+	}
+	error_explain(NULL);
+	error_own_words(NULL);
+}
+
 static void each_code_has_its_number_and_text(void **state)
 {
 	(void)state;
@@ -140,6 +173,7 @@ int main(void)
 		cmocka_unit_test(errno_becomes_the_end_of_the_message),
 		cmocka_unit_test(nobody_has_to_pass_an_error),
 		cmocka_unit_test(sqlstate_decides_the_class),
+		cmocka_unit_test(words_of_the_server_become_the_cause),
 		cmocka_unit_test(each_code_has_its_number_and_text),
 	};
 

@@ -99,13 +99,13 @@ static void what_is_no_such_file_is_no_reason_to_trust_a_server(void **state)
 	}
 	put("7001 1\n");
 	chmod(path, 0622);
-	check("7001", 1, "that we alone may write");
+	check("7001", 1, "that only this user may write");
 	unlink(path);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	check("7001", 1, "cannot open");
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	check("7001", 1, "no regular file");
+	check("7001", 1, "not a regular file");
 	unlink(path);
 	put("");
 	check("7001", 1, NULL);

@@ -68,12 +68,12 @@ static void what_was_read_is_quoted(void **state)
 {
 	/* The end of it, from no place within a character, and only what can be shown. */
 	static const struct { const char *text, *told; } told[] = {
-		{ "{\"n\": ]", "column 7, after '{\"n\": ]': " },
+		{ "{\"n\": ]", "column 7, after \"{\"n\": ]\": " },
 		{ "", "column 0, after \"\": " },
-		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x", ", after ' 2345678901234567890123456789012345\", x': " },
-		{ "\"a\tb\"", ", after '\"a': " },
+		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x", ", after \" 2345678901234567890123456789012345\", x\": " },
+		{ "\"a\tb\"", ", after \"\"a\": " },
 		{ "[1,\n\t2,\n\t]", "line 3 column 2, after \"[1,  2,  ]\": " },
-		{ "\"ab\xff\"", ", after '\"ab" },
+		{ "\"ab\xff\"", ", after \"\"ab" },
 	};
 
 	(void)state;

@@ -172,7 +172,7 @@ def test_a_malformed_mail_is_neither_stored_nor_sent(mail_call, db, mail, words,
 def test_a_mail_with_options_no_job_can_have_is_not_sent(mail_call):
     """Not even where it needs no job, for the same call would be refused with `mail.defer = 1`."""
     answer = mail_call(MAIL, args=["-k", ""])
-    assert answer["code"] == EINVAL and "option key is empty" in answer["message"]
+    assert answer["code"] == EINVAL and 'option "key" is empty' in answer["message"]
     assert mail_call.server.commands() == []
 
 

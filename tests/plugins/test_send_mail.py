@@ -505,7 +505,7 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_mail(call, tmp_pa
 def test_what_is_no_readable_file_is_named(send, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/passwd")
-    for path, words in ((tmp_path / "missing", "No such file"), (f"{tmp_path}/.", "no regular file"), (tmp_path / "fifo", "no regular file"),
+    for path, words in ((tmp_path / "missing", "No such file"), (f"{tmp_path}/.", "not a regular file"), (tmp_path / "fifo", "not a regular file"),
                         (tmp_path / "link", "symbolic link"), ("/dev/zero", "outside of the folder")):
         outcome = send({**MAIL, "attachments": [{"path": str(path)}]})
         assert outcome.returned == "dead" and f'"{path}"' in outcome.error and words in outcome.error

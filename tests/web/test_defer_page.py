@@ -58,7 +58,7 @@ def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
                          ({"priority": "99999"}, 'option "priority" is out of range: 99999'), ({"max_attempts": "0"},
                          "max_attempts"), ({"timeout": HOSTILE}, "is not a time span"),
                          ({"label": "l" * 1001}, '"label" is out of range: 1001'), ({"key": "k"},
-                             'has key "k" already'), ({"queue": "full"}, 'queue "full" is full (max_length 1)')):
+                             'has key "k" already'), ({"queue": "full"}, r'queue "full" is full \(max_length 1\)')):
         fields = {"fn": "noop", "params": '{"a": "\u202e"}', "label": HOSTILE, **fields}
         status, _, text = send(web, **fields)
         assert status == 200 and "<script>alert" not in text and not re.search("[\u202a-\u202e\u2066-\u2069\u200b]", text), fields

@@ -277,7 +277,9 @@ def test_a_host_that_is_missed_stands_on_the_first_page_and_is_looked_for_once_a
 
 
 def test_it_does_not_listen_where_passwords_could_be_read(db):
-    for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"], "none"), (["--listen", ""], "nothing to listen on"), (["--listen", ""], "set web.listen or web.listen_tls")):
+    for options, says in ((["--listen", "0.0.0.0:0"], "without TLS"), (["--listen", "0.0.0.0:0", "--auth", "none"],
+        "none"), (["--listen", ""], "no address to listen on is set"), (["--listen", ""],
+        "set web.listen or web.listen_tls")):
         done = db.run(["deferred_web", *options])
         assert done.returncode == 78 and says in done.stderr, done
 

@@ -216,7 +216,8 @@ static int open_attachment(struct sending *s, struct attachment *a)
 		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
 			    "mail.attachment_dir only, which is not set; \"content\" needs none", a->path);
 	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir \"%.300s\" is no absolute path of a folder that is there", dir);
+		return fail(s, DEFERRED_UNREADY,
+				"mail.attachment_dir \"%.300s\" is not the absolute path of a folder", dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);

@@ -44,7 +44,7 @@ begin
         select format('%s %s', quote_literal(left(a, 200)), deferred.__mail_address_wrong(a)) into text
         from unnest(v_to) a where deferred.__mail_address_wrong(a) is not null limit 1;
         if found then
-            cause := 'settings'; name := 'alert.mail_to'; text := 'setting alert.mail_to: ' || text; mend := 'nobody is told by mail until that is mended: deferred.conf(5)';
+            cause := 'settings'; name := 'alert.mail_to'; text := 'setting alert.mail_to: ' || text; mend := 'no alert is sent by mail until the address is correct: deferred.conf(5)';
             return next;
         end if;
     end if;

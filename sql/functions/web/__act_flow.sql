@@ -17,7 +17,7 @@ begin
         elsif not deferred.flow_retry(flow) then
             refused := format('flow %s is being begun again already', flow);
         end if;
-    exception when invalid_parameter_value or insufficient_privilege then
+    exception when no_data_found or insufficient_privilege then
         refused := sqlerrm;
     end;
     if before is null or jobs > 0 or refused is not null then
