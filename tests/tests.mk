@@ -161,12 +161,13 @@ check-lint: deps-lint
 LINT_C := $(wildcard lib/*/*.c lib/plugins/*/*.c bin/*/*.c bin/deferred_http/*/*.c tests/lib/*.c tests/harness/*.c \
 	tests/bench/*.c)
 # The plugin sample crashes on purpose. gcc -fanalyzer is not used: it reports lists as leaks.
-lint: $(B)/gen/sql.h $(B)/gen/web_assets.h
+lint: all
 	@for tool in gcc clang cppcheck mandoc; do command -v $$tool > /dev/null || \
 		{ printf 'make lint: %s: not found\nhint: make deps-lint\n' $$tool >&2; exit 1; }; done
 	$(PYTHON) tests/harness/floors.py
 	$(PYTHON) tests/mutants/mutants.py --dry-run
 	$(PYTHON) tests/docs/prose.py
+	$(PYTHON) -m pytest -q $(addprefix tests/docs/test_,docs.py help.py reference.py sql_page.py)
 	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
 		for file in $(LINT_C); do \
 			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred_http -Ibin/deferred_web \

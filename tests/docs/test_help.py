@@ -144,6 +144,23 @@ def test_an_unknown_topic_is_an_error_that_lists_the_topics(topic):
     assert "  deferred.conf(5)" in done.stderr
 
 
+def test_commands_and_options_that_the_pages_show_exist():
+    pages = [os.path.join(pg.TOP, "README.md"), *glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True)]
+    shared, seen = set(options(shown(["deferred"]))), 0
+    for path in pages:
+        shown_here = re.findall(
+            r"(?<![/\w-])(check_deferred|deferred(?:_http|_web)?)((?: +[^\s`|>&;)#]+)*)", read(path)
+        )
+        for name, words in shown_here:
+            given = re.findall(r"(?<= )--([a-z][\w-]*)", words)
+            command = next((word for word in words.split() if word in COMMANDS), None)
+            if given and (name != "deferred" or command):
+                there = set(options(shown([name, command] if name == "deferred" else [name])))
+                assert set(given) <= there | shared, (path, name + words)
+                seen += len(given)
+    assert seen > 60
+
+
 def test_make_help_has_one_line_for_each_target():
     listed = {}
     for line in run(["make", "-s", "help"], cwd=pg.TOP).stdout.splitlines():
