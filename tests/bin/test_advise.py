@@ -71,7 +71,7 @@ def test_what_the_log_tells(db):
     words = db.run(["deferred", "simulate", "--line", "*/2 * * * *", "--scale", "2"]).stdout
     assert "\nserved: at most 30 an hour, which is less than arrives: what waits grows; " in words and "\nnot begun by the end: " in words
     assert ask(db, "simulate", "--service", "runners 1")["waits"][-1]["p50_s"] == 0
-    assert "no interval and no cnt mends that" in db.run(["deferred", "advise", "--scale", "30", "--max-runners", "1"]).stdout
+    assert "change neither interval nor cnt" in db.run(["deferred", "advise", "--scale", "30", "--max-runners", "1"]).stdout
     late = ask(db, "advise", "--within", "1ms", "--max-runners", "1", code=NOT_DONE)
     assert late["answer"] == "too_late" and late["lines"] == []
 
@@ -117,7 +117,7 @@ def test_several_lines_and_services(db):
 
     for args, code, text in (
         (["--line", "*/2 * * *"], 65, 'line "*/2 * * *": fewer than five fields of time: "*/2 * * *"\nhint: write minute hour day month weekday'),
-        (["--line", "*/2 * * * * --cnt ten"], 65, '"ten"\nhint: such as --cnt 10'),
+        (["--line", "*/2 * * * * --cnt ten"], 65, '"ten"\nhint: for example --cnt 10'),
         (["--line", "61 * * * * --cnt 1"], 65,
         'line "61 * * * * --cnt 1": schedule rule "61 * * * *": minute "61" is out of range (0 to 59)\nhint: write numbers from 0 to 59'),
         (["--line", "0 0 L * * --cnt 1"], 65,
