@@ -10,32 +10,26 @@
 #include <string.h>
 #include <time.h>
 
-#define WIDTH 480
-#define HEIGHT 130
-#define LEFT 44
-#define TOP 8
-#define BOTTOM 16
-#define LINES 3
+#define SERIES 3
 #define MARKS 50
 
 /* One bar. */
 struct point {
-	int64_t at_s, ok, other, arrived;
+	int64_t at_s, ok, failed, deferred;
 	struct histogram wait, run;
 };
 
 static const struct range {
-	const char *name, *title;
-	bool days; /* times are told by days, not by minutes */
+	const char *name, *title, *bar;
 	int64_t width_s;
 	size_t n;
 	enum store_span span;
 } ranges[] = {
-	{ "1h", "1 hour", false, 60, 60, STORE_MINUTES },
-	{ "24h", "24 hours", false, 600, 144, STORE_MINUTES },
-	{ "7d", "7 days", false, 3600, 168, STORE_HOURS },
-	{ "90d", "90 days", true, 86400, 90, STORE_HOURS },
-	{ "400d", "400 days", true, 86400, 400, STORE_HOURS }, /* as long as hours are kept */
+	{ "1h", "1 hour", "minute", 60, 60, STORE_MINUTES },
+	{ "24h", "24 hours", "10 minutes", 600, 144, STORE_MINUTES },
+	{ "7d", "7 days", "hour", 3600, 168, STORE_HOURS },
+	{ "90d", "90 days", "day", 86400, 90, STORE_HOURS },
+	{ "400d", "400 days", "day", 86400, 400, STORE_HOURS }, /* as long as hours are kept */
 };
 #define RANGES (sizeof(ranges) / sizeof(ranges[0]))
 
@@ -73,8 +67,8 @@ static void gather(struct visit *v, struct chart *c, const struct store_figures 
 			continue;
 		p = &c->point[at];
 		p->ok += f->outcome[JOB_OK];
-		p->other += f->attempts - f->outcome[JOB_OK];
-		p->arrived += f->arrived;
+		p->failed += f->attempts - f->outcome[JOB_OK];
+		p->deferred += f->arrived;
 		histogram_add(&p->wait, &f->wait);
 		histogram_add(&p->run, &f->run);
 	}
@@ -86,62 +80,106 @@ static const char *when(const struct chart *c, int64_t at_s, char text[32])
 	struct tm tm;
 
 	gmtime_r(&t, &tm);
-	if (c->range->days)
-		strftime(text, 32, "%Y-%m-%d", &tm);
-	else
-		strftime(text, 32, "%m-%d %H:%M", &tm);
+	strftime(text, 32, c->range->width_s >= 86400 ? "%Y-%m-%d" : c->range->width_s > 60 ? "%m-%d %H:%M" : "%H:%M", &tm);
 	return text;
 }
 
 /* ---- drawing ---------------------------------------------------------------------------------- */
 
-static double x_of(const struct chart *c, size_t i)
+/* One drawing: bars that lie on each other, and for counts a line. */
+struct figure {
+	const char *id, *title, *series[SERIES];
+	bool is_time; /* values are microseconds, less than 0: none; else they are counts */
+	int64_t (*value)(const struct point *p, int series);
+};
+
+static int64_t count_value(const struct point *p, int series)
 {
-	return LEFT + (double)(WIDTH - LEFT) * (double)i / (double)c->n;
+	return series == 0 ? p->ok : series == 1 ? p->failed : p->deferred;
 }
 
-static double y_of(double value, double max)
+static const double quantiles[SERIES] = { 0.5, 0.95, 0.99 };
+
+static int64_t wait_value(const struct point *p, int series)
 {
-	return HEIGHT - BOTTOM - (max > 0 ? value / max : 0) * (HEIGHT - BOTTOM - TOP);
+	return histogram_quantile_us(&p->wait, quantiles[series]);
 }
 
-/* A span that stands beside the top of an axis, where there is room for one unit and two digits. */
-static void top_us(struct buf *b, int64_t us)
+static int64_t run_value(const struct point *p, int series)
 {
-	double n = (double)us / 6e7;
-	const char *unit = n < 60 ? "min" : n < 1440 ? "h" : "d";
+	return histogram_quantile_us(&p->run, quantiles[series]);
+}
 
-	if (n < 1) {
-		page_span_us(b, us);
-		return;
+static const struct figure figures_drawn[] = {
+	{ "attempts", "Attempts", { "ok", "failed", "deferred" }, false, count_value },
+	{ "wait", "Wait time", { "p50", "p95", "p99" }, true, wait_value },
+	{ "run", "Run time", { "p50", "p95", "p99" }, true, run_value },
+};
+
+static bool is_line(const struct figure *f, int series)
+{
+	return !f->is_time && series == 2;
+}
+
+/* The upper end of a bar: failed attempts lie on those that are ok, a quantile ends where it is. */
+static double top_of(const struct figure *f, const struct point *p, int series)
+{
+	return (double)f->value(p, series) + (!f->is_time && series == 1 ? (double)f->value(p, 0) : 0);
+}
+
+static bool has_values(const struct figure *f, const struct point *p)
+{
+	for (int s = 0; s < SERIES; s++)
+		if (f->value(p, s) > 0 || (f->is_time && f->value(p, s) == 0))
+			return true;
+	return false;
+}
+
+/* The end of an axis that has a whole number in its middle, with the unit in which it is written. */
+static double axis_end(double max, bool is_time)
+{
+	static const struct {
+		double beyond, unit;
+	} units[] = { { 1e6, 1e6 }, { 60e6, 60e6 }, { 3600e6, 3600e6 }, { 72000e6, 86400e6 } };
+	static const double steps[] = { 2, 4, 6, 10 };
+	double unit = 1;
+
+	for (size_t i = 0; is_time && i < sizeof(units) / sizeof(units[0]); i++)
+		if (max > units[i].beyond)
+			unit = units[i].unit;
+	for (;; unit *= 10)
+		for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+			if (steps[i] * unit >= max)
+				return steps[i] * unit;
+}
+
+static void value_text(struct buf *b, const struct figure *f, int64_t value)
+{
+	if (f->is_time && value != 0)
+		page_span_us(b, value);
+	else
+		buf_printf(b, "%" PRId64, value);
+}
+
+static double y_of(double value, double end)
+{
+	return 100 - value / end * 100;
+}
+
+/* As long as the range in x, a bar each; 100 in y. Where a bar has no value there is a gap. */
+static void draw_series(struct buf *b, const struct chart *c, const struct figure *f, int series, double end)
+{
+	buf_printf(b, "<path class=\"%s\" d=\"", f->series[series]);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct point *p = &c->point[i];
+		double top = top_of(f, p, series), bottom = series > 0 ? top_of(f, p, series - 1) : 0;
+
+		if (is_line(f, series))
+			buf_printf(b, "%c%zu %.1fH%zu", i == 0 ? 'M' : 'L', i, y_of(top, end), i + 1);
+		else if (top > bottom)
+			buf_printf(b, "M%zu.1 %.1fV%.1fh.8V%.1fz", i, y_of(bottom, end), y_of(top, end), y_of(bottom, end));
 	}
-	n /= n < 60 ? 1 : n < 1440 ? 60 : 1440;
-	buf_printf(b, "%.*f %s", n < 9.95, n, unit);
-}
-
-/* Figure, drawing and axes; what is drawn comes behind. max_text: escaped here. */
-static void begin(struct visit *v, const struct chart *c, const char *id, const char *title, const char *keys, const char *max_text)
-{
-	struct buf *b = &v->reply.body;
-	char text[32];
-
-	html_raw(b, "<figure class=\"chart\"><figcaption>");
-	html_text(b, title);
-	html_raw(b, " <span class=\"hint\">");
-	buf_text(b, keys);
-	buf_printf(b, "</span></figcaption><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"t-%s\"><title id=\"t-%s\">", WIDTH, HEIGHT, id, id);
-	html_text(b, title);
-	html_text(b, ", ");
-	html_text(b, c->range->title);
-	html_text(b, ", most: ");
-	html_text(b, max_text);
-	buf_printf(b, "</title><path class=\"axis\" d=\"M%d %dH%d\"/><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT, HEIGHT - BOTTOM, WIDTH, LEFT - 4, TOP + 8);
-	html_text(b, max_text);
-	buf_printf(b, "</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">0</text><text x=\"%d\" y=\"%d\">", LEFT - 4, HEIGHT - BOTTOM, LEFT, HEIGHT - 4);
-	html_text(b, when(c, c->point[0].at_s, text));
-	buf_printf(b, "</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", WIDTH, HEIGHT - 4);
-	html_text(b, when(c, c->point[c->n - 1].at_s, text));
-	html_raw(b, "</text>");
+	html_raw(b, "\"/>");
 }
 
 /* The bar in which a build came; false: it came before the first one. */
@@ -159,7 +197,7 @@ static void draw_marks(struct buf *b, const struct chart *c)
 
 	for (size_t row = 0; row < pg_rows(c->marks); row++)
 		if (mark_at(c, row, &i))
-			buf_printf(b, "<path class=\"mark\" d=\"M%.1f %dV%d\"/>", x_of(c, i), TOP, HEIGHT - BOTTOM);
+			buf_printf(b, "<path class=\"mark\" d=\"M%zu 0V100\"/>", i);
 }
 
 /* The same for who does not see them: in the order of the result, newest first. */
@@ -180,7 +218,7 @@ static void tell_marks(struct visit *v, const struct chart *c)
 			html_json(b, pg_text(c->marks, row, 2, NULL));
 			html_raw(b, "}");
 		} else {
-			buf_text(b, any ? "<li>" : "<h3>New builds, at the upright lines</h3><ul class=\"marks\"><li>");
+			buf_text(b, any ? "<li>" : "<h3>New builds</h3><ul class=\"marks\"><li>");
 			html_text(b, when(c, pg_int(c->marks, row, 0), text));
 			html_raw(b, " ");
 			page_cell(v, CELL_FN, c->marks, row, 1);
@@ -205,104 +243,92 @@ static void as_of(struct visit *v, const struct store_figures *figures)
 	strftime(text, sizeof(text), figures->now_s - figures->folded_s < 86400 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
 	html_raw(&v->reply.body, "<p class=\"hint\">As of ");
 	html_text(&v->reply.body, text);
-	html_raw(&v->reply.body, ": what ended later is not in these figures yet.</p>");
+	html_raw(&v->reply.body, " UTC. Attempts that ended later are not counted yet.</p>");
 }
 
-static void table_head(struct buf *b, const char *const *titles, size_t n)
+static void table(struct buf *b, const struct chart *c, const struct figure *f)
 {
-	html_raw(b, "</svg><details><summary>Numbers</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Numbers\"><table><thead><tr><th scope=\"col\">From</th>");
-	for (size_t i = 0; i < n; i++) {
-		html_raw(b, "<th scope=\"col\" class=\"n\">");
-		html_text(b, titles[i]);
-		html_raw(b, "</th>");
-	}
+	char text[32];
+
+	html_raw(b, "<details><summary>Table</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
+	html_text(b, f->title);
+	html_raw(b, "\"><table><thead><tr><th scope=\"col\">From</th>");
+	for (int s = 0; s < SERIES; s++)
+		buf_printf(b, "<th scope=\"col\" class=\"n\">%s</th>", f->series[s]);
 	html_raw(b, "</tr></thead><tbody>");
-}
-
-static void bar(struct buf *b, const struct chart *c, size_t i, double low, double high, double max, const char *class)
-{
-	if (high > low)
-		buf_printf(b, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", class, x_of(c, i), y_of(high, max),
-			   (double)(WIDTH - LEFT) / (double)c->n * 0.86, y_of(low, max) - y_of(high, max));
-}
-
-static void draw_ended(struct visit *v, const struct chart *c)
-{
-	static const char *const titles[] = { "Ended well", "Otherwise", "Deferred" };
-	struct buf *b = &v->reply.body;
-	int64_t max = 0, any = 0;
-	char text[32];
-
 	for (size_t i = 0; i < c->n; i++) {
-		any += c->point[i].ok + c->point[i].other + c->point[i].arrived;
-		max = c->point[i].ok + c->point[i].other > max ? c->point[i].ok + c->point[i].other : max;
-		max = c->point[i].arrived > max ? c->point[i].arrived : max;
-	}
-	begin(v, c, "ended", "Attempts ended", "green: well, red above: otherwise; line: jobs deferred", arena_printf(&v->arena, "%" PRId64, max));
-	for (size_t i = 0; i < c->n; i++) {
-		bar(b, c, i, 0, (double)c->point[i].ok, (double)max, "s1");
-		bar(b, c, i, (double)c->point[i].ok, (double)(c->point[i].ok + c->point[i].other), (double)max, "s2");
-	}
-	html_raw(b, "<path class=\"l1\" d=\"");
-	for (size_t i = 0; any > 0 && i < c->n; i++)
-		buf_printf(b, "%c%.1f %.1f", i == 0 ? 'M' : 'L', x_of(c, i), y_of((double)c->point[i].arrived, (double)max));
-	html_raw(b, "\"/>");
-	draw_marks(b, c);
-	table_head(b, titles, 3);
-	for (size_t i = 0; i < c->n; i++)
-		if (c->point[i].ok + c->point[i].other + c->point[i].arrived > 0)
-			buf_printf(b, "<tr><td>%s</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td></tr>",
-				   when(c, c->point[i].at_s, text), c->point[i].ok, c->point[i].other, c->point[i].arrived);
-	html_raw(b, "</tbody></table></div></details></figure>");
-}
-
-static const double quantiles[LINES] = { 0.5, 0.95, 0.99 };
-
-static void draw_times(struct visit *v, const struct chart *c, const char *id, const char *title, bool run)
-{
-	static const char *const titles[] = { "half within", "95 % within", "99 % within" };
-	struct buf *b = &v->reply.body, most = { 0 };
-	int64_t max = 0;
-	char text[32];
-
-	for (size_t i = 0; i < c->n; i++) {
-		int64_t us = histogram_quantile_us(run ? &c->point[i].run : &c->point[i].wait, quantiles[LINES - 1]);
-
-		max = us > max ? us : max;
-	}
-	top_us(&most, max);
-	begin(v, c, id, title, "line: half within; dashed: 95 %; dotted: 99 %", most.p ? arena_copy(&v->arena, most.p, most.len) : "");
-	buf_clear(&most);
-	for (int q = 0; q < LINES; q++) {
-		bool pen = false;
-
-		buf_printf(b, "<path class=\"l%d\" d=\"", q + 1);
-		for (size_t i = 0; i < c->n; i++) {
-			int64_t us = histogram_quantile_us(run ? &c->point[i].run : &c->point[i].wait, quantiles[q]);
-
-			/* One alone is a short stroke. */
-			if (us >= 0)
-				buf_printf(b, "%c%.1f %.1fh2", pen ? 'L' : 'M', x_of(c, i), y_of((double)us, (double)max));
-			pen = us >= 0;
-		}
-		html_raw(b, "\"/>");
-	}
-	draw_marks(b, c);
-	table_head(b, titles, LINES);
-	for (size_t i = 0; i < c->n; i++) {
-		const struct histogram *h = run ? &c->point[i].run : &c->point[i].wait;
-
-		if (histogram_count(h) == 0)
+		if (!has_values(f, &c->point[i]))
 			continue;
-		buf_printf(b, "<tr><td>%s</td>", when(c, c->point[i].at_s, text));
-		for (int q = 0; q < LINES; q++) {
+		buf_printf(b, "<tr data-at=\"%zu\"><td>%s</td>", i, when(c, c->point[i].at_s, text));
+		for (int s = 0; s < SERIES; s++) {
 			html_raw(b, "<td class=\"n\">");
-			page_span_us(b, histogram_quantile_us(h, quantiles[q]));
+			value_text(b, f, f->value(&c->point[i], s));
 			html_raw(b, "</td>");
 		}
 		html_raw(b, "</tr>");
 	}
-	html_raw(b, "</tbody></table></div></details></figure>");
+	html_raw(b, "</tbody></table></div></details>");
+}
+
+static void legend(struct buf *b, const struct chart *c, const struct figure *f)
+{
+	bool marked = false;
+	size_t at;
+
+	html_raw(b, "<ul class=\"legend\">");
+	for (int s = 0; s < SERIES; s++)
+		buf_printf(b, "<li class=\"%s\">%s</li>", f->series[s], f->series[s]);
+	for (size_t row = 0; row < pg_rows(c->marks); row++)
+		marked |= mark_at(c, row, &at);
+	if (marked)
+		html_raw(b, "<li class=\"mark\">new build</li>");
+	html_raw(b, "</ul>");
+}
+
+/* The labels of both axes are text beside the drawing, which fills what room there is. */
+static void axes(struct buf *b, const struct chart *c, const struct figure *f, double max)
+{
+	double end = axis_end(max, f->is_time);
+	char text[32];
+
+	html_raw(b, "<div class=\"axes\"><div class=\"y\">");
+	for (int half = 2; half >= 0; half--) {
+		html_raw(b, "<span>");
+		value_text(b, f, (int64_t)(end * half / 2));
+		html_raw(b, "</span>");
+	}
+	buf_printf(b, "</div><div class=\"plot\" data-bars=\"%zu\" data-from=\"%" PRId64 "\" data-width=\"%" PRId64 "\">", c->n, c->point[0].at_s, c->range->width_s);
+	buf_printf(b, "<svg viewBox=\"0 0 %zu 100\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"t-%s\"><title id=\"t-%s\">%s per %s, %s, maximum ", c->n,
+		   f->id, f->id, f->title, c->range->bar, c->range->title);
+	value_text(b, f, (int64_t)max);
+	buf_printf(b, "</title><path class=\"grid\" d=\"M0 0H%zuM0 50H%zuM0 100H%zu\"/>", c->n, c->n, c->n);
+	for (int s = 0; s < SERIES; s++)
+		draw_series(b, c, f, s, end);
+	draw_marks(b, c);
+	buf_printf(b, "</svg></div><div class=\"x\"><span>%s</span>", when(c, c->point[0].at_s, text));
+	buf_printf(b, "<span>%s</span>", when(c, c->point[c->n / 2].at_s, text));
+	buf_printf(b, "<span>%s</span></div><p>Time (UTC)</p></div>", when(c, c->point[c->n - 1].at_s + c->range->width_s, text));
+}
+
+static void draw(struct buf *b, const struct chart *c, const struct figure *f)
+{
+	double max = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < c->n; i++) {
+		any |= has_values(f, &c->point[i]);
+		for (int s = 0; s < SERIES; s++)
+			max = top_of(f, &c->point[i], s) > max ? top_of(f, &c->point[i], s) : max;
+	}
+	buf_printf(b, "<figure class=\"chart\"><figcaption>%s per %s</figcaption>", f->title, c->range->bar);
+	if (any) {
+		legend(b, c, f);
+		axes(b, c, f, max);
+		table(b, c, f);
+	} else {
+		html_raw(b, "<p class=\"hint\">No attempts in this time.</p>");
+	}
+	html_raw(b, "</figure>");
 }
 
 static void range_links(struct visit *v, const struct range *here)
@@ -331,8 +357,8 @@ static void json(struct visit *v, const struct chart *c, const struct store_figu
 	for (size_t i = 0; i < c->n; i++) {
 		const struct point *p = &c->point[i];
 
-		buf_printf(b, "%s{\"at\":%" PRId64 ",\"ok\":%" PRId64 ",\"otherwise\":%" PRId64 ",\"deferred\":%" PRId64, i > 0 ? ",\n" : "", p->at_s, p->ok, p->other, p->arrived);
-		for (int q = 0; q < LINES && histogram_count(&p->wait) > 0; q++)
+		buf_printf(b, "%s{\"at\":%" PRId64 ",\"ok\":%" PRId64 ",\"failed\":%" PRId64 ",\"deferred\":%" PRId64, i > 0 ? ",\n" : "", p->at_s, p->ok, p->failed, p->deferred);
+		for (int q = 0; q < SERIES && histogram_count(&p->wait) > 0; q++)
 			buf_printf(b, ",\"wait_p%d_us\":%" PRId64 ",\"run_p%d_us\":%" PRId64, (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->wait, quantiles[q]),
 				   (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->run, quantiles[q]));
 		html_raw(b, "}");
@@ -364,13 +390,12 @@ int chart_figures(struct visit *v, const char *queue, const char *fn, struct def
 		if (v->json) {
 			json(v, &c, &figures);
 		} else {
-			html_raw(&v->reply.body, "<section><h2>Lately</h2>");
+			html_raw(&v->reply.body, "<section><h2>History</h2>");
 			range_links(v, c.range);
 			as_of(v, &figures);
 			html_raw(&v->reply.body, "<div class=\"charts\">");
-			draw_ended(v, &c);
-			draw_times(v, &c, "wait", "Waited", false);
-			draw_times(v, &c, "run", "Ran", true);
+			for (size_t i = 0; i < sizeof(figures_drawn) / sizeof(figures_drawn[0]); i++)
+				draw(&v->reply.body, &c, &figures_drawn[i]);
 			html_raw(&v->reply.body, "</div>");
 			tell_marks(v, &c);
 			html_raw(&v->reply.body, "</section>");

@@ -77,3 +77,46 @@ def test_a_job_that_has_just_ended_is_not_due(web, db, path):
     assert rows[str(job)] == "now"
     if path == "/jobs":
         assert re.fullmatch("in (1 h|59 min.*)", rows[str(first)]) and rows[str(waits)] == ""
+
+
+def charts(text):
+    """By its title: legend, labels of the axes, and by series the bars that are drawn."""
+    for figure in re.findall('<figure class="chart">(.*?)</figure>', text, re.S):
+        drawn = dict(re.findall(r'<path class="(\w+)" d="([^"]*)"', figure))
+        yield re.search("<figcaption>(.*?)</figcaption>", figure)[1], {
+            "legend": re.findall("<li[^>]*>(.*?)</li>", figure),
+            "y": re.findall("<span>(.*?)</span>", re.search('<div class="y">(.*?)</div>', figure)[1]),
+            "x": re.findall("<span>(.*?)</span>", re.search('<div class="x">(.*?)</div>', figure)[1]),
+            "bars": {name: [int(x) for x in re.findall(r"M(\d+)\.1 ", d)] for name, d in drawn.items()},
+            "rows": re.findall(r'<tr data-at="(\d+)"><td>([^<]*)</td>(.*?)</tr>', figure),
+        }
+
+
+def test_charts_have_a_legend_labels_a_table_and_gaps(web, db):
+    assert web.page("/").count("No attempts in this time.") == 3
+    for hours, outcome, run_us in ((2, "ok", 1000000), (2, "failed", 1000000), (5, "ok", 3000000)):
+        job = db.defer("noop")
+        db.sql("delete from deferred.__deferred_hot where id = %s", job)
+        db.sql(
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)"
+            " select id, 1, %s, true, t - interval '1 s', t, 1000, %s from deferred.__deferred,"
+            " (select date_trunc('hour', now(), 'UTC') - %s * interval '1 hour' + interval '90 s' as t) x where id = %s",
+            outcome,
+            run_us,
+            hours,
+            job,
+        )
+    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    told = dict(charts(web.page("/?range=7d", "vic")))
+    assert list(told) == ["Attempts per hour", "Wait time per hour", "Run time per hour"]
+    assert [c["legend"] for c in told.values()] == [["ok", "failed", "deferred"]] + 2 * [["p50", "p95", "p99"]]
+    attempts, _, run = told.values()
+    assert attempts["y"] in (["2", "1", "0"], ["4", "2", "0"]) and run["y"][2] == "0" and run["y"][0] in ("4 s", "6 s")
+    assert all(re.fullmatch(r"\d\d-\d\d \d\d:00", x) for c in told.values() for x in c["x"]) and len(run["x"]) == 3
+    # A bar where something ended, a gap where nothing did, a row for each bar.
+    first, second = attempts["bars"]["ok"]
+    assert second - first == 3 and run["bars"]["p50"] == [first, second] and attempts["bars"]["failed"] == [second]
+    assert [(int(at), re.sub("<[^>]*>", " ", cells).split()) for at, _, cells in attempts["rows"]][:2] == [
+        (first, ["1", "0", "0"]),
+        (second, ["1", "1", "0"]),
+    ]

@@ -233,7 +233,7 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
         far = web.json(f"{path}.json?range=400d", "vic")
         assert len(far["figures"]) == 400 and [(m["fn"], m["plugin"]) for m in far["new_builds"]] == [("build", b) for b in ("p 4 dd", "p 3 cc", "p 2 bb")], path
         text = web.page(f"{path}?range=400d", "vic")
-        assert text.count('class="mark"') == 9 and "New builds" in text and text.count("p 3 cc</bdi></li>") == 1 and re.search(r"As of (\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d:", text)
+        assert text.count('<path class="mark"') == 9 and text.count('<li class="mark">new build') == 3 and "New builds" in text and text.count("p 3 cc</bdi></li>") == 1 and re.search(r"As of (\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d UTC\.", text)
     assert 0 < far["as_of"] and web.json("/functions/build.json?range=1h")["new_builds"] == [] and "new_builds" not in web.json("/queues/default.json") and "New builds" not in web.page("/queues/default")
 
 

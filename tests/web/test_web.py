@@ -69,7 +69,7 @@ def test_each_page_is_there_for_who_may_see_it_and_nothing_in_it_runs(web, job):
         assert status == 200 and "immutable" in headers["Cache-Control"] and headers["Content-Encoding"] == "gzip"
     # What ended in the last 2 s is not in the figures yet, and a worker folds them.
     harness.wait_for(lambda: web.db.run(["deferred", "fold"]).returncode == 0 and
-                     sum(f["otherwise"] for f in web.json("/.json")["figures"]) == 1, 20, "the attempt is in the figures")
+                     sum(f["failed"] for f in web.json("/.json")["figures"]) == 1, 20, "the attempt is in the figures")
     told = web.json("/.json")
     assert len(told["figures"]) == 60 and told["why"][0]["cause"] == "nothing_waits"
     assert "deferred_attempts_total{" in web.page("/metrics", "vic") and web.ask("/metrics", "nob")[0] == 403

@@ -33,9 +33,10 @@ async function refresh() {
 				for (const part of parts) {
 					const other = fresh.getElementById(part.id);
 
-					if (other && !part.contains(document.activeElement) && !part.querySelector("details[open], tr.at"))
+					if (other && !part.contains(document.activeElement) && !part.querySelector("details[open], tr.at, .plot:hover"))
 						part.replaceChildren(...document.importNode(other, true).childNodes);
 				}
+				prepare_charts();
 			}
 			/* While the server computes a new answer, the one that is shown stays, and the next look is as soon as the server says. */
 			wait = again || pause(performance.now() - began);
@@ -46,6 +47,44 @@ async function refresh() {
 	busy = false;
 	timer = setTimeout(refresh, wait);
 }
+
+/* The values of a bar, from the row of the table behind the chart. A bar without a row has none. */
+function show_bar(plot, at) {
+	const { bars, from, width } = plot.dataset, bar = Math.min(bars - 1, Math.max(0, at));
+	const figure = plot.closest("figure"), row = figure.querySelector(`tr[data-at="${bar}"]`);
+	const time = new Date(1000 * (Number(from) + bar * width)).toISOString().replace("T", " ").slice(0, width < 86400 ? 16 : 10);
+	const values = [...figure.querySelectorAll("th")].slice(1).map((head, i) => `${head.textContent} ${row?.cells[i + 1].textContent}`);
+	const svg = plot.querySelector("svg"), ns = "http://www.w3.org/2000/svg";
+	const cursor = svg.querySelector(".cursor") ?? svg.appendChild(document.createElementNS(ns, "rect"));
+
+	for (const [name, value] of Object.entries({ class: "cursor", x: bar, y: 0, width: 1, height: 100 }))
+		cursor.setAttribute(name, value);
+	plot.setAttribute("aria-valuenow", bar);
+	plot.setAttribute("aria-valuetext", `${time} UTC: ${row ? values.join(", ") : "none"}`);
+	figure.querySelector(".readout").textContent = plot.getAttribute("aria-valuetext");
+}
+
+function prepare_charts() {
+	for (const plot of document.querySelectorAll(".plot:not([role])")) {
+		const readout = document.createElement("p"), hint = "Point at a bar, or use the arrow keys.";
+
+		readout.className = "readout";
+		readout.textContent = hint;
+		plot.closest(".axes").after(readout);
+		plot.tabIndex = 0;
+		for (const [name, value] of Object.entries({ role: "slider", "aria-label": plot.querySelector("title").textContent, "aria-valuemin": 0,
+			"aria-valuemax": plot.dataset.bars - 1, "aria-valuenow": plot.dataset.bars - 1, "aria-valuetext": hint }))
+			plot.setAttribute(name, value);
+	}
+}
+
+for (const kind of ["pointermove", "pointerdown"])
+	document.addEventListener(kind, event => {
+		const plot = event.target.closest(".plot"), box = plot?.getBoundingClientRect();
+
+		if (plot)
+			show_bar(plot, Math.floor((event.clientX - box.left) / box.width * plot.dataset.bars));
+	});
 
 /* Who comes back to a page sees it as it is. */
 function touch() {
@@ -74,7 +113,13 @@ function move(step) {
 addEventListener("keydown", event => {
 	if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea"))
 		return;
-	if (event.key === "/") {
+	const plot = event.target.closest(".plot"), now = Number(plot?.getAttribute("aria-valuenow"));
+	const to = plot && { ArrowLeft: now - 1, ArrowDown: now - 1, ArrowRight: now + 1, ArrowUp: now + 1, Home: 0, End: plot.dataset.bars - 1 }[event.key];
+
+	if (to !== undefined && plot) {
+		show_bar(plot, to);
+		event.preventDefault();
+	} else if (event.key === "/") {
 		document.getElementById("q").focus();
 		event.preventDefault();
 	} else if (event.key === "?") {
@@ -98,4 +143,5 @@ addEventListener("submit", event => {
 setTimeout(() => document.querySelector("form[data-go]")?.requestSubmit(), 400);
 for (const kind of ["pointermove", "keydown", "scroll", "visibilitychange"])
 	document.addEventListener(kind, touch, { capture: true, passive: true });
+prepare_charts();
 timer = setTimeout(refresh, every);
