@@ -44,7 +44,7 @@ static int act(struct visit *v, const char *verb, const char *settings, struct d
 		.schedule = is_below(v, "/recurring/") ? v->name : NULL,
 	};
 	struct pg_result *res = NULL;
-	int rc = store_web_act(v->pg, verb, &target, settings, v->user[0] ? v->user : v->me.role, v->address[0] ? v->address : NULL, &res, err);
+	int rc = store_web_act(v->pg, verb, &target, settings, visit_who(v), visit_address(v), &res, err);
 
 	if (rc == 0 && v->json) {
 		page_begin(v, NULL, "");
@@ -107,6 +107,7 @@ void action_said(struct visit *v)
 		const char *place, *verb, *text;
 	} said[] = { /* the first that fits */
 		{ "/recurring/", "pause", "The schedule is paused." }, { "/recurring/", "resume", "The schedule is active again, from now on." }, { "/recurring/", "run", "One job was deferred." },
+		{ "/recurring/", "set", "The schedule is saved." },
 		{ "/flow/", "retry", "The flow will run again: its failed jobs, with all their attempts, and the jobs that were skipped because of them." },
 		{ "/flow/", "cancel", "All jobs that had not ended were cancelled." },
 		{ "/", "retry", "The job will run again, with all its attempts." }, { "/", "run", "The job is ready now." }, { "/", "cancel", "The job was cancelled." },

@@ -168,7 +168,7 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 
 	if (!read_filter(v, &s, verb, &rc, err))
 		return rc;
-	rc = store_web_act_some(v->pg, verb, &s.filter, pages_field(v, "at"), false, v->user[0] ? v->user : v->me.role, v->address[0] ? v->address : NULL, &res, err);
+	rc = store_web_act_some(v->pg, verb, &s.filter, pages_field(v, "at"), false, visit_who(v), visit_address(v), &res, err);
 	if (rc == 0) {
 		const char *at = pg_null(res, 0, 3) ? NULL : pg_text(res, 0, 3, NULL);
 

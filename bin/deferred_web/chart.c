@@ -80,7 +80,8 @@ static const char *when(const struct chart *c, int64_t at_s, char text[32])
 	struct tm tm;
 
 	gmtime_r(&t, &tm);
-	strftime(text, 32, c->range->width_s >= 86400 ? "%Y-%m-%d" : c->range->width_s > 60 ? "%m-%d %H:%M" : "%H:%M", &tm);
+	strftime(text, 32, c->range->width_s >= 86400 ? "%Y-%m-%d" : c->range->width_s > 60 ? "%m-%d %H:%M" : "%H:%M",
+		 &tm);
 	return text;
 }
 
@@ -177,7 +178,8 @@ static void draw_series(struct buf *b, const struct chart *c, const struct figur
 		if (is_line(f, series))
 			buf_printf(b, "%c%zu %.1fH%zu", i == 0 ? 'M' : 'L', i, y_of(top, end), i + 1);
 		else if (top > bottom)
-			buf_printf(b, "M%zu.1 %.1fV%.1fh.8V%.1fz", i, y_of(bottom, end), y_of(top, end), y_of(bottom, end));
+			buf_printf(b, "M%zu.1 %.1fV%.1fh.8V%.1fz", i, y_of(bottom, end), y_of(top, end),
+				   y_of(bottom, end));
 	}
 	html_raw(b, "\"/>");
 }
@@ -250,7 +252,8 @@ static void table(struct buf *b, const struct chart *c, const struct figure *f)
 {
 	char text[32];
 
-	html_raw(b, "<details><summary>Table</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
+	html_raw(b, "<details><summary>Table</summary>"
+		    "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"");
 	html_text(b, f->title);
 	html_raw(b, "\"><table><thead><tr><th scope=\"col\">From</th>");
 	for (int s = 0; s < SERIES; s++)
@@ -297,9 +300,11 @@ static void axes(struct buf *b, const struct chart *c, const struct figure *f, d
 		value_text(b, f, (int64_t)(end * half / 2));
 		html_raw(b, "</span>");
 	}
-	buf_printf(b, "</div><div class=\"plot\" data-bars=\"%zu\" data-from=\"%" PRId64 "\" data-width=\"%" PRId64 "\">", c->n, c->point[0].at_s, c->range->width_s);
-	buf_printf(b, "<svg viewBox=\"0 0 %zu 100\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"t-%s\"><title id=\"t-%s\">%s per %s, %s, maximum ", c->n,
-		   f->id, f->id, f->title, c->range->bar, c->range->title);
+	buf_printf(b, "</div><div class=\"plot\" data-bars=\"%zu\" data-from=\"%" PRId64 "\" data-width=\"%" PRId64 "\">",
+		   c->n, c->point[0].at_s, c->range->width_s);
+	buf_printf(b, "<svg viewBox=\"0 0 %zu 100\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"t-%s\">"
+		      "<title id=\"t-%s\">%s per %s, %s, maximum ",
+		   c->n, f->id, f->id, f->title, c->range->bar, c->range->title);
 	value_text(b, f, (int64_t)max);
 	buf_printf(b, "</title><path class=\"grid\" d=\"M0 0H%zuM0 50H%zuM0 100H%zu\"/>", c->n, c->n, c->n);
 	for (int s = 0; s < SERIES; s++)
@@ -307,7 +312,8 @@ static void axes(struct buf *b, const struct chart *c, const struct figure *f, d
 	draw_marks(b, c);
 	buf_printf(b, "</svg></div><div class=\"x\"><span>%s</span>", when(c, c->point[0].at_s, text));
 	buf_printf(b, "<span>%s</span>", when(c, c->point[c->n / 2].at_s, text));
-	buf_printf(b, "<span>%s</span></div><p>Time (UTC)</p></div>", when(c, c->point[c->n - 1].at_s + c->range->width_s, text));
+	buf_printf(b, "<span>%s</span></div><p>Time (UTC)</p></div>",
+		   when(c, c->point[c->n - 1].at_s + c->range->width_s, text));
 }
 
 static void draw(struct buf *b, const struct chart *c, const struct figure *f)

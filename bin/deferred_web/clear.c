@@ -109,8 +109,7 @@ int action_clear(struct visit *v, struct deferred_error *err)
 	int64_t done = pages_field_number(v, "done");
 	const char *typed = pages_field(v, "typed");
 	struct pg_result *res = NULL;
-	int rc = store_web_act_clear(v->pg, v->name, typed ? typed : "", pages_field_number(v, "at"), pages_field_number(v, "to"), v->user[0] ? v->user : v->me.role,
-				     v->address[0] ? v->address : NULL, &res, err);
+	int rc = store_web_act_clear(v->pg, v->name, typed ? typed : "", pages_field_number(v, "at"), pages_field_number(v, "to"), visit_who(v), visit_address(v), &res, err);
 
 	if (rc == 0 && !pg_null(res, 0, 1))
 		rc = ask(v, typed, pg_text(res, 0, 1, NULL), err);

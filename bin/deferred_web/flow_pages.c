@@ -166,7 +166,7 @@ static void next_step(struct visit *v, int64_t done, const char *next)
 static int act(struct visit *v, const char *verb, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_act_flow(v->pg, verb, v->number, pages_field_number(v, "before"), v->user[0] ? v->user : v->me.role, v->address[0] ? v->address : NULL, &res, err);
+	int rc = store_web_act_flow(v->pg, verb, v->number, pages_field_number(v, "before"), visit_who(v), visit_address(v), &res, err);
 
 	if (rc == 0 && v->json) {
 		page_begin(v, NULL, "");

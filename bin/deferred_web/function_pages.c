@@ -97,8 +97,8 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 	}
 	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th scope=\"col\">Plugin, version, build</th>"
 		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\" class=\"n\">Crashed</th>"
-		    "<th scope=\"col\" class=\"n\">Over time</th><th scope=\"col\" class=\"n\">Jobs died</th><th scope=\"col\" class=\"n\">Half ran within</th>"
-		    "<th scope=\"col\" class=\"n\">95 % within</th><th scope=\"col\" class=\"n\">p50 compared with the build before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" class=\"n\">Peak memory</th>"
+		    "<th scope=\"col\" class=\"n\">Timeouts</th><th scope=\"col\" class=\"n\">Dead</th><th scope=\"col\" class=\"n\">p50</th>"
+		    "<th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p50 compared with the build before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" class=\"n\">Peak memory</th>"
 		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
 	for (size_t i = 0; i < builds->n; i++) {
 		const struct build *b = &builds->list[i];

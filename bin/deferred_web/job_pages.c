@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pages.h"
+#include "form.h"
 
 #include "indent.h"
 #include "search.h"
@@ -345,6 +345,55 @@ int page_job(struct visit *v, struct deferred_error *err)
 		rc = actions_of(v, &(struct store_web_target){ .job = v->number }, err);
 	page_end(v);
 done:
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- one that an operator writes by hand ------------------------------------------------------ */
+
+static const struct form_field defer_fields[] = {
+	{ "fn", "Function", NULL, "functions", NULL, 127, .required = true },
+	{ "queue", "Queue", "default", "queues", NULL, 88 },
+	{ "label", "Label", .most = 1000 },
+	{ "delay", "Not before", "now, or 10min", .most = 40, .is_span = true },
+	{ "expires", "Expires after", "never, or 2d", .most = 40, .is_span = true },
+	{ "key", "Key (one job at a time)", .most = 1000 },
+	{ "priority", "Priority", "0", .most = 10 },
+	{ "max_attempts", "Max attempts", .most = 10 },
+	{ "timeout", "Timeout", .most = 40, .is_span = true },
+};
+#define DEFER_FIELDS (sizeof(defer_fields) / sizeof(defer_fields[0]))
+
+static const struct form defer_form = {
+	.action = "/defer/now", .button = "Defer", .key = "job", .fields = defer_fields, .len = DEFER_FIELDS,
+	.shown = DEFER_FIELDS, .first = 1,
+	.hint = "Empty fields use the defaults of the queue and the function, as with <code>deferred add</code>.",
+};
+
+int page_defer(struct visit *v, struct deferred_error *err)
+{
+	if (visit_may_act(v))
+		return form_page(v, &defer_form, NULL, "Defer a job", NULL, err);
+	visit_refuse(v, 403, "Your role may look but not act.");
+	return 0;
+}
+
+int action_defer(struct visit *v, struct deferred_error *err)
+{
+	const char *wrong = form_wrong(v, &defer_form);
+	struct pg_result *res = NULL;
+	int rc;
+
+	if (wrong)
+		return form_page(v, &defer_form, NULL, "Defer a job", wrong, err);
+	rc = store_web_act_defer(v->pg, form_typed(v, &defer_form, "fn"), form_params(v, &defer_form),
+				 form_options(v, &defer_form), visit_who(v), visit_address(v), &res, err);
+	if (rc == 0 && !pg_null(res, 0, 1)) {
+		rc = form_page(v, &defer_form, NULL, "Defer a job", pg_text(res, 0, 1, NULL), err);
+	} else if (rc == 0) {
+		v->number = pg_int(res, 0, 0);
+		form_done(v, &defer_form, "defer", pg_text(res, 0, 0, NULL));
+	}
 	pg_result_free(res);
 	return rc;
 }

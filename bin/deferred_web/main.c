@@ -121,6 +121,7 @@ static int start(void *data, struct deferred_error *err)
 	run->web = (struct web){
 		.conninfo = config_text(config, "database.conninfo"), .hosts = config_text(config, "web.hosts"), .proxies = config_text(config, "web.proxies"),
 		.users = config_text(config, "web.users"), .hide_params = config_text(config, "web.hide_params"),
+		.timezone = config_text(config, "timezone"),
 		.auth = (enum web_auth)config_int(config, "web.auth"), .read_only = config_flag(config, "web.read_only"),
 	};
 	if (getrandom(run->web.key, sizeof(run->web.key), 0) != (ssize_t)sizeof(run->web.key)) {

@@ -16,7 +16,8 @@ static const struct place {
 	const char *one; /* where the page of a single one is, if it is not below path; NULL: it is */
 } places[] = {
 	{ 0, "Jobs", "/jobs", "All jobs", NULL }, { 0, "Jobs", "/running", "Running", NULL }, { 0, "Jobs", "/dead", "Dead", NULL },
-	{ 0, "Queues", "/queues", NULL, NULL }, { 0, "Functions", "/functions", NULL, NULL }, { 0, "Recurring", "/recurring", NULL, NULL },
+	{ 0, "Queues", "/queues", NULL, NULL }, { 0, "Functions", "/functions", NULL, NULL },
+	{ 0, "Recurring", "/recurring", NULL, "/schedule" },
 	{ 0, "Flows", "/flows", NULL, "/flow/#" }, { 1, "Workers", "/workers", NULL, NULL }, { 1, "Doctor", "/doctor", NULL, NULL },
 	{ 1, "Advice", "/advice", NULL, NULL }, { 1, "Audit", "/audit", NULL, NULL }, { 2, "Settings", "/rules", "Rules", NULL },
 	{ 2, "Settings", "/accounts", "Accounts", NULL },
@@ -28,7 +29,8 @@ static bool is_here(const struct visit *v, const struct place *p)
 	const char *path = v->route ? v->route->path : "";
 	size_t len = strlen(p->path);
 
-	return (strncmp(path, p->path, len) == 0 && (path[len] == '\0' || path[len] == '/')) || (p->one && strcmp(path, p->one) == 0);
+	return (strncmp(path, p->path, len) == 0 && (path[len] == '\0' || path[len] == '/')) ||
+	       (p->one && strncmp(path, p->one, strlen(p->one)) == 0);
 }
 
 static void navigation_link(struct buf *b, const struct place *p, const char *text, bool here)
@@ -189,7 +191,9 @@ void page_span_us(struct buf *b, int64_t us)
 {
 	int64_t s = us / 1000000;
 
-	if (us < 1000)
+	if (us == 0)
+		html_raw(b, "0 s");
+	else if (us < 1000)
 		buf_printf(b, "%" PRId64 " \xc2\xb5s", us);
 	else if (us < 10000)
 		buf_printf(b, "%.1f ms", (double)us / 1e3);
@@ -209,10 +213,7 @@ void page_span_us(struct buf *b, int64_t us)
 
 static void seconds(struct buf *b, int64_t s)
 {
-	if (s == 0)
-		html_raw(b, "0 s");
-	else
-		page_span_us(b, s > INT64_MAX / 1000000 ? INT64_MAX : s * 1000000);
+	page_span_us(b, s > INT64_MAX / 1000000 ? INT64_MAX : s * 1000000);
 }
 
 /* n < 0: that long ago. */

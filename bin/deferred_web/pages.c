@@ -500,6 +500,8 @@ const struct route routes[] = {
 	{ "/recurring/*/pause", "pause", NULL, action_pause, true, NULL, NULL },
 	{ "/recurring/*/resume", "resume", NULL, action_resume, true, NULL, NULL },
 	{ "/recurring/*/run", "run", NULL, action_run, true, NULL, NULL },
+	{ "/schedule", "schedule-form", "Schedule", page_schedule_form, false, NULL, NULL },
+	{ "/schedule/set", "set", NULL, action_schedule, true, NULL, NULL, .long_form = true },
 	{ "/workers", "workers", "Workers", page_workers, false, NULL, NULL, true },
 	{ "/rules", "rules", "Rules", page_rules, false, NULL, NULL },
 	{ "/accounts", "accounts", "Accounts", page_accounts, false, NULL, NULL },

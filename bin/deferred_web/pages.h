@@ -37,6 +37,8 @@ int page_metrics(struct visit *v, struct deferred_error *err);
 /* job_pages.c */
 int page_jobs(struct visit *v, struct deferred_error *err);
 int page_job(struct visit *v, struct deferred_error *err);
+int page_defer(struct visit *v, struct deferred_error *err);
+int action_defer(struct visit *v, struct deferred_error *err);
 /* flow_pages.c */
 int page_flows(struct visit *v, struct deferred_error *err);
 int page_flow(struct visit *v, struct deferred_error *err);
@@ -50,6 +52,8 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 /* recurring_pages.c */
 int page_recurring(struct visit *v, struct deferred_error *err);
 int page_schedule(struct visit *v, struct deferred_error *err);
+int page_schedule_form(struct visit *v, struct deferred_error *err);
+int action_schedule(struct visit *v, struct deferred_error *err);
 /* running_pages.c */
 int page_running(struct visit *v, struct deferred_error *err);
 /* function_pages.c */
@@ -75,9 +79,6 @@ int action_resume(struct visit *v, struct deferred_error *err);
 int page_bulk(struct visit *v, struct deferred_error *err);
 int action_retry_all(struct visit *v, struct deferred_error *err);
 int action_cancel_all(struct visit *v, struct deferred_error *err);
-/* defer.c */
-int page_defer(struct visit *v, struct deferred_error *err);
-int action_defer(struct visit *v, struct deferred_error *err);
 /* clear.c */
 int page_clear(struct visit *v, struct deferred_error *err);
 int action_clear(struct visit *v, struct deferred_error *err);

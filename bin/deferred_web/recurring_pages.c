@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pages.h"
+#include "form.h"
 
 #include "store/schedule.h"
 
@@ -23,6 +23,8 @@ int page_recurring(struct visit *v, struct deferred_error *err)
 		page_begin(v, NULL, "Recurring");
 		if (!v->json)
 			html_raw(&v->reply.body, "<p class=\"hint\">A schedule defers a job at each of its ticks.</p>");
+		if (!v->json && visit_may_act(v))
+			html_raw(&v->reply.body, "<p><a class=\"button\" href=\"/schedule\">Add a schedule</a></p>");
 		page_live(v, "schedules");
 		page_part(v, &part, res, NULL);
 		page_live_end(v);
@@ -81,6 +83,11 @@ static void buttons(struct visit *v, bool paused)
 	else
 		page_button(v, arena_printf(&v->arena, "%s/pause", base), "Pause", "Pause this schedule? Ticks until you resume it are skipped.");
 	page_button(v, arena_printf(&v->arena, "%s/run", base), "Run now", NULL);
+	if (!v->json && visit_may_act(v)) {
+		html_raw(&v->reply.body, "<a class=\"button\" href=\"/schedule?name=");
+		html_url(&v->reply.body, v->name);
+		html_raw(&v->reply.body, "\">Change</a>");
+	}
 	if (!v->json)
 		html_raw(&v->reply.body, "</div>");
 }
@@ -131,6 +138,111 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 done:
 	pg_result_free(gone);
 	pg_result_free(coming);
+	pg_result_free(res);
+	return rc;
+}
+
+/* ---- the form --------------------------------------------------------------------------------- */
+
+static const char *const missed[] = { "one", "all", "skip", NULL };
+static const char *const overlap[] = { "skip", "queue", "allow", "replace", NULL };
+
+/* As with `deferred schedule set`. */
+enum { VERSION, NAME, RULE, FN, TIMEZONE, MORE = 10, FIELDS = 20 };
+
+static const struct form_field fields[FIELDS] = {
+	[VERSION] = { "version", NULL, .most = 40 },
+	[NAME] = { "name", "Name", .most = 88, .required = true, .is_name = true },
+	[RULE] = { "rule", "Rule", "0 3 * * *, @daily, every 5min", .most = 1000, .required = true },
+	[FN] = { "fn", "Function", NULL, "functions", NULL, 127, .required = true },
+	[TIMEZONE] = { "timezone", "Time zone", .most = 64 },
+	{ "queue", "Queue", "default", "queues", NULL, 88 },
+	{ "missed", "Missed ticks", .words = missed },
+	{ "overlap", "Overlap", .words = overlap },
+	{ "label", "Label", .most = 1000 },
+	{ "timeout", "Timeout", .most = 40, .is_span = true },
+	[MORE] = { "late", "Late (missed: skip)", "5min", .most = 40, .is_span = true },
+	{ "jitter", "Jitter", "0s", .most = 40, .is_span = true },
+	{ "priority", "Priority", "0", .most = 10 },
+	{ "expires", "Expires after", "never, or 2d", .most = 40, .is_span = true },
+	{ "max_attempts", "Max attempts", .most = 10 },
+	{ "backoff_floor", "Backoff floor", .most = 40, .is_span = true },
+	{ "backoff_ceiling", "Backoff ceiling", .most = 40, .is_span = true },
+	{ "backoff_exponent", "Backoff exponent", .most = 14 },
+	{ "concurrency_key", "Concurrency key", .most = 1000 },
+	{ "concurrency", "Concurrency", "1", .most = 10 },
+};
+
+/* In the arena: the time zone of the settings is the one of a schedule that names none. */
+static struct form *make_form(struct visit *v)
+{
+	struct form_field *own = arena_alloc(&v->arena, sizeof(fields));
+	struct form *form = arena_alloc(&v->arena, sizeof(*form));
+
+	memcpy(own, fields, sizeof(fields));
+	own[TIMEZONE].otherwise = v->web->timezone;
+	*form = (struct form){
+		.action = "/schedule/set", .button = "Save", .key = "schedule", .fields = own, .len = FIELDS,
+		.shown = MORE, .first = TIMEZONE,
+		.hint = "A rule has the five fields of a crontab line, or is a word such as <code>@daily</code>, "
+			"or <code>every 5min</code>. Empty fields use the defaults of <code>deferred schedule set</code>.",
+	};
+	return form;
+}
+
+static int show_form(struct visit *v, const struct form *form, const char *refused, struct deferred_error *err)
+{
+	bool changes = form_typed(v, form, "version") != NULL;
+
+	return form_page(v, form, changes ? "Change schedule" : NULL,
+			 changes ? form_typed(v, form, "name") : "Add a schedule", refused, err);
+}
+
+int page_schedule_form(struct visit *v, struct deferred_error *err)
+{
+	const char *name = pages_text(v, "name");
+	struct form *form = make_form(v);
+	struct pg_result *was = NULL;
+	int rc = 0;
+
+	if (!visit_may_act(v)) {
+		visit_refuse(v, 403, "Your role may look but not act.");
+		return 0;
+	}
+	if (name)
+		rc = store_web_schedule_form(v->pg, name, &was, err);
+	form->was = was;
+	if (rc == 0 && name && pg_rows(was) == 0)
+		visit_refuse(v, 404, "There is no such schedule.");
+	else if (rc == 0)
+		rc = show_form(v, form, form_typed(v, form, "refused"), err);
+	pg_result_free(was);
+	return rc;
+}
+
+int action_schedule(struct visit *v, struct deferred_error *err)
+{
+	const struct form *form = make_form(v);
+	const char *name = form_typed(v, form, "name"), *wrong = form_wrong(v, form);
+	const struct store_web_schedule s = {
+		.name = name, .version = form_typed(v, form, "version"), .rule = form_typed(v, form, "rule"),
+		.fn = form_typed(v, form, "fn"), .params = form_params(v, form), .opts = form_options(v, form),
+	};
+	struct pg_result *res = NULL;
+	struct buf made = { 0 };
+	int rc;
+
+	if (wrong)
+		return show_form(v, form, wrong, err);
+	rc = store_web_act_schedule_set(v->pg, &s, visit_who(v), visit_address(v), &res, err);
+	if (rc == 0 && !pg_null(res, 0, 0)) {
+		rc = show_form(v, form, pg_text(res, 0, 0, NULL), err);
+	} else if (rc == 0) {
+		v->name = name;
+		html_json(&made, name);
+		form_done(v, form, "set", arena_copy(&v->arena, made.p, made.len));
+		buf_clear(&made);
+	}
 	pg_result_free(res);
 	return rc;
 }

@@ -24,6 +24,16 @@
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " \
 	"frame-ancestors 'none'"
 
+const char *visit_who(const struct visit *v)
+{
+	return v->user[0] ? v->user : v->me.role;
+}
+
+const char *visit_address(const struct visit *v)
+{
+	return v->address[0] ? v->address : NULL;
+}
+
 bool visit_may_act(const struct visit *v)
 {
 	return v->me.operator && !v->web->read_only && v->web->auth != WEB_NONE;

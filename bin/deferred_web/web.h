@@ -24,7 +24,7 @@ struct snapshots;
 
 struct web {
 	/* Settings. Borrowed; NULL: not set. */
-	const char *conninfo, *hosts, *proxies, *users, *hide_params;
+	const char *conninfo, *hosts, *proxies, *users, *hide_params, *timezone;
 	const char *only; /* the one path that is served, and to programs: errors are JSON; NULL: all pages are */
 	enum web_auth auth;
 	bool read_only;
@@ -110,6 +110,10 @@ void visit_late(struct visit *v, bool often);
 
 /* The answer is an error: status and one sentence, as a page or as JSON. */
 void visit_refuse(struct visit *v, int status, const char *text);
+
+/* Who an action is recorded for, and from where; NULL: from this machine. */
+const char *visit_who(const struct visit *v);
+const char *visit_address(const struct visit *v);
 
 /* Is this visit one that may act? */
 bool visit_may_act(const struct visit *v);

@@ -224,6 +224,32 @@ int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const
 	return exec(pg, &sql_web_act_defer, &args, res, err);
 }
 
+int store_web_act_schedule_set(struct pg *pg, const struct store_web_schedule *schedule, const char *who,
+			       const char *address, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, schedule->name);
+	pg_arg_text(&args, schedule->version);
+	pg_arg_text(&args, schedule->rule);
+	pg_arg_text(&args, schedule->fn);
+	pg_arg_text(&args, schedule->params);
+	pg_arg_json(&args, schedule->opts, strlen(schedule->opts));
+	pg_arg_text(&args, who);
+	pg_arg_text(&args, address);
+	return exec(pg, &sql_web_act_schedule_set, &args, res, err);
+}
+
+int store_web_schedule_form(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, name);
+	return exec(pg, &sql_web_schedule_form, &args, res, err);
+}
+
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,
 		       struct pg_result **res, struct deferred_error *err)
 {

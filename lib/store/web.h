@@ -99,6 +99,19 @@ int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int
 int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who, const char *address, struct pg_result **res,
 			struct deferred_error *err);
 
+/*
+ * A schedule. params are as they were typed, opts is a JSON object as deferred.schedule() takes it. version is the one
+ * that the form showed, or NULL for a new schedule.
+ */
+struct store_web_schedule {
+	const char *name, *version, *rule, *fn, *params, *opts;
+};
+/* *res: why not. Needs deferred_operator. Source: web_act_schedule_set.sql. */
+int store_web_act_schedule_set(struct pg *pg, const struct store_web_schedule *schedule, const char *who,
+			       const char *address, struct pg_result **res, struct deferred_error *err);
+/* Names of fields and their values. Source: web_schedule_form.sql. */
+int store_web_schedule_form(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
+
 /* The next 1,000 jobs that fit; at: as the last call answered, NULL: from the beginning. verb: retry or cancel. dry: they are counted only. *res: as the statement
  * says. Needs deferred_operator. Source: web_act_some.sql. */
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,

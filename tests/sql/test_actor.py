@@ -82,6 +82,7 @@ def test_whatever_an_operator_has_run_he_must_be_allowed_to_defer(db, operator, 
     one, some, delayed, flow = of_jobs(db, fn)
     acts = {
         "defer": ("select refused from deferred.__act_defer(%s, '{}', '{}', 'o', null)", fn),
+        "schedule": ("select deferred.__act_schedule_set('new', '', '@daily', %s, '{}', '{}', 'o', null)", fn),
         "retry": ("select deferred.__act('retry', %s, null, 'o', null)", one),
         "run": ("select deferred.__act('run', %s, null, 'o', null)", delayed),
         "retry many": ("select why from deferred.__act_some('retry', 'dead', json_build_object('fn', %s), null, false, 'o', null)", fn),

@@ -98,9 +98,11 @@ def test_charts_have_a_legend_labels_a_table_and_gaps(web, db):
         job = db.defer("noop")
         db.sql("delete from deferred.__deferred_hot where id = %s", job)
         db.sql(
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)"
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,"
+            " wait_us, run_us)"
             " select id, 1, %s, true, t - interval '1 s', t, 1000, %s from deferred.__deferred,"
-            " (select date_trunc('hour', now(), 'UTC') - %s * interval '1 hour' + interval '90 s' as t) x where id = %s",
+            " (select date_trunc('hour', now(), 'UTC') - %s * interval '1 hour'"
+            " + interval '90 s' as t) x where id = %s",
             outcome,
             run_us,
             hours,

@@ -6,8 +6,6 @@ as $$
 #variable_conflict use_variable
 declare
     v_params  json;
-    v_detail  text;
-    v_context text;
     v_hint    text;
     v_kept    text;
 begin
@@ -17,13 +15,8 @@ begin
             message = 'options are longer than 8,000 bytes',
             hint = 'shorten the label, the tags or the list of jobs to wait for';
     end if;
-    begin
-        v_params := params;
-    exception when data_exception or statement_too_complex then
-        get stacked diagnostics v_detail = pg_exception_detail, v_context = pg_exception_context;
-        v_kept := 'params are not valid JSON';
-        refused := concat_ws(' ', 'params are not valid JSON:', nullif(v_detail, ''), substring(v_context from '^JSON data, line [^\n]*'));
-    end;
+    select p.value, p.refused into v_params, refused from deferred.__act_params(params) p;
+    if refused is not null then v_kept := 'params are not valid JSON'; end if;
     if refused is null then
         begin
             job := deferred.defer(coalesce(fn, ''), v_params, (opts::jsonb || case when opts::jsonb ? 'key' then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);

@@ -1,0 +1,17 @@
+-- Params as they were typed on a page. refused quotes them, so it is for the one who typed them.
+create or replace function deferred.__act_params(params text, out value json, out refused text)
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_detail  text;
+    v_context text;
+begin
+    value := params;
+exception when data_exception or statement_too_complex then
+    get stacked diagnostics v_detail = pg_exception_detail, v_context = pg_exception_context;
+    refused := concat_ws(' ', 'params are not valid JSON:', nullif(v_detail, ''),
+        substring(v_context from '^JSON data, line [^\n]*'));
+end
+$$;
+comment on function deferred.__act_params is
+    'part of deferred.__act_defer() and its like: params as JSON, or why they are not';
