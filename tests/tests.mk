@@ -9,6 +9,7 @@
 #   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
 #   lint             static analysis, man pages, prose, mutants that apply
 #   check-lint       the same
+#   format           format C with clang-format and Python with black
 #   check-faults     long fault tests with a printed seed
 #   check-web        pages and site in a real browser
 #   check-metrics    metrics and alerts with a real Prometheus
@@ -204,6 +205,11 @@ build/browser/installed: $(addprefix tests/web/browser/,package.json package-loc
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+.PHONY: format
+format:
+	@tests/harness/deps.sh clang-format black
+	@$(PYTHON) -B tests/harness/format.py
 
 # FUZZ_S seconds for each target. libFuzzer learns from the code that it reaches. It needs clang and its own library.
 # Without them the corpus is changed at random, with a printed seed. build/fuzz keeps what was found.

@@ -1,0 +1,15 @@
+"""What format.py does besides calling clang-format."""
+
+import format as formatter
+
+
+def test_what_a_comment_has_over_the_width_begins_the_next_line():
+    long = " *" + " word" * 30
+    lines = formatter.split_comments(f"{long}\n * and goes on.\n * A sentence.\n{long}\n */\nint a;").split("\n")
+    over = " * " + " ".join(["word"] * 7)
+    assert lines == [long[:117], f"{over} and goes on.", " * A sentence.", long[:117], over, " */", "int a;"]
+
+
+def test_code_keeps_its_lines():
+    code = "\tint " + "x" * 130 + "; /* comment */"
+    assert formatter.split_comments(code) == code
