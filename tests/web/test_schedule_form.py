@@ -150,12 +150,12 @@ def test_a_form_neither_replaces_nor_undoes_what_others_set(web, db):
     assert send(web, name="n", rule="@daily", fn="noop")[0] == 303
     assert (
         refused(send(web, name="n", rule="@hourly", fn="noop"))
-        == "schedule 'n' exists already (change it on its page, or choose another name)"
+        == 'schedule "n" exists already (change it on its page, or choose another name)'
     )
     form = fields_of(web.page("/schedule?name=n"))
     assert send(web, **{**form, "rule": "@weekly"})[0] == 303
     assert (
-        refused(send(web, **{**form, "rule": "@monthly"})) == "schedule 'n' was changed meanwhile (load its form again)"
+        refused(send(web, **{**form, "rule": "@monthly"})) == 'schedule "n" was changed meanwhile (load its form again)'
     )
     assert db.sql("select rule from deferred.__deferred_schedule") == [("@weekly",)]
     form = fields_of(web.page("/schedule?name=n"))
@@ -173,9 +173,9 @@ def test_a_form_neither_replaces_nor_undoes_what_others_set(web, db):
     )
     assert "belongs to role" in refused(send(web, name="theirs", rule="@hourly", fn="noop", version=version))
     db.sql(f"update deferred.__deferred_schedule set owner = '{web.login('opal')}'::regrole where name = 'filed'")
-    assert "comes from 'jobs.conf': change it there" in web.page("/schedule?name=filed").replace("&#39;", "'")
+    assert "comes from &quot;jobs.conf&quot;: change it there" in web.page("/schedule?name=filed")
     form = fields_of(web.page("/schedule?name=filed"))
-    assert "comes from 'jobs.conf'" in refused(send(web, **{**form, "rule": "@hourly"}))
+    assert 'comes from "jobs.conf"' in refused(send(web, **{**form, "rule": "@hourly"}))
     assert {r[0] for r in db.sql("select rule from deferred.__deferred_schedule")} == {"@daily"}
 
 
