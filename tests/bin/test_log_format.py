@@ -67,4 +67,4 @@ def test_each_form_says_the_same(many_ways):
 
 def test_a_form_that_is_none_is_refused(db):
     done = db.run(["check_deferred", "--log-format", "xml"])
-    assert done.returncode == 64 and "none of text|json|logfmt" in done.stderr, done.stderr
+    assert done.returncode == 64 and "not one of text|json|logfmt" in done.stderr, done.stderr
