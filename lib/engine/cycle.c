@@ -79,7 +79,8 @@ static int add_claim(struct worker *w, const struct plan_ask *ask, struct deferr
 	struct store_claim claim = {
 		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
 		.n = (int)ask->free, .limited = (int)ask->limited, .rated = ask->rated, .bytes = ask->bytes, .alone = ask->alone,
-		.lanes = ask->look ? NULL : &w->lanes, .round = w->round, .anew = ask->anew,
+		.lanes = &w->lanes, .look = ask->look, .round = w->round, .anew = ask->anew,
+		.lanes_round = w->lanes_round, .lanes_anew = ask->lanes_anew,
 	};
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
@@ -244,6 +245,8 @@ static void after_claim(struct worker *w)
 
 	if (c->claims_limited)
 		memcpy(w->round, c->round, sizeof(w->round));
+	if (c->looks)
+		memcpy(w->lanes_round, c->lanes_round, sizeof(w->lanes_round));
 	if (c->claims)
 		lanes_move(&w->lanes, &c->lanes);
 	if (pause_ms > 0)

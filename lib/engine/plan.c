@@ -10,7 +10,8 @@
 #define EMPTY_HANDED_MAX 7
 #define ALONE_MAX 64               /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
 #define LOOK_PAUSE 20              /* all lanes are looked at again after so many times as long as that took, */
-#define LOOK_PAUSE_MAX_NS (250 * NS_PER_MS) /* but not later than that */
+#define LOOK_PAUSE_MAX_NS (250 * NS_PER_MS) /* but not later than that, */
+#define LOOK_MORE_MAX_NS (50 * NS_PER_MS) /* and where some of them were left, not later than that */
 #define PARAMS_MAX (16 << 20)      /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
 #define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate or a lock to allow the next job, */
 #define RATE_LOOK_NS NS_PER_S      /* and looks for others meanwhile */
@@ -106,6 +107,7 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !p->woken);
 	ask.look = !in->lanes || in->now >= p->lanes_ns;
 	ask.anew = !p->round || p->ended > 0;
+	ask.lanes_anew = !p->lanes_round || p->ended > 0;
 	return ask;
 }
 
@@ -122,6 +124,7 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 		plan_heard(p);
 	p->ended = 0;
 	p->round |= ask->limited > 0;
+	p->lanes_round |= ask->free > 0 && ask->look;
 	p->adds = false; /* it sees what goes before it */
 	p->limited_turn = !p->limited_turn;
 }
@@ -130,9 +133,10 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 static void learn_lanes(struct plan *p, const struct plan_got *got)
 {
 	uint64_t pause_ns = got->look_us * 1000 * LOOK_PAUSE;
+	uint64_t most_ns = got->more ? LOOK_MORE_MAX_NS : LOOK_PAUSE_MAX_NS;
 
 	if (got->looked)
-		p->lanes_ns = got->sent_ns + (pause_ns < LOOK_PAUSE_MAX_NS ? pause_ns : LOOK_PAUSE_MAX_NS);
+		p->lanes_ns = got->sent_ns + (pause_ns < most_ns ? pause_ns : most_ns);
 	else if (got->free_n == 0 && !got->more)
 		p->claim_ns = p->lanes_ns;
 }
@@ -140,6 +144,7 @@ static void learn_lanes(struct plan *p, const struct plan_got *got)
 static void learn_free(struct plan *p, const struct plan_got *got)
 {
 	learn_lanes(p, got);
+	p->lanes_round = p->lanes_round && got->free_n == 0 && !got->busy;
 	p->dry = got->free_n == 0 && !got->busy && !got->more && got->looked;
 	if (got->cut) {
 		/* The next one need not ask for many more than it can take. */
@@ -156,7 +161,7 @@ static void learn_free(struct plan *p, const struct plan_got *got)
 static void learn_limited(struct plan *p, const struct plan_got *got)
 {
 	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0 && !got->more;
-	p->round = p->round && got->limited_n == 0;
+	p->round = p->round && got->limited_n == 0 && got->limited_seen == 0;
 	p->limited_got = got->limited_n;
 	/* Kept: where claims of the two kinds take turns, the last one before the sleep may be the other. */
 	p->rate_ns = got->wait_ms > 0 ? got->sent_ns + (uint64_t)got->wait_ms * NS_PER_MS : 0;
@@ -196,19 +201,16 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 		learn_free(p, got);
 	if (got->limited)
 		learn_limited(p, got);
-	/* A kind that was not claimed after that may have some of them. */
-	if (got->made_ready) {
-		p->dry = p->dry && got->free;
-		p->limited_dry = p->limited_dry && got->limited;
-		p->round = false;
-	}
+	/* They may lie where this round has been, or be of the other kind. */
+	if (got->made_ready)
+		p->dry = p->limited_dry = p->round = p->lanes_round = false;
 	if (got->free || got->limited) {
 		/* What attempts that ended meanwhile make ready will come with their record. */
-		bool nothing = claimed == 0 && !busy && !got->more && !got->unrecorded;
+		bool empty = claimed == 0 && !busy && !got->unrecorded, nothing = empty && !got->more;
 
 		p->exhausted = nothing && got->promoted && p->ended == 0 && p->dry && (p->limited_dry || !p->limits);
-		/* Where fewer came than were asked for, the next one is to find out for good. */
-		p->look_at_delayed = (nothing && !got->promoted) || (claimed > 0 && claimed < p->asked);
+		/* The last claim of a round looks at delayed jobs too, and the one after a claim that got too few. */
+		p->look_at_delayed = (empty && (got->more || !got->promoted)) || (claimed > 0 && claimed < p->asked);
 		wait_for_rate(p, got);
 		if (claimed > 0 || !busy)
 			p->empty_handed = 0;
@@ -224,7 +226,7 @@ int64_t plan_learn(struct plan *p, const struct plan_got *got)
 
 void plan_again(struct plan *p)
 {
-	p->exhausted = p->dry = p->limited_dry = p->round = false;
+	p->exhausted = p->dry = p->limited_dry = p->round = p->lanes_round = false;
 	p->rate_ns = 0;
 }
 
@@ -249,7 +251,7 @@ void plan_ended(struct plan *p)
 
 void plan_heard(struct plan *p)
 {
-	p->dry = p->limited_dry = p->round = false;
+	p->dry = p->limited_dry = p->round = p->lanes_round = false;
 	p->claim_ns = 0; /* they may lie in any lane */
 }
 

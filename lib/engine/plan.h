@@ -22,7 +22,7 @@ struct plan {
 	bool limits;              /* there may be jobs under limits */
 	size_t asked, asked_free; /* jobs the last claim was for, and how many of them free ones */
 	size_t limited_got;       /* what the last claim under limits got */
-	bool round;               /* through all queues under limits; nothing was heard since it began */
+	bool round, lanes_round;  /* through all queues under limits, and all lanes: nothing was heard since it began */
 	bool limited_turn;        /* of a claim for one job: it is for one under limits */
 	bool alone_only;          /* the last jobs had leases of their own, and there are more of these */
 	int empty_handed;         /* claims in a row that got none of the jobs they saw, */
@@ -63,7 +63,7 @@ struct plan_ask {
 	int alone;         /* of all, so many may have a lease of their own */
 	int bytes;         /* of params */
 	bool promote;      /* delayed jobs and ended leases are looked at */
-	bool anew;         /* a round through the queues under limits begins */
+	bool anew, lanes_anew; /* a round through the queues under limits begins, and one through all lanes */
 	bool look;         /* all lanes are asked, not only the known ones */
 };
 

@@ -151,7 +151,8 @@ struct worker {
 	} said[SAID_MAX];          /* what is missing here, as functions told it */
 	size_t said_len;
 	int64_t charged;           /* attempts made, or to be made with jobs in hand */
-	char round[LIMITED_ROUND_MAX]; /* store_cycle.round of the last claim under limits */
+	char round[ROUND_MAX];     /* store_cycle.round of the last claim under limits */
+	char lanes_round[ROUND_MAX]; /* and store_cycle.lanes_round of the last claim of all lanes */
 	struct lanes lanes;        /* that gave something to the last claim */
 	struct {
 		int64_t from_us;   /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */

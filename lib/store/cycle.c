@@ -566,13 +566,25 @@ static void arg_known(struct pg_args *args, const struct store_claim *claim)
 		pg_arg_null(args);
 }
 
+/* Where a claim goes on, or where a new round begins. The cycle keeps it, in case the claim does not get further. */
+static void round_arg(struct pg_args *args, char *to, const char *round, bool anew)
+{
+	snprintf(to, ROUND_MAX, "%s", round ? round : "");
+	if (anew)
+		to[strcspn(to, "/")] = '\0';
+	if (to[0])
+		pg_arg_text(args, to);
+	else
+		pg_arg_null(args);
+}
+
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
 
 	cycle->claims = true;
-	cycle->looks = !claim->lanes;
+	cycle->looks = claim->look;
 	cycle->seed = claim->seed;
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
@@ -584,10 +596,11 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_known(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->limited > 0 ? claim->bytes / 2 : claim->bytes);
-	pg_arg_text_array(&args, claim->lanes ? (const char *const *)claim->lanes->queue : NULL, NULL, claim->lanes ? claim->lanes->n : 0);
-	pg_arg_int4_array(&args, claim->lanes ? claim->lanes->priority : NULL, NULL, claim->lanes ? claim->lanes->n : 0);
-	pg_arg_int4(&args, !claim->lanes);
+	pg_arg_text_array(&args, (const char *const *)claim->lanes->queue, NULL, claim->lanes->n);
+	pg_arg_int4_array(&args, claim->lanes->priority, NULL, claim->lanes->n);
+	pg_arg_int4(&args, claim->look);
 	pg_arg_int4(&args, claim->alone);
+	round_arg(&args, cycle->lanes_round, claim->lanes_round, claim->lanes_anew);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
 	if (rc < 0)
@@ -615,13 +628,7 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
 	pg_arg_int4(&args, claim->alone);
-	snprintf(cycle->round, sizeof(cycle->round), "%s", claim->round ? claim->round : "");
-	if (claim->anew)
-		cycle->round[strcspn(cycle->round, "/")] = '\0';
-	if (cycle->round[0])
-		pg_arg_text(&args, cycle->round);
-	else
-		pg_arg_null(&args);
+	round_arg(&args, cycle->round, claim->round, claim->anew);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;
@@ -826,7 +833,9 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->look_us = pg_int(res, 0, 1);
 		cycle->limits = pg_bool(res, 0, 2);
 		cycle->waiting = pg_int(res, 0, 3);
-		cycle->more |= pg_bool(res, 0, 4);
+		if (cycle->looks && !(pg_bool(res, 0, 4) && pg_null(res, 0, 5)))
+			snprintf(cycle->lanes_round, ROUND_MAX, "%s", pg_null(res, 0, 5) ? "" : pg_text(res, 0, 5, NULL));
+		cycle->more |= pg_bool(res, 0, 4) || !pg_null(res, 0, 5);
 	}
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);

@@ -28,7 +28,7 @@ struct store_lease {
 	enum job_gone gone;   /* of a job: why */
 };
 
-#define LIMITED_ROUND_MAX 192 /* two names of queues */
+#define ROUND_MAX 192 /* two names of queues, each with a priority */
 
 struct store_cycle {
 	struct pg *pg;
@@ -57,7 +57,8 @@ struct store_cycle {
 	size_t claimed_len, claimed_alone;
 	bool busy;               /* another claim was at it */
 	bool more;               /* jobs or queues were not looked at: asking again at once makes sense */
-	char round[LIMITED_ROUND_MAX]; /* of the claim under limits: where it is in its round through all queues */
+	char round[ROUND_MAX];   /* of the claim under limits: where it is in its round through all queues */
+	char lanes_round[ROUND_MAX]; /* the same of a claim of all lanes; empty: it has ended */
 	bool cut;                /* some could have been taken, but for the bytes of their params */
 	bool looks;              /* all lanes were asked */
 	int64_t look_us;         /* so long was spent on those that had nothing */
@@ -103,9 +104,12 @@ struct store_claim {
 	int bytes;                  /* of params, that many at most, unless one job has more */
 	const char *const *known;   /* functions to be handed out; NULL: all */
 	size_t known_len;
-	const struct lanes *lanes;  /* to be asked; NULL: all */
+	const struct lanes *lanes;  /* to be asked, */
+	bool look;                  /* and all others */
 	const char *round;          /* store_cycle.round of the last claim under limits; empty: none */
 	bool anew;                  /* a new round begins there */
+	const char *lanes_round;    /* store_cycle.lanes_round of the last claim of all lanes */
+	bool lanes_anew;
 };
 
 void store_cycle_begin(struct store_cycle *cycle, struct pg *pg);

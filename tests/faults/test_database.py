@@ -697,7 +697,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         prepare("job_claim")
         cursor.execute(scans)
         before = cursor.fetchone()
-        cursor.execute("execute pg_catalog_job_claim(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000)")
+        cursor.execute("execute pg_catalog_job_claim(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)")
         claims = len(cursor.fetchall())
         cursor.execute(scans)
         sequential, by_index = (after - was for after, was in zip(cursor.fetchone(), before))

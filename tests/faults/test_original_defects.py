@@ -127,7 +127,7 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
             cursor.execute("execute s('60000')")
             cursor.execute("prepare c as " + pg.source("job_claim"))
             for _ in range(2):
-                cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000)")
+                cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)")
                 plan = cursor.fetchone()[0][0]["Plan"]
         connection.rollback()
         connection.close()

@@ -253,8 +253,7 @@ static void what_became_due_is_asked_for_in_both_kinds(void **state)
 
 	(void)state;
 	claim(&p, &one, (struct plan_got){ .limits = true, .made_ready = true });
-	assert_false(p.exhausted || p.dry);
-	assert_true(p.limited_dry);
+	assert_false(p.exhausted || p.dry || p.limited_dry);
 	assert_int_equal(plan_next(&p, &one).free, 1);
 }
 
@@ -389,6 +388,41 @@ static void lanes_are_looked_for_again_the_later_the_longer_it_took(void **state
 	p = (struct plan){ 0 };
 	claim(&p, &IN(), (struct plan_got){ .free_n = 2, .look_us = 1000000 });
 	assert_int_equal(p.lanes_ns, IN().now + 250 * MS);
+	p = (struct plan){ 0 };
+	claim(&p, &IN(), (struct plan_got){ .free_n = 2, .look_us = 1000000, .more = true });
+	assert_int_equal(p.lanes_ns, IN().now + 50 * MS);
+}
+
+/* A claim looks at some of the lanes, and the next one at further ones. */
+static void a_round_through_all_lanes_goes_on_while_nothing_was_missed(void **state)
+{
+	const struct plan_got more = { .more = true };
+	struct plan p = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		assert_true(plan_next(&p, &IN()).look);
+		assert_int_equal(plan_next(&p, &IN()).lanes_anew, i == 0);
+		claim(&p, &IN(), more);
+		assert_false(p.dry || p.exhausted);
+		assert_true(p.look_at_delayed); /* the last one has to, or another round would follow */
+	}
+	claim(&p, &IN(), (struct plan_got){ 0 });
+	assert_true(p.exhausted);
+
+	for (int i = 0; i < 6; i++) {
+		p = (struct plan){ 0 };
+		claim(&p, &IN(), more);
+		if (i == 0)
+			plan_heard(&p);
+		else if (i == 1)
+			plan_again(&p);
+		else if (i == 2)
+			plan_ended(&p);
+		else
+			claim(&p, &IN(), (struct plan_got){ .more = true, .busy = i == 3, .made_ready = i == 4, .free_n = i == 5 });
+		assert_true(plan_next(&p, &IN()).lanes_anew);
+	}
 }
 
 int main(void)
@@ -410,6 +444,7 @@ int main(void)
 		cmocka_unit_test(what_was_cut_is_not_asked_for_again_at_once),
 		cmocka_unit_test(only_the_first_claim_after_a_notification_leaves_delayed_jobs_out),
 		cmocka_unit_test(lanes_are_looked_for_again_the_later_the_longer_it_took),
+		cmocka_unit_test(a_round_through_all_lanes_goes_on_while_nothing_was_missed),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -81,11 +81,11 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, lanes=None, alone=1000000):
+    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, lanes=None, alone=1000000, at=None):
         """Of all lanes there are, or of those named, each a queue and a priority."""
         names, priorities = zip(*lanes) if lanes else ([], [])
-        rows = self.ask("job_claim", queues, n, window, self.id, lease_ms, max_attempts, known, seed, size, list(names), list(priorities), int(lanes is None), alone)
-        (self.busy, _, self.limits, self.waiting, self.more), = self.ask("job_claimed", queues)
+        rows = self.ask("job_claim", queues, n, window, self.id, lease_ms, max_attempts, known, seed, size, list(names), list(priorities), int(lanes is None), alone, at)
+        (self.busy, _, self.limits, self.waiting, self.more, self.round), = self.ask("job_claimed", queues)
         self.left = any(r[18] for r in rows)  # for its params
         return sorted(map(Claimed, filled(rows)), key=lambda j: -j.priority)
 

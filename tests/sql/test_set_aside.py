@@ -14,8 +14,15 @@ from test_many_queues import pages
 
 def offer(db, *fns, host="host", refused=()):
     names = [*fns, *refused]
-    db.sql("select deferred.__offer(%s, 'place', %s, %s, %s, %s, %s)", host, random.getrandbits(40), names, ["p"] * len(names), [0] * len(names),
-           [0] * len(fns) + [-1] * len(refused))
+    db.sql(
+        "select deferred.__offer(%s, 'place', %s, %s, %s, %s, %s)",
+        host,
+        random.getrandbits(40),
+        names,
+        ["p"] * len(names),
+        [0] * len(names),
+        [0] * len(fns) + [-1] * len(refused),
+    )
 
 
 def limited(w, n=100, known=None, seed=1, queues=None, at=None):
@@ -31,14 +38,17 @@ def set_aside(db):
 
 def names(db, n, queue="default"):
     """Jobs of as many functions."""
-    return [r[0] for r in db.sql("select deferred.defer('no_' || i, queue => %s) from generate_series(1, %s) i", queue, n)]
+    return [
+        r[0] for r in db.sql("select deferred.defer('no_' || i, queue => %s) from generate_series(1, %s) i", queue, n)
+    ]
 
 
 def put_all_aside(db, w):
+    w.round = None
     while True:
-        jobs = w.take(known=["f"])
+        jobs = w.take(known=["f"], at=w.round)
         assert jobs == []
-        if not w.more:
+        if not w.more and not w.round:
             return
 
 
@@ -79,7 +89,13 @@ def test_a_job_given_back_for_its_function_is_set_aside(db, worker):  # noqa: F8
     offer(db, "f")
     plain, keyed = db.defer("g"), db.defer("g", concurrency_key="k")
     jobs = w.take() + limited(w)[0]
-    w.ask("job_release", [j.id for j in jobs], [j.receipt for j in jobs], sorted({j.receipt for j in jobs}), [1] * len(jobs))
+    w.ask(
+        "job_release",
+        [j.id for j in jobs],
+        [j.receipt for j in jobs],
+        sorted({j.receipt for j in jobs}),
+        [1] * len(jobs),
+    )
     w.commit()
     assert sorted(ids(jobs)) == [plain, keyed]
     assert set_aside(db) == [plain], "the other one keeps its place among those of its key"
@@ -92,7 +108,7 @@ def test_a_worker_that_met_no_unknown_function_tries_one_of_those_set_aside(db, 
     put_all_aside(db, w)
     assert set_aside(db) == jobs
     for queues in (None, ["b"]):
-        tried, = limited(w, queues=queues)[0]
+        (tried,) = limited(w, queues=queues)[0]
         assert len(set_aside(db)) == 9 and (queues is None or tried.queue == "b")
         w.ask("job_release", [tried.id], [tried.receipt], [tried.receipt], [1])
         w.commit()
@@ -109,8 +125,16 @@ def test_an_offer_waits_for_a_claim_that_sets_its_functions_aside(db, worker):  
     job = db.defer("g")
     assert w.claim(known=["f"]) == []
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        waiting = pool.submit(c.cursor().execute, "select deferred.__offer('other', 'place', 1, '{g}', '{p}', '{0}', '{0}')")
-        wait_for(lambda: waiting.done() or db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
+        waiting = pool.submit(
+            c.cursor().execute, "select deferred.__offer('other', 'place', 1, '{g}', '{p}', '{0}', '{0}')"
+        )
+        wait_for(
+            lambda: waiting.done()
+            or db.one(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            == 1
+        )
         w.commit()
         waiting.result()
     c.commit()
@@ -150,7 +174,7 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
     offer(db, "f")
     db.defer("f", concurrency_key="k")
     statements = {
-        "job_claim": """null, 20, 1000, 1, 60000, 3, '{f}', 3, 16777216, '{default}', '{0}', 0, 20""",
+        "job_claim": """null, 20, 1000, 1, 60000, 3, '{f}', 3, 16777216, '{default}', '{0}', 0, 20, null""",
         "job_claim_limited": "null, 20, 20, 1, 60000, 3, '{f}', 3, 16777216, 20, 'default'",
         "run_probe": "null, 'host:/pid', null",
     }
@@ -158,7 +182,9 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
     def read():
         put_all_aside(db, w)
         db.sql("vacuum (analyze) deferred.__deferred_hot")
-        db.sql("delete from deferred.__deferred_place where queue <> 'default'")  # as __repair() does, of lanes without jobs
+        db.sql(
+            "delete from deferred.__deferred_place where queue <> 'default'"
+        )  # as __repair() does, of lanes without jobs
         return {name: pages(db, name, arguments) for name, arguments in statements.items()}
 
     def add(first, last):
@@ -166,6 +192,7 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
             db.sql("select deferred.defer('no_' || i) from generate_series(%s, %s) i", first, last)
         else:
             db.sql("select deferred.defer('no_' || i, queue => 'q' || i) from generate_series(%s, %s) i", first, last)
+
     db.sql("update deferred.__deferred_quota set queues = 100000")
     add(1, 10)
     few = read()
@@ -177,6 +204,7 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
         assert len(set_aside(db)) == 900
         # The indexes are a level or two deeper.
         return all(many_names[name] <= few[name] + 60 for name in statements)
+
     # The rows of the lanes that are gone are walked over while some transaction may still see them.
     wait_for(as_few, 20, (few, many_names))
 
@@ -199,9 +227,149 @@ def test_one_claim_sets_so_many_aside_and_says_that_there_are_more(db, worker): 
     assert ids(got) == [mine] or db.one("select count(*) from deferred.__held") == 1
 
 
+def spread(db, n, fn="f"):
+    """A job in each of as many queues, and of every tenth in a second lane; the ids."""
+    db.sql("update deferred.__deferred_quota set queues = 100000")
+    return [
+        r[0]
+        for r in db.sql(
+            """select deferred.defer(%s, '{}', json_build_object('queue', 'q' || i, 'priority', p))
+                                    from generate_series(1, %s) i, generate_series(0, 9, 9) p where p = 0 or i %% 10 = 0""",
+            fn,
+            n,
+        )
+    ]
+
+
+@pytest.mark.parametrize("queues", [None, ["a"] + [f"q{i}" for i in range(1, 451)]], ids=["all queues", "some queues"])
+def test_a_round_comes_to_every_lane_once(db, worker, queues):  # noqa: F811
+    """It begins anywhere."""
+    w, jobs, begun = worker(), spread(db, 450), set()
+    for seed in range(3):
+        w.claim(n=1000, seed=seed, queues=queues)
+        w.rollback()
+        begun.add(w.round)
+    assert len(begun) == 3
+    at, got, claims = None, [], 0
+    while claims == 0 or at:
+        got += ids(w.take(n=1000, seed=claims, queues=queues, at=at))
+        claims += 1
+        at = w.round
+    assert sorted(got) == sorted(jobs) and claims == 5
+
+
+def test_a_round_that_begins_anew_where_the_last_one_was_left_comes_to_every_lane(db, worker):  # noqa: F811
+    w = worker()
+    for at in ("q77 0", "q77 -5", "zz 32768", "a 3", " 32768"):
+        jobs, got = spread(db, 200), []
+        while at:
+            got += ids(w.take(n=1000, at=at))
+            at = w.round
+        assert sorted(got) == sorted(jobs)
+
+
+def test_a_round_of_as_many_lanes_as_its_claims_ask_ends(db, worker):  # noqa: F811
+    w = worker()
+    jobs = [db.defer("f", queue=f"q{i}") for i in range(200)]
+    at, got, claims = "q7 0", [], 0
+    while at:
+        got += ids(w.take(n=1000, at=at))
+        at = w.round
+        claims += 1
+    assert sorted(got) == sorted(jobs) and claims == 2
+
+
+def test_lanes_that_are_known_are_asked_beside_those_of_the_round(db, worker):  # noqa: F811
+    w = worker()
+    spread(db, 300)
+    job = db.defer("f", queue="zzz")
+    at, names_, priorities = "q99 0/q99 0", ["zzz"], [0]
+    rows = w.ask("job_claim", None, 1000, 1000, w.id, MINUTE, 3, None, 1, 1 << 24, names_, priorities, 1, 1000, at)
+    w.rollback()
+    assert job in [r[0] for r in rows] and len(rows) == 101
+
+
+def test_a_claim_and_a_start_look_at_some_of_many_lanes(db, worker):  # noqa: F811
+    db.sql("alter table deferred.__deferred_hot set (autovacuum_enabled = off)")
+    w = worker()
+    offer(db, "f")
+    statements = {
+        "job_claim": "null, 20, 1000, 1, 60000, 3, null, 3, 16777216, '{}', '{}', 1, 20, 'q5 0'",
+        "run_probe": "null, 'host:/pid', null",
+    }
+
+    def read():
+        # Places, but no jobs that could be claimed: what takes the longest to look at.
+        at = None
+        while True:
+            w.take(n=10000, at=at)
+            at = w.round
+            if not at:
+                break
+        return {name: pages(db, name, arguments) for name, arguments in statements.items()}
+
+    spread(db, 200)
+    few = read()
+    spread(db, 1600)
+    more = read()
+    assert all(more[name] <= 1.5 * few[name] + 100 for name in statements), (few, more)
+
+
+def test_few_jobs_in_each_of_many_lanes_are_set_aside_at_once(db, worker):  # noqa: F811
+    w = worker()
+    spread(db, 300, "g")
+    assert w.take(known=["f"]) == [] and set_aside(db) == [], "no worker has spoken"
+    db.sql(
+        "delete from deferred.__deferred_hot; delete from deferred.__deferred; delete from deferred.__deferred_place"
+    )
+    jobs = spread(db, 300, "g")
+    offer(db, "f", "elsewhere")
+    elsewhere = db.defer("elsewhere", queue="q7")
+    mine, many_of_them = db.defer("f", queue="q8"), many(db, 30, "g", queue="a")
+    at, got = None, []
+    while True:
+        got += w.take(known=["f"], at=at)
+        at = w.round
+        if not at:
+            break
+    assert ids(got) == [mine]
+    assert set_aside(db) == sorted(jobs + many_of_them) and elsewhere not in set_aside(db)
+    places = [r[0] for r in db.sql("select distinct queue from deferred.__deferred_place order by 1")]
+    assert places == ["a", "q7", "q8"], "of all others nothing was handed out"
+    offer(db, "f", "g", host="other")
+    assert set_aside(db) == []
+
+
+def test_what_a_transaction_has_locked_is_not_set_aside_and_not_waited_for(db, worker):  # noqa: F811
+    w, other = worker(), db.connect()
+    jobs = spread(db, 300, "g")
+    offer(db, "f")
+    other.cursor().execute("select from deferred.__deferred_hot where id = %s for update", (jobs[0],))
+    put_all_aside(db, w)
+    assert set_aside(db) == jobs[1:]
+    other.rollback()
+    other.close()
+    put_all_aside(db, w)
+    assert set_aside(db) == jobs
+
+
+def test_a_run_finds_the_last_job_beside_many_lanes_that_have_none(db):
+    db.config('function "quick" { command = {"/bin/true"} }\n')
+    spread(db, 300, "quick")
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and db.hot() == 0
+    assert db.one("select count(*) from deferred.__deferred_place") >= 330
+    for queue in ("a", "q1", "q999", "zz"):
+        job = db.defer("quick", queue=queue)
+        assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+        assert db.log(job) == [(1, "ok")]
+
+
 def keys_that_wait(db, n):
     """In as many queues the first job of a key, which waits for its next attempt."""
-    db.sql("select deferred.defer('f', '{}', json_build_object('queue', 'q' || i, 'concurrency_key', 'k', 'key', 'k')) from generate_series(1, %s) i", n)
+    db.sql(
+        "select deferred.defer('f', '{}', json_build_object('queue', 'q' || i, 'concurrency_key', 'k', 'key', 'k')) from generate_series(1, %s) i",
+        n,
+    )
     db.sql("update deferred.__deferred_hot set due_at = 'infinity', visible_at = now(), attempt = 1")
 
 

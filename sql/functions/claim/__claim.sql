@@ -43,7 +43,6 @@ as $$
 #variable_conflict use_column
 declare
     v_locked_max constant integer := 1000;  -- kept for later, of jobs whose rows are locked; the others are repaired
-    v_lane_cost constant integer := 8;  -- a lane that gives nothing takes as long as to put so many apart
     v_few     constant integer := 16;  -- calls are found one by one
     v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
     c_last_seq constant bigint := 9223372036854775807;  -- only a forged place has it; 1 follows
@@ -395,11 +394,8 @@ begin
         -- What needs a lease of its own beyond what can begin, or more room for params, is left, and nothing more is read for it: it would be
         -- left too, and all that is left is looked at by each claim.
         v_spare := v_spare - v_aside;
-        exit when v_left <= 0 or v_spare <= 0 or v_cut or (v_fresh and v_aside = 0);
+        exit when v_left <= 0 or v_spare <= 0 or v_cut or (v_fresh and (v_aside = 0 or v_used_up));
     end loop;
-    if v_left = v_goal then
-        v_spare := v_spare - v_lane_cost;
-    end if;
     if v_spare < current_setting('deferred.claim_spare')::integer then
         v_said := set_config('deferred.claim_spare', v_spare::text, true);
     end if;

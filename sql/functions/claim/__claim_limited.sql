@@ -67,13 +67,11 @@ declare
 begin
     if $1 is null then
         -- Anywhere, where the worker has not begun a round: else who begins anew each time would never come to the last queues.
-        v_at := case when $11 is not null then split_part($11, '/', 1) else coalesce((
-            select q.name from deferred.__deferred_queue q tablesample system (20) repeatable (v_pivot & 65535)
-            order by hashtextextended(q.name, v_pivot) limit 1), '') end;
+        v_at := case when $11 is not null then split_part($11, '/', 1) else deferred.__any_queue(v_pivot) end;
         v_from := case when $11 like '%/%' then split_part($11, '/', 2) else v_at end;
         v_over := v_at < v_from;
     else
-        v_served := array(select q.name from deferred.__limited_queues($1) q);
+        v_served := array(select q.name from deferred.__limited_queues($1, null) q);
     end if;
     if $7 is null then
         -- A worker that has met no unknown function tries one job of those set aside, so that its runner tells which functions it has.
@@ -111,8 +109,8 @@ begin
                 continue;
             end if;
             v_at := v_queue;
-            continue when exists (select from deferred.__deferred_queue q where q.name = v_queue and deferred.__is_paused(q));
         end if;
+        continue when exists (select from deferred.__deferred_queue q where q.name = v_queue and deferred.__is_paused(q));
         v_fn := '';
         loop
             select x.fn into v_fn from deferred.__deferred_hot x

@@ -14,7 +14,7 @@ with lane as materialized (
            greatest(coalesce(p.xid, '0'), pg_snapshot_xmax(case when p.xid is null then p.cur else p.done end), '0') as from_xid,
            case when p.xid >= pg_snapshot_xmax(p.done) then p.id else 0 end as from_id,
            coalesce(case when l.priority = p_priority then p_xid end, '18446744073709551615') as to_xid, coalesce(p_id, 0) as to_id
-    from deferred.__lanes(p_queues) l
+    from deferred.__lanes(p_queues, null) l
     left join lateral (
         select x.* from deferred.__deferred_place x where x.queue = l.queue and x.priority = l.priority
         order by x.queue desc, x.priority desc, x.seq desc limit 1) p on pg_snapshot_xmax(p.cur) <= pg_snapshot_xmax(pg_current_snapshot())

@@ -8,17 +8,24 @@
 --   __deferred_hot_delayed, __deferred_lease_expires, __deferred_worker_alive
 select (select max(s.version) from deferred.__deferred_state s),
        -- (select true ... limit 1) where exists () would let the planner hash a whole index.
-       exists (select from deferred.__lanes($1::text[]) n
+       -- Where there are more lanes, or queues under limits, claims find out what there is.
+       exists (select from deferred.__lanes($1::text[], 101)
+               with ordinality n(queue, priority, nth)
                left join lateral (select x.paused from deferred.__deferred_queue x where x.name = n.queue limit 1) q on true
-               where q.paused is not true and deferred.__lane_look(n.queue, n.priority))
+               where n.nth > 100
+                  or (q.paused is not true and deferred.__lane_look(n.queue, n.priority)))
        or exists (select from deferred.__deferred_lease l where l.expires_at < now() and ($1::text[] is null or l.queue = any ($1)))
-       or exists (select from deferred.__limited_queues($1::text[]) q
-                  where (select true from deferred.__deferred_hot h
-                         where h.queue = q.name and h.limited and not h.unknown and h.due_at is null and h.concurrency_key is null
-                           and h.receipt is null and h.fn is not null limit 1)
-                     or (select true from deferred.__deferred_hot h
-                         where h.queue = q.name and h.concurrency_key is not null and h.due_at is null
-                           and h.receipt is null and h.fn is not null limit 1))
+       or exists (select from deferred.__limited_queues($1::text[], 101)
+                  with ordinality q(name, nth)
+                  where q.nth > 100
+                     or (not exists (select from deferred.__deferred_queue p
+                                     where p.name = q.name and deferred.__is_paused(p))
+                         and ((select true from deferred.__deferred_hot h
+                               where h.queue = q.name and h.limited and not h.unknown
+                                 and h.due_at is null and h.concurrency_key is null and h.receipt is null and h.fn is not null limit 1)
+                              or (select true from deferred.__deferred_hot h
+                                  where h.queue = q.name and h.concurrency_key is not null
+                                    and h.due_at is null and h.receipt is null and h.fn is not null limit 1))))
        -- Jobs set aside: a start may have their functions. A service has said which it has.
        or (exists (select from unnest(coalesce($1::text[], array[null])) s(queue)
                    where (select true from deferred.__deferred_hot h

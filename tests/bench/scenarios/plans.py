@@ -147,7 +147,7 @@ def texts(ids, receipt):
 
 def claiming(_, receipt):
     """As of a worker that knows no lane yet, and has to find them."""
-    return [None, BATCH, 100, WORKER, LEASE_MS, 25, None, receipt, 1 << 24, [], [], 1, 1]
+    return [None, BATCH, 100, WORKER, LEASE_MS, 25, None, receipt, 1 << 24, [], [], 1, 1, None]
 
 
 def named(ids, rows):
