@@ -363,7 +363,7 @@ static bool hold_head(struct transfer *t)
  * What is refused for its bytes alone: what the gate ended, or has not seen, since it works no more; and what cannot be
  * served at all. The connection is closed, since it is in doubt what follows. False: none of that.
  */
-static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result *rc)
+static bool refuse_form(struct transfer *t, enum MHD_Result *rc)
 {
 	enum fault fault = FAULT_NONE;
 	int status = 0;
@@ -374,8 +374,6 @@ static bool refuse_form(struct transfer *t, const char *version, enum MHD_Result
 	} else if (t->wire->broken && t->number == t->wire->requests) {
 		fault = t->wire->fault;
 		status = t->wire->status;
-	} else if (t->stage == STAGE_HEADERS && strcmp(version, "HTTP/1.0") != 0 && !request_value(t->x.request, "host")) {
-		fault = FAULT_MissingRequiredHeader;
 	} else if (t->stage == STAGE_HEADERS && !t->x.request->broken && content_length(t) > DRAIN_MAX) {
 		fault = FAULT_RequestBodyTooLarge; /* nobody would read it to its end */
 	} else if (t->stage == STAGE_HEADERS && (arena_is_short() || !hold_head(t))) {
@@ -441,12 +439,13 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 	(void)data;
 	(void)c;
 	(void)url;
+	(void)version;
 	if (!t)
 		return MHD_NO;
 	if (t->stage == STAGE_LINE) {
 		read_headers(t, method);
 		set_deadline(t->connection, t->server->setup.body_ms);
-		if (refuse_form(t, version, &rc))
+		if (refuse_form(t, &rc))
 			return rc;
 		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
 		if (!*t->x.awaits_body && !t->x.request->broken) {
@@ -466,7 +465,7 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 	}
 	if (t->stage == STAGE_WHOLE)
 		return carry_out(t);
-	return refuse_form(t, version, &rc) ? rc : finish(t);
+	return refuse_form(t, &rc) ? rc : finish(t);
 }
 
 static void on_completed(void *data, struct MHD_Connection *c, void **context, enum MHD_RequestTerminationCode code)

@@ -20,16 +20,15 @@ enum state {
 	BROKEN
 };
 
-/* What makes a whole request of what was passed on so far. A line that is held back is not part of that. */
+/* What ends the line, or the chunk, of which some was passed on. A line that is held back is not part of that. */
 static const char *const endings[] = {
-	[LINE_START] = "GET / HTTP/1.1\r\n\r\n", [LINE_START_LF] = "GET / HTTP/1.1\r\n\r\n", [METHOD] = " / HTTP/1.1\r\n\r\n",
-	[TARGET_START] = "/ HTTP/1.1\r\n\r\n", [TARGET] = " HTTP/1.1\r\n\r\n", [VERSION] = "HTTP/1.1\r\n\r\n",
-	[VERSION_CR] = "HTTP/1.1\r\n\r\n", [VERSION_LF] = "HTTP/1.1\r\n\r\n", [HEADER_START] = "\r\n", [HEADERS_LF] = "\r\n",
-	[NAME] = "-:\r\n\r\n", [VALUE] = "\r\n\r\n", [VALUE_LF] = "\r\n\r\n", [LENGTH_START] = "0\r\n\r\n", [LENGTH] = "\r\n\r\n",
-	[LENGTH_LF] = "\r\n\r\n", [CODING] = "chunked\r\n\r\n0\r\n\r\n", [CODING_LF] = "chunked\r\n\r\n0\r\n\r\n", [BODY] = "",
-	[SIZE] = "0\r\n\r\n", [EXTENSION] = "0\r\n\r\n", [SIZE_LF] = "0\r\n\r\n", [DATA] = "", [DATA_CR] = "\r\n0\r\n\r\n",
-	[DATA_LF] = "\r\n0\r\n\r\n", [TRAILER_START] = "0\r\n\r\n", [TRAILER] = "0\r\n\r\n", [TRAILER_LF] = "0\r\n\r\n",
-	[TRAILERS_LF] = "0\r\n\r\n", [BROKEN] = "",
+	[LINE_START] = "GET / HTTP/1.1\r\n", [LINE_START_LF] = "GET / HTTP/1.1\r\n", [METHOD] = " / HTTP/1.1\r\n",
+	[TARGET_START] = "/ HTTP/1.1\r\n", [TARGET] = " HTTP/1.1\r\n", [VERSION] = "HTTP/1.1\r\n", [VERSION_CR] = "HTTP/1.1\r\n",
+	[VERSION_LF] = "HTTP/1.1\r\n", [HEADER_START] = "", [HEADERS_LF] = "", [NAME] = "-:\r\n", [VALUE] = "\r\n",
+	[VALUE_LF] = "\r\n", [LENGTH_START] = "0\r\n", [LENGTH] = "\r\n", [LENGTH_LF] = "\r\n", [CODING] = "chunked\r\n",
+	[CODING_LF] = "chunked\r\n", [BODY] = "", [SIZE] = "0\r\n\r\n", [EXTENSION] = "0\r\n\r\n", [SIZE_LF] = "0\r\n\r\n",
+	[DATA] = "", [DATA_CR] = "\r\n0\r\n\r\n", [DATA_LF] = "\r\n0\r\n\r\n", [TRAILER_START] = "0\r\n\r\n",
+	[TRAILER] = "0\r\n\r\n", [TRAILER_LF] = "0\r\n\r\n", [TRAILERS_LF] = "0\r\n\r\n", [BROKEN] = "",
 };
 
 struct out {
@@ -55,9 +54,14 @@ static void put_text(struct out *out, const char *text)
 	put(out, text, strlen(text));
 }
 
+/* Makes a whole request of what was passed on so far: libmicrohttpd 1.0 answers one without a host by itself. */
 static void end_it(struct wire *w, struct out *out, enum fault fault, int status)
 {
 	put_text(out, endings[w->state]);
+	if (w->state <= CODING_LF)
+		put_text(out, w->has_host ? "\r\n" : "Host:-\r\n\r\n");
+	if (w->state == CODING || w->state == CODING_LF)
+		put_text(out, "0\r\n\r\n");
 	w->requests += w->state <= LINE_START_LF;
 	w->broken = true;
 	w->fault = fault;
@@ -113,7 +117,7 @@ static void begin(struct wire *w)
 {
 	w->requests++;
 	w->cost = w->name_len = w->value_len = 0;
-	w->has_length = w->chunked = w->old = false;
+	w->has_host = w->has_length = w->chunked = w->old = false;
 	w->left = 0;
 }
 
@@ -196,18 +200,19 @@ static bool is_named(const struct wire *w, const char *name)
 	return w->name_len == strlen(name) && memcmp(w->name, name, w->name_len) == 0;
 }
 
-/* At the colon. Two lengths, or a length and chunks, are two ends of one body. */
+/* At the colon. Two lengths, or a length and chunks, are two ends of one body; two hosts are two places for one request. */
 static void name_ends(struct wire *w, struct out *out)
 {
-	bool length = is_named(w, "content-length"), coding = is_named(w, "transfer-encoding");
+	bool host = is_named(w, "host"), length = is_named(w, "content-length"), coding = is_named(w, "transfer-encoding");
 
-	if (((length || coding) && (w->has_length || w->chunked)) || (coding && w->old)) {
+	if ((host && w->has_host) || ((length || coding) && (w->has_length || w->chunked)) || (coding && w->old)) {
 		malformed(w, out);
 		return;
 	}
 	put_text(out, ":");
 	w->value_len = 0;
 	w->digits = 0;
+	w->has_host |= host;
 	w->has_length |= length;
 	w->chunked |= coding;
 	w->state = length ? LENGTH_START : coding ? CODING : VALUE;
@@ -215,6 +220,10 @@ static void name_ends(struct wire *w, struct out *out)
 
 static void headers_end(struct wire *w, struct out *out)
 {
+	if (!w->has_host && !w->old) {
+		end_it(w, out, FAULT_MissingRequiredHeader, 400);
+		return;
+	}
 	put_text(out, "\r\n");
 	w->digits = w->line = 0;
 	w->state = w->chunked ? SIZE : w->left > 0 ? BODY : LINE_START;

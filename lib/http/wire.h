@@ -29,7 +29,7 @@ struct wire {
 	size_t cost;
 	char name[20];     /* of the header, in lower case; longer ones are none of those that count here */
 	size_t name_len, value_len;
-	bool has_length, chunked, old;
+	bool has_host, has_length, chunked, old;
 	uint64_t left;     /* of the body, or of the chunk */
 	size_t digits;
 	size_t line;       /* what was dropped: empty lines before it, or of its chunks */

@@ -57,7 +57,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
 
     def test_a_prefix_in_capitals_is_refused(tmp_path):
         done = make("install", f"PREFIX={tmp_path}/usr", f"DESTDIR={tmp_path}")
-        assert done.returncode == 2 and f"say prefix={tmp_path}/usr" in done.stderr, done.stderr
+        assert done.returncode == 2 and f"use prefix={tmp_path}/usr" in done.stderr, done.stderr
         assert os.listdir(tmp_path) == []
 
     @pytest.mark.long

@@ -19,9 +19,12 @@ begin
         exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
         deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due,
         coalesce(p_watched,
-            case when exists (select from deferred.__deferred_member m join deferred.__deferred_flow f on f.id = m.flow
-                              where m.job = p_id and m.part is distinct from 't' and f.on_failure = 'cancel' and f.failed is null) then true
-                 when exists (select from deferred.__deferred_edge e where e.child = p_id) then false end),
+            case when exists (select from deferred.__deferred_member m
+                              join deferred.__deferred_flow f on f.id = m.flow
+                              where m.job = p_id and m.part is distinct from 't'
+                                and f.on_failure = 'cancel' and f.failed is null) then true
+                 when exists (select from deferred.__deferred_edge e where e.child = p_id) then false
+            end),
         d.max_attempts, deferred.__params_bytes(d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;
