@@ -381,6 +381,16 @@ int cli_connect(struct cli *cli, bool check_schema)
 	return migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : cli_check_shard(cli);
 }
 
+void cli_warn_unoffered(struct cli *cli, const char *fn)
+{
+	struct deferred_error err = { 0 };
+	bool unoffered;
+
+	if (store_admin_function_unoffered(cli->pg, fn, &unoffered, &err) == 0 && unoffered)
+		fprintf(stderr, "deferred: function \"%.64s\": no worker offers it\n"
+			"hint: deferred functions lists those that workers offer\n", fn);
+}
+
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value)
 {
 	char *end;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In the order of enum deferred_after_on. */
 enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED };
@@ -198,6 +199,9 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 		error_prefix(&err, "--run-at");
 	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
 		cli_connect(cli, false); /* to learn what the role lacks */
+	/* A script would pay for one more connection for each job. */
+	if (rc == 0 && isatty(STDERR_FILENO) && (cli->conninfo || !config_by_shards(cli->config)) && cli_connect(cli, false) == 0)
+		cli_warn_unoffered(cli, fn);
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 

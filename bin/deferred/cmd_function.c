@@ -55,6 +55,7 @@ static int set(struct cli *cli, const char *fn, const struct settings *s)
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
+	cli_warn_unoffered(cli, fn);
 	return cli->json ? ls(cli, fn) : EX_OK;
 }
 

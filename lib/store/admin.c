@@ -358,19 +358,33 @@ int store_admin_function_set(struct pg *pg, const char *fn, const char *const *n
 	return set(pg, &sql_admin_function_set, &args, err);
 }
 
-int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err)
+static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, bool *yes, struct deferred_error *err)
 {
 	struct pg_result *res;
+	int rc = exec(pg, stmt, args, &res, err);
+
+	*yes = rc == 0 && pg_bool(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err)
+{
 	struct pg_args args;
-	int rc;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, fn);
 	arg_user(&args);
-	rc = exec(pg, &sql_function_resume, &args, &res, err);
-	*paused = rc == 0 && pg_bool(res, 0, 0);
-	pg_result_free(res);
-	return rc;
+	return ask(pg, &sql_function_resume, &args, paused, err);
+}
+
+int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, fn);
+	return ask(pg, &sql_function_unoffered, &args, unoffered, err);
 }
 
 /* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a repetition. */

@@ -113,6 +113,9 @@ int store_admin_function_set(struct pg *pg, const char *fn, const char *const *n
 /* End the pause that the breaker made of a function. *paused: there was one. Source: function_resume.sql. */
 int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err);
 
+/* *unoffered: workers are known, and none of them has this function. Source: function_unoffered.sql. */
+int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err);
+
 /* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
 int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
 

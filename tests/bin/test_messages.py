@@ -1,5 +1,6 @@
 """The catalogue of messages: each class is provoked, and has object, cause, hint, and the exit code of its kind."""
 
+import contextlib
 import os
 import pty
 import re
@@ -192,6 +193,35 @@ def test_a_wrong_time_zone_of_the_config_file(db):
         refused(done, CONFIG, 'setting "timezone": time zone "Europe/Berln" is unknown')
     done = db.run(["deferred", "schedule", "next", "@daily", "--timezone", "Mars"])
     refused(done, DATA, 'time zone "Mars" is unknown')
+
+
+def test_a_function_that_no_worker_offers_is_named(db):
+    """By add on a terminal only. Before workers have offered anything nothing is known."""
+    warning = 'deferred: function "maail": no worker offers it\nhint: '
+
+    def run(*args):
+        done = db.run(args)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def add(fn):
+        main, side = pty.openpty()
+        done = subprocess.run([harness.program("deferred"), "add", fn], stdout=subprocess.PIPE, stderr=side, env={**os.environ, **db.env}, text=True, check=True)
+        os.close(side)
+        said = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(main, 1000):
+                said += piece
+        os.close(main)
+        assert done.stdout.strip().isdigit()
+        return said.decode().replace("\r", "")
+
+    assert add("maail") == "" and run("deferred", "function", "set", "maail", "--max-running", "1").stderr == ""
+    run("check_deferred")
+    assert add("maail").startswith(warning) and add("noop") == ""
+    assert run("deferred", "function", "set", "maail", "--max-running", "2").stderr.startswith(warning)
+    assert run("deferred", "function", "set", "noop", "--max-running", "2").stderr == ""
+    assert run("deferred", "add", "maail").stderr == ""
 
 
 def test_a_list_without_jobs_says_so_on_a_terminal(db):

@@ -116,5 +116,5 @@ def test_where_nobody_has_it_the_row_is_not_even_looked_at(db):
     on_dead(db)
     on_dead(db, None)
     assert db.one("select count(*) from deferred.__deferred_on_dead") == 0
-    with pytest.raises(psycopg2.Error, match="no name of a function"):
+    with pytest.raises(psycopg2.Error, match="is not the name of a function"):
         on_dead(db, "a b")
