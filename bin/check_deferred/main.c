@@ -391,10 +391,12 @@ static void use_cgroups(const char *how)
 static int before_work(void *data, struct deferred_error *err)
 {
 	(void)data;
-	if (config_flag(run.settings->config, "loop"))
+	/* A line of cron would repeat the warning each minute: deferred doctor gives it there. */
+	if (config_flag(run.settings->config, "loop")) {
 		tell_service();
-	if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
-		log_line(LOG_L_WARNING, "functions run as root, as allow_root says: set \"user\" to have them run as somebody with fewer rights");
+		if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
+			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set \"user\" to a user with fewer rights");
+	}
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);
 	sigaddset(&run.signals, SIGINT);

@@ -49,6 +49,8 @@ void doctor_user(struct doctor *d)
 		}
 		return;
 	}
+	if (geteuid() == 0 && (!d->host->user.switch_user || d->host->user.uid == 0))
+		doctor_note(d, "functions run as root, as allow_root says");
 	if (d->host->user.switch_user)
 		check_home(d, d->host->user.user, d->host->user.uid, d->host->user.home);
 	else if (pw)

@@ -57,7 +57,7 @@ def test_all_is_well(db, doctor):
     done = db.run(["deferred", "doctor"], env=doctor.env)
     assert done.returncode == OK and done.stderr == ""
     checks = [line.split() for line in done.stdout.splitlines()]
-    assert {c[0] for c in checks} == {"ok"} and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (none:"} and len(checks) == 23, done.stdout
+    assert {c[0] for c in checks} == {"ok"} and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (none:", "user (functions"} and len(checks) == 23, done.stdout
 
 
 def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
