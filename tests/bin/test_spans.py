@@ -172,7 +172,7 @@ def test_it_follows_and_misses_nothing_that_commits_late(db):
     program.signal(signal.SIGTERM)
     assert program.wait() == OK and jobs() == [first, next_one, late]
     errors.seek(0)
-    assert re.search(r"told what ended before \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: --since then goes on", errors.read())
+    assert re.search(r"printed the attempts that ended before \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\nhint: go on with --since", errors.read())
 
 
 @pytest.mark.parametrize("follow", [[], ["--follow"]])

@@ -256,7 +256,7 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
     # Of the queues default alone has a job that is late, so that it stands first.
     db.sql("select deferred.cancel(id) from unnest(%s::bigint[]) id", others)
     for role, answers in (("deferred_worker", (f"job {dead[2]} is ready again", "pause queue default?", "queue default is paused")),
-                          ("deferred_viewer", (f"job {dead[2]}: permission denied", "resume queue default?", "queue default: permission denied"))):
+                          ("deferred_viewer", (f"job {dead[2]}: the role lacks a right (permission denied", "resume queue default?", "queue default: the role lacks a right (permission denied"))):
         db.sql("delete from deferred.__deferred_hot where id = %s", dead[2])
         other, env = login(db, role, *(["deferred_viewer"] if role != "deferred_viewer" else []))
         top = Terminal(db, 30, 100, "--interval", "100ms", env=env)

@@ -75,7 +75,7 @@ def test_a_program_gains_rights_only_where_its_function_says_so(db, isolate):
     assert [row(db, job, "result")[0] for job in jobs] == ["1", "0", "1"]
     db.config(command(db, "keeps", look, "new_privileges = perhaps"))
     done = db.run(["check_deferred"])
-    assert done.returncode == 78 and "new_privileges must be 0 or 1, not 'perhaps'" in done.stderr
+    assert done.returncode == 78 and 'new_privileges must be 0 or 1, not "perhaps"' in done.stderr
 
 
 def no_new_privs(pid):

@@ -231,7 +231,7 @@ def test_d9_a_new_start_refuses_an_old_primary_once_it_has_worked_for_the_new_on
     pair.first.start()  # takes writes, and has the second job as one that is ready
     refused = db.run(args, env={"DEFERRED_DB": pair.first.conninfo(db.name)})
     assert refused.returncode == 69, refused.stderr
-    assert f"the server is on timeline 1 of system {system}, and '{pidfile}.server' knows of timeline 2" in refused.stderr
+    assert f"the server is on timeline 1 of system {system}, and \"{pidfile}.server\" knows of timeline 2" in refused.stderr
     assert "make it a standby of the new primary" in refused.stderr
     assert len(recorded.starts()) == 2, "nothing ran there again"
     assert pair.at(pair.first, "select count(*) from deferred.__deferred_log where job_id = %s", late[0]) == [(0,)]

@@ -155,7 +155,7 @@ static int add_claim(struct store_cycle *cycle, const struct asked *asked, struc
 	bool look = ++claims % (unsigned int)look_every == 0;
 	struct store_claim claim = { .worker = worker, .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = asked->claim,
 				     .limited = asked->limited, .rated = asked->limited, .alone = INT32_MAX, .bytes = INT32_MAX, .known = known_len ? known : NULL,
-				     .known_len = known_len, .lanes = look || lanes.n == 0 ? NULL : &lanes };
+				     .known_len = known_len, .lanes = &lanes, .look = look || lanes.n == 0, .round = "", .lanes_round = "" };
 
 	return store_cycle_claim(cycle, &scope, &claim, err);
 }
