@@ -109,7 +109,10 @@ int cli_config(struct cli *cli);
 /* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
 int cli_connect(struct cli *cli, bool check_schema);
 
-/* Warns on stderr where workers are known and none of them offers the function. After cli_connect(). A role that may not know is not told. */
+/*
+ * Warns on stderr when workers are known and none of them offers the function. Call it after cli_connect(). A role that
+ * may not read the functions of workers gets no warning.
+ */
 void cli_warn_unoffered(struct cli *cli, const char *fn);
 
 /*

@@ -104,8 +104,8 @@ static void show_field(struct visit *v, const struct form *f, const struct form_
 		choice(b, field, value);
 		return;
 	}
-	buf_printf(b, "%s name=\"%s\" maxlength=\"%d\"", field->title ? " <input" : "<input type=\"hidden\"", field->name,
-		   field->most);
+	buf_printf(b, "%s name=\"%s\" maxlength=\"%d\"", field->title ? " <input" : "<input type=\"hidden\"",
+		   field->name, field->most);
 	buf_text(b, field->title ? " autocomplete=\"off\" spellcheck=\"false\"" : "");
 	if (field->list)
 		buf_printf(b, " list=\"%s\"", field->list);

@@ -15,11 +15,12 @@ static const struct place {
 	const char *section, *path, *name;
 	const char *one; /* where the page of a single one is, if it is not below path; NULL: it is */
 } places[] = {
-	{ 0, "Jobs", "/jobs", "All jobs", NULL }, { 0, "Jobs", "/running", "Running", NULL }, { 0, "Jobs", "/dead", "Dead", NULL },
-	{ 0, "Queues", "/queues", NULL, NULL }, { 0, "Functions", "/functions", NULL, NULL },
-	{ 0, "Recurring", "/recurring", NULL, "/schedule" },
-	{ 0, "Flows", "/flows", NULL, "/flow/#" }, { 1, "Workers", "/workers", NULL, NULL }, { 1, "Doctor", "/doctor", NULL, NULL },
-	{ 1, "Advice", "/advice", NULL, NULL }, { 1, "Audit", "/audit", NULL, NULL }, { 2, "Settings", "/rules", "Rules", NULL },
+	{ 0, "Jobs", "/jobs", "All jobs", NULL }, { 0, "Jobs", "/running", "Running", NULL },
+	{ 0, "Jobs", "/dead", "Dead", NULL }, { 0, "Queues", "/queues", NULL, NULL },
+	{ 0, "Functions", "/functions", NULL, NULL }, { 0, "Recurring", "/recurring", NULL, "/schedule" },
+	{ 0, "Flows", "/flows", NULL, "/flow/#" }, { 1, "Workers", "/workers", NULL, NULL },
+	{ 1, "Doctor", "/doctor", NULL, NULL }, { 1, "Advice", "/advice", NULL, NULL },
+	{ 1, "Audit", "/audit", NULL, NULL }, { 2, "Settings", "/rules", "Rules", NULL },
 	{ 2, "Settings", "/accounts", "Accounts", NULL },
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
@@ -58,7 +59,8 @@ static void navigation(struct visit *v)
 		if (i > 0 && places[i].group != places[i - 1].group)
 			html_raw(b, "</ul><ul>");
 		if (i == 0 || strcmp(places[i].section, places[i - 1].section) != 0)
-			navigation_link(b, &places[i], places[i].section, section && strcmp(section, places[i].section) == 0);
+			navigation_link(b, &places[i], places[i].section,
+					section && strcmp(section, places[i].section) == 0);
 	}
 	html_raw(b, "</ul></nav>");
 }

@@ -16,12 +16,12 @@ enum cell {
 	CELL_QUEUE, CELL_FN, CELL_SCHEDULE,
 	CELL_AGO,      /* seconds since */
 	CELL_IN,       /* seconds until; negative: since */
-	CELL_DUE,      /* seconds until a job is due, or since it ended; column 1 is its state. A job that is claimed or waiting has neither */
+	CELL_DUE,      /* seconds until a job is due, or since it ended; column 1 is its state. Claimed, waiting: neither */
 	CELL_SPAN,     /* seconds */
 	CELL_US,       /* microseconds */
 	CELL_KIB,
 	CELL_PROGRESS, /* this column and the next two: done, total, text */
-	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the one two behind it an error of dead jobs of it */
+	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the second next one an error of it */
 	CELL_HIDDEN,   /* in JSON only */
 	CELL_WHOLE     /* in JSON only: an object with all there is, in place of the other columns */
 };

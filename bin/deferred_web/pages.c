@@ -376,7 +376,9 @@ static int page_workers(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("workers", NULL, "No worker has run a job yet.", columns);
 
-	return page_list(v, WEB_WORKERS, 0, &part, "<p class=\"hint\">Live workers first, then the newest that have ended. A run that found no job is not listed.</p>", err);
+	return page_list(v, WEB_WORKERS, 0, &part,
+			 "<p class=\"hint\">Live workers first, then the newest that have ended. "
+			 "A run that found no job is not listed.</p>", err);
 }
 
 static int page_rules(struct visit *v, struct deferred_error *err)
@@ -388,7 +390,9 @@ static int page_rules(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("rules", NULL, "No rules yet.", columns);
 
-	return page_list(v, WEB_RULES, 0, &part, "<p class=\"hint\">A rule is a stored query that creates one job per row. <code>deferred rule</code> manages rules.</p>", err);
+	return page_list(v, WEB_RULES, 0, &part,
+			 "<p class=\"hint\">A rule is a stored query that creates one job per row. "
+			 "<code>deferred rule</code> manages rules.</p>", err);
 }
 
 static int page_accounts(struct visit *v, struct deferred_error *err)
@@ -399,7 +403,9 @@ static int page_accounts(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("accounts", NULL, "No accounts yet.", columns);
 
-	return page_list(v, WEB_ACCOUNTS, 0, &part, "<p class=\"hint\">Accounts of <code>deferred_http</code>. <code>deferred account</code> manages them.</p>", err);
+	return page_list(v, WEB_ACCOUNTS, 0, &part,
+			 "<p class=\"hint\">Accounts of <code>deferred_http</code>. "
+			 "<code>deferred account</code> manages them.</p>", err);
 }
 
 static int page_dead(struct visit *v, struct deferred_error *err)

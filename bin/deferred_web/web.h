@@ -111,7 +111,7 @@ void visit_late(struct visit *v, bool often);
 /* The answer is an error: status and one sentence, as a page or as JSON. */
 void visit_refuse(struct visit *v, int status, const char *text);
 
-/* Who an action is recorded for, and from where; NULL: from this machine. */
+/* An action is recorded for this person, and from this address. NULL: from this machine. */
 const char *visit_who(const struct visit *v);
 const char *visit_address(const struct visit *v);
 

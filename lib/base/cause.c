@@ -343,7 +343,8 @@ static void broken(struct list *list, const char *fn, int64_t for_s)
 {
 	struct cause *c = add(list, CAUSE_BREAKER);
 
-	SAY(why, "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, and when that does not crash the pause is over", fn);
+	SAY(why, "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
+		 "and when that does not crash the pause is over", fn);
 	SAY(figure, "paused for %s", AGE(for_s));
 	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
 }
@@ -786,7 +787,8 @@ static void gone(struct list *list, const struct cause_gone *g)
 	char many[48];
 
 	jobs(many, sizeof(many), g->jobs, false);
-	SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has %s, is gone", g->worker, or_none(g->host), g->pid, many);
+	SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has %s, is gone", g->worker, or_none(g->host),
+	    g->pid, many);
 	SAY(figure, "its lease ends in %s, and others may take %s then", AGE(g->lease_left_s), g->jobs == 1 ? "it" : "them");
 }
 

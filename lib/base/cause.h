@@ -16,7 +16,10 @@
 
 #define CAUSE_UNKNOWN (-1)
 
-/* X(name, word, level): the word is what programs go by, the level the usual one. In the order in which they are told: the first that applies is the cause. */
+/*
+ * X(name, word, level). Programs read the word. The level is the usual one. The first row that applies is the cause,
+ * and the answer lists causes in this order.
+ */
 #define CAUSES_OF_JOB(X)                                   \
 	X(NO_SUCH_ID, "no_such_id", LOOK)                  \
 	X(NOT_COMMITTED, "not_committed", LOOK)            \
@@ -69,7 +72,7 @@ enum cause_kind {
 
 const char *cause_word(enum cause_kind kind);
 
-/* Healthy: nobody has to do anything. Look: it may be meant. Act: jobs do not end as they should until somebody does something. */
+/* Healthy: nobody has to act. Look: this may be intended. Act: jobs do not end as they should until somebody acts. */
 enum cause_level { CAUSE_HEALTHY, CAUSE_LOOK, CAUSE_ACT };
 
 struct cause {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What the noun that follows the number n ends with. */
+/* The ending of a noun that follows the number n. */
 static inline const char *plural(int64_t n)
 {
 	return n == 1 ? "" : "s";

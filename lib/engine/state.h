@@ -209,7 +209,8 @@ struct worker {
 uint64_t worker_random(struct worker *w);
 void worker_decide(struct worker *w, struct attempt *a);          /* see verdict.h */
 size_t worker_idle_runners(const struct worker *w);
-void worker_give_back_unstarted(struct worker *w, const char *fn); /* of a function, or NULL: all; with the next cycle */
+/* Jobs of a function, or all for NULL. The next cycle does it. */
+void worker_give_back_unstarted(struct worker *w, const char *fn);
 
 void worker_event(const struct worker *w, enum worker_event event);
 void worker_set_up(struct worker *w);                             /* settings, at the start and after a reload */
@@ -321,7 +322,7 @@ void worker_tell_set_up(struct worker *w);                  /* settings, at the 
 void worker_tell_clear(struct worker *w);
 void worker_tell(struct worker *w, uint64_t now);           /* at a turn, between cycles: if housekeeping was done */
 void worker_note_crash(struct worker *w, const char *fn);   /* an attempt that crashed is recorded */
-void worker_ask_breaker(struct worker *w, uint64_t now);    /* between cycles, after such a note: pauses functions that only crash */
+void worker_ask_breaker(struct worker *w, uint64_t now);    /* between cycles: pauses functions that only crash */
 void worker_tell_at_end(struct worker *w);
 void worker_notice_at_end(struct worker *w);                /* dead jobs alone: of a run that did not fold too */
 

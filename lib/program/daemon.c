@@ -67,7 +67,8 @@ static void stop(const struct daemon_work *work, void *data, int64_t grace_ms)
 	}
 	if (work->busy(data) > 0) {
 		/* Threads may hang on a server that does not answer. None of these requests has been answered. */
-		log_line(LOG_L_WARNING, "%d request%s not answered in time", work->busy(data), work->busy(data) == 1 ? " was" : "s were");
+		log_line(LOG_L_WARNING, "%d request%s not answered in time", work->busy(data),
+			 work->busy(data) == 1 ? " was" : "s were");
 		work->flush(data, DAEMON_LAST_WORDS_MS);
 		_exit(0);
 	}

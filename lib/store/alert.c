@@ -93,11 +93,12 @@ static void on_crashed(void *data, int tag, const struct pg_result *res)
 		return;
 	*c->paused = pg_bool(res, 0, 0);
 	if (!pg_null(res, 0, 1))
-		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, pg_text(res, 0, 1, NULL), pg_text(res, 0, 2, NULL), "" });
+		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, pg_text(res, 0, 1, NULL),
+							       pg_text(res, 0, 2, NULL), "" });
 }
 
-int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told, void *data, bool *paused,
-		  struct deferred_error *err)
+int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,
+		  void *data, bool *paused, struct deferred_error *err)
 {
 	struct crashed crashed = { { told, data }, fn, paused };
 	struct pg_args args;

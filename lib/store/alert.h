@@ -24,9 +24,12 @@ typedef void store_alert_fn(void *data, const struct store_alert *alert);
 /* Find what is wrong, and have it told by jobs; where somebody looked within a minute, nothing. By a worker, between its cycles. Source: alert.sql. */
 int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void *data, struct deferred_error *err);
 
-/* n attempts of a function crashed, and are recorded. *paused: the breaker has paused it. told: it did so now. Source: crashed.sql. */
-int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told, void *data, bool *paused,
-		  struct deferred_error *err);
+/*
+ * n attempts of a function crashed, and are recorded. *paused: the breaker has paused the function. told() is called
+ * when this call paused it. Source: crashed.sql.
+ */
+int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,
+		  void *data, bool *paused, struct deferred_error *err);
 
 /* What --on-dead names is deferred for jobs that died: so many transactions at most, of 1,000 deaths each; the rest is for the next call. */
 #define STORE_NOTICE_STEPS 20

@@ -100,8 +100,8 @@ int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const
 			struct deferred_error *err);
 
 /*
- * A schedule. params are as they were typed, opts is a JSON object as deferred.schedule() takes it. version is the one
- * that the form showed, or NULL for a new schedule.
+ * A schedule. params are as they were typed, and opts is a JSON object as deferred.schedule() takes it. The form showed
+ * this version. NULL: a new schedule.
  */
 struct store_web_schedule {
 	const char *name, *version, *rule, *fn, *params, *opts;

@@ -506,7 +506,8 @@ static void ask_gone(struct pg *pg, struct store_why *why, const char *queue)
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
 	if ((res = ask_more(pg, why, &sql_why_gone, &args)))
-		why->backlog.gone = (struct cause_gone){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2), pg_int(res, 0, 3), pg_int(res, 0, 4) };
+		why->backlog.gone = (struct cause_gone){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2),
+							 pg_int(res, 0, 3), pg_int(res, 0, 4) };
 }
 
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err)

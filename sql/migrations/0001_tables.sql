@@ -397,7 +397,8 @@ comment on column deferred.__deferred_worker.queues is 'queues it serves; NULL: 
 comment on column deferred.__deferred_worker.watch is 'its session holds the advisory lock (1145390673, watch), by which others see that it lives; NULL: it holds none, behind a pooler';
 comment on column deferred.__deferred_worker.cnt is 'attempts it makes at most; 0: until nothing is ready, or for ever; as it was when it registered';
 comment on column deferred.__deferred_worker.runners is 'child processes that run functions, at most; as it was when it registered';
-comment on column deferred.__deferred_worker.role is 'role by whose rights it claims; a worker cannot set it';
+comment on column deferred.__deferred_worker.role is
+    'role by whose rights it claims; a worker cannot set it';
 comment on column deferred.__deferred_worker.mode is 'run: one of cron; loop: a service that sleeps when nothing is ready; listen: one that is woken';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance) where ended_at is null;
 
@@ -608,7 +609,8 @@ comment on column deferred.__deferred_function.name is 'name of the function';
 comment on column deferred.__deferred_function.max_running is 'attempts at once, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.rate is 'attempts a second, all workers together; NULL: no limit';
 comment on column deferred.__deferred_function.burst is 'attempts that may start at once after a pause, where there is a rate; NULL: 1';
-comment on column deferred.__deferred_function.broken_at is 'since then it is paused, for it crashed each time: its limits are those of the breaker, which lets one attempt begin now and then (sql/functions/claim/__breaker.sql); NULL: it is not';
+comment on column deferred.__deferred_function.broken_at is
+    'since then the breaker has paused it, whose limits it has: __breaker.sql; NULL: not paused';
 comment on column deferred.__deferred_function.own_max_running is 'while it is paused by the breaker: max_running as it was set';
 comment on column deferred.__deferred_function.own_rate is 'the same of rate';
 comment on column deferred.__deferred_function.own_burst is 'the same of burst';
@@ -784,9 +786,11 @@ create table deferred.__deferred_crash (
     n     bigint not null,
     since timestamptz not null
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_crash is 'functions of which attempts crashed lately: deferred.__crashed()';
+comment on table  deferred.__deferred_crash is
+    'functions of which attempts crashed lately: deferred.__crashed()';
 comment on column deferred.__deferred_crash.fn is 'function';
-comment on column deferred.__deferred_crash.n is 'how many attempts crashed; those before its last success count at first, too';
+comment on column deferred.__deferred_crash.n is
+    'how many attempts crashed; those before its last success count at first, too';
 comment on column deferred.__deferred_crash.since is 'the first of them ended after that';
 
 create table deferred.__deferred_depth (

@@ -206,7 +206,14 @@ def test_a_function_that_no_worker_offers_is_named(db):
 
     def add(fn):
         main, side = pty.openpty()
-        done = subprocess.run([harness.program("deferred"), "add", fn], stdout=subprocess.PIPE, stderr=side, env={**os.environ, **db.env}, text=True, check=True)
+        done = subprocess.run(
+            [harness.program("deferred"), "add", fn],
+            stdout=subprocess.PIPE,
+            stderr=side,
+            env={**os.environ, **db.env},
+            text=True,
+            check=True,
+        )
         os.close(side)
         said = b""
         with contextlib.suppress(OSError):

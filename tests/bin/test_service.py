@@ -420,7 +420,8 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
     (["--loop=1"], 64, None),
     (["--listen"], 64,
      'option "--listen" has no effect without --loop; hint: add --loop to run a service, or remove --listen'),
-    (["--cnt", "0", "--interval-ceiling", "5s"], 64, 'option "--interval-ceiling" has no effect without --loop; hint: '),
+    (["--cnt", "0", "--interval-ceiling", "5s"], 64,
+     'option "--interval-ceiling" has no effect without --loop; hint: '),
     (["--gradual-decrease"], 64, 'option "--gradual-decrease" has no effect without --loop; hint: '),
 ])
 def test_settings_that_make_no_sense_are_refused(db, args, code, message):

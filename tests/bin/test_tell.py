@@ -108,7 +108,8 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     check(db)
     assert db.one("select count(*) from deferred.__deferred_log") == ended  # one is tried in an hour
     cause = json.loads(db.run(["deferred", "--json", "why", str(again[1])]).stdout)[0]
-    assert cause["cause"] == "breaker" and cause["why"].startswith("function crash is paused: ") and cause["do"].endswith("; after the fix: deferred function resume crash")
+    assert cause["cause"] == "breaker" and cause["why"].startswith("function crash is paused: ")
+    assert cause["do"].endswith("; after the fix: deferred function resume crash")
     assert json.loads(db.run(["deferred", "--json", "why"]).stdout)[0]["cause"] == "breaker"
     assert "of function crash, paused by the breaker for its crashes" in db.run(["deferred", "show", str(again[1])]).stdout
     listed = json.loads(db.run(["deferred", "--json", "function", "ls"]).stdout)[0]
@@ -126,10 +127,11 @@ RUNNERS = 4
 
 @pytest.mark.parametrize("attempts", [1, 25])
 def test_a_function_is_paused_while_its_jobs_crash(db, attempts):
-    """Not a minute later. Jobs that a worker holds and has not begun are given back; the others are tried one by one."""
+    """At once. Jobs that a worker holds and has not begun are given back. The others are tried one by one."""
     db.config('breaker { retry = 1h }\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"')
     jobs = [db.defer("crash", max_attempts=attempts) for _ in range(40)]
-    db.sql("select deferred.defer('noop', '{}', '{\"priority\": 1}') from generate_series(1, 300)")  # so quick that many are claimed at once
+    # These are so quick that a worker claims many at once.
+    db.sql("select deferred.defer('noop', '{}', '{\"priority\": 1}') from generate_series(1, 300)")
     log = check(db, "--runners", str(RUNNERS), "--batch", "1000")
     assert log.count("alert: function crash is paused: its last ") == 1
     crashed = db.one("select count(*) from deferred.__deferred_log where outcome = 'crashed'")
@@ -150,11 +152,13 @@ def test_without_a_breaker_no_function_is_paused(db):
 
 def test_several_workers_count_crashes_together(db):
     db.config("breaker { retry = 1h }")
-    workers = [db.spawn(["check_deferred", "--loop", "--listen", "--runners", "1", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
+    service = ["check_deferred", "--loop", "--listen", "--runners", "1", "--pidfile"]
+    workers = [db.spawn([*service, f"{db.dir}/pid{i}"]) for i in range(4)]
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_worker") == len(workers), what="the workers")
     db.sql("select deferred.defer('crash', '{}', '{\"max_attempts\": 1}') from generate_series(1, 40)")
     wait_for(lambda: db.sql("select 1 from deferred.__deferred_function where broken_at is not null"), what="the pause")
-    wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where receipt is not null") == 0, what="what had begun")
+    begun = "select count(*) from deferred.__deferred_hot where receipt is not null"
+    wait_for(lambda: db.one(begun) == 0, what="what had begun")
     for worker in workers:
         worker.signal(signal.SIGTERM)
         worker.wait(20)
@@ -169,7 +173,9 @@ def test_a_function_that_recovers_is_not_paused_any_more(db):
     db.config(f'breaker {{ crashes = 3 retry = 1s }}\nfunction "sick" {{ command = {{"{script}"}} }}')
     db.sql("update deferred.__deferred_folded set folded_to = now()")
     jobs = [db.defer("sick", max_attempts=1) for _ in range(40)]
-    service = db.spawn(["check_deferred", "--loop", "--runners", "1", "--interval-floor", "100ms", "--interval-ceiling", "100ms"])
+    service = db.spawn(
+        ["check_deferred", "--loop", "--runners", "1", "--interval-floor", "100ms", "--interval-ceiling", "100ms"]
+    )
     wait_for(lambda: db.sql("select 1 from deferred.__deferred_function where broken_at is not null"), what="the pause")
     with open(well, "w"):
         pass

@@ -46,7 +46,10 @@ def causes(db, *args, **env):
 def test_on_a_standby_no_job_can_be_claimed(server):
     db = server
     job = db.defer("noop")
-    worker = db.one("insert into deferred.__deferred_worker (instance, host, pid, version, watch) values ('h:/x#1.2@b', 'h', 1, '1', 7) returning id")
+    worker = db.one(
+        "insert into deferred.__deferred_worker (instance, host, pid, version, watch)"
+        " values ('h:/x#1.2@b', 'h', 1, '1', 7) returning id"
+    )
     held = db.defer("noop")
     db.hold(held, worker=worker)
     assert why(db, str(held))[0][0] == "worker_vanished", "its session is gone"

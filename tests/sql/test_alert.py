@@ -233,8 +233,10 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
     told.look()
     assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 2
     # The first trial comes after breaker.retry, so a minute that holds attempts from before the pause does not end it.
-    assert db.sql("select name, tokens from deferred.__deferred_limit where kind = 'function' order by 1") == [("mad", 0), ("wild", 0)]
-    db.sql("update deferred.__deferred_function set broken_at = now() + interval '1 min'")  # this minute will not have ended
+    tokens = db.sql("select name, tokens from deferred.__deferred_limit where kind = 'function' order by 1")
+    assert tokens == [("mad", 0), ("wild", 0)]
+    # The minute of the pause will not have ended.
+    db.sql("update deferred.__deferred_function set broken_at = now() + interval '1 min'")
     told.sums("mad", "0 min", ok=1)
     told.look()
     assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 2
@@ -318,7 +320,8 @@ def test_a_function_is_paused_with_the_crash_that_is_one_too_many(db, crashes):
     crashes.attempts("crashed")
     assert crashes.told(1) == (True, "function f is paused: its last 20 attempts crashed; one is tried every 300 s")
     assert crashes.told(1) == (True, None), "another worker hears of the pause, and does not report it again"
-    assert db.sql("select name, max_running, broken_at is not null from deferred.__deferred_function") == [("f", 1, True)]
+    functions = db.sql("select name, max_running, broken_at is not null from deferred.__deferred_function")
+    assert functions == [("f", 1, True)]
     assert db.sql("select name, tokens from deferred.__deferred_limit") == [("f", 0)], "the first trial comes in 300 s"
     assert db.sql("select cause, name from deferred.__deferred_alert where ended_at is null") == [("breaker", "f")]
     # Crashes before the end of a pause are not counted again.
@@ -372,7 +375,11 @@ def test_the_jobs_of_one_role_do_not_pause_a_function_that_others_use_as_they_cr
         db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 min'")
         assert not crashes.crash(19, fn=other) and not crashes.crash(1, fn=other)
         db.sql("update deferred.__deferred_folded set folded_to = now()")
-        db.sql("insert into deferred.__deferred_caller (fn, creator, other_at) values ('x' || %s, 'prod2', now() - interval '6 days')", other)
+        db.sql(
+            "insert into deferred.__deferred_caller (fn, creator, other_at)"
+            " values ('x' || %s, 'prod2', now() - interval '6 days')",
+            other,
+        )
         assert not crashes.crash(20, fn="x" + other)
         db.sql("update deferred.__deferred_caller set other_at = now() - interval '8 days'")
         assert crashes.crash(20, fn="x" + other), "a role that has not used the function for a week does not count"
@@ -391,8 +398,10 @@ def test_where_the_log_is_too_long_the_sums_tell(db, crashes):
 
 def test_who_may_not_run_jobs_has_nothing_told(db):
     with db.connect() as connection, connection.cursor() as cursor:
-        for role, call in (("deferred_producer", "__alert('{}')"), ("deferred_viewer", "__alert('{}')"), ("deferred_viewer", "__function_resume('f')"),
-                           ("deferred_producer", "__crashed('f', 1, 1, 1000)"), ("deferred_worker", "__function_pause('f', 1, 1000)"),
+        for role, call in (("deferred_producer", "__alert('{}')"), ("deferred_viewer", "__alert('{}')"),
+                           ("deferred_viewer", "__function_resume('f')"),
+                           ("deferred_producer", "__crashed('f', 1, 1, 1000)"),
+                           ("deferred_worker", "__function_pause('f', 1, 1000)"),
                            ("deferred_worker", "__alert_job('q', 'f', '{}', '', null, null)")):
             cursor.execute(f"set role {role}; savepoint s")
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):

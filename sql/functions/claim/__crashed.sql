@@ -2,13 +2,13 @@
 -- after it recorded them. So a success costs nothing, and sums by minute, which are late, are not
 -- waited for.
 --
--- The count is not reset by a success, so when it reaches p_crashes, the log tells how many
--- attempts crashed since the last one that ended in another way. That number is the count from then
--- on. The log is read from the first crash that counts. Where it holds too many rows since then, the
+-- A success does not reset the count. When the count reaches p_crashes, the log shows how many
+-- attempts crashed since the last one that ended in another way. That number is the new count.
+-- The log is read from the first crash that counts. Where it holds too many rows since then, the
 -- count begins again, and deferred.__breaker() finds the crashes in the sums.
 --
--- A function that several roles use is not paused while the jobs of one of them crash. Who uses it
--- stands in __deferred_caller, and, since the last fold, in the log.
+-- A function that several roles use is not paused while the jobs of one of them crash. The roles
+-- that use it are in __deferred_caller, and, since the last fold, in the log.
 --
 -- A count that is lost with the server begins again, so the commit does not wait for the disk.
 create or replace function deferred.__crashed(
@@ -83,5 +83,5 @@ begin
 end
 $$;
 comment on function deferred.__crashed is
-    'counts attempts that crashed, and pauses their function when only crashes came for long; returns whether it is paused, and the alert of a new pause';
+    'counts crashes; pauses a function that only crashes; returns the pause and its alert';
 grant execute on function deferred.__crashed to deferred_worker;

@@ -1,6 +1,7 @@
 -- The pause of a function by the breaker. The function gets limits, as anybody may set them: one
--- attempt at a time, and one in p_retry_ms, the first of them p_retry_ms from now. So claims need no
--- rule of their own for it, except that they choose the job to try at random.
+-- attempt at a time, and one in p_retry_ms, the first of them p_retry_ms from now. So claims need
+-- no rule of their own for it, except that they choose the job to try at random.
+--
 -- deferred.__function_resume() puts back the limits that the function had before.
 create or replace function deferred.__function_pause(
     p_fn text, p_crashed bigint, p_retry_ms bigint, out text text, out mend text)
@@ -27,4 +28,4 @@ begin
 end
 $$;
 comment on function deferred.__function_pause is
-    'pauses a function whose attempts crash; returns the alert, or NULL where it was paused already';
+    'pauses a function whose attempts crash; returns the alert, NULL: it was paused already';

@@ -1,12 +1,17 @@
 -- why_gone: jobs that a worker holds which is gone.
 -- $1 queue (text); NULL: all
--- returns a row for the worker that holds most of them, if any: its id, pid (int8), host (text), how many of these jobs it holds, seconds until it holds none any more (int8)
+--
+-- returns at most one row, for the worker that holds most of them: its id, pid (int8), host (text).
+--   Then how many of these jobs it holds, and seconds until it holds none any more (int8)
+--
 -- locks: none. Index: primary keys of __deferred_hot and __deferred_worker; all of __deferred_lease
-select w.id, w.pid::int8, w.host, count(*), extract(epoch from max(h.expires_at) - clock_timestamp())::int8
+select w.id, w.pid::int8, w.host, count(*),
+       extract(epoch from max(h.expires_at) - clock_timestamp())::int8
 from deferred.__held h
 join deferred.__deferred_worker w on w.id = h.worker
 where ($1::text is null or h.queue = $1)
-  and (w.ended_at is not null or (w.watch is not null and w.watch not in (select x.watch from deferred.__watching x)))
+  and (w.ended_at is not null or (w.watch is not null
+                                    and w.watch not in (select x.watch from deferred.__watching x)))
 group by w.id
 order by count(*) desc, w.id
 limit 1

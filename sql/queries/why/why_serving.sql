@@ -1,16 +1,30 @@
--- why_serving: who serves queues, as far as the newest 2,000 registrations tell.
+-- why_serving: workers that serve queues, as far as the newest 2,000 registrations show.
 -- $1 queues (text[])
--- returns a row for each of them: queue (text), a worker that serves it is at work (bool), workers for other queues were seen (bool), seconds since one that serves it was seen (int8;
---   NULL: never), usual seconds from one start to the next, of the instance that served it last (int8; NULL: not known), seconds since its last start (int8), host and pidfile (text);
---   that is, or was, a service (bool); its role, where that may not run jobs (text), statements that give deferred_worker back what it needs (text; NULL: it has all)
+--
+-- returns a row for each of them:
+-- - queue (text)
+-- - a worker that serves the queue is at work (bool)
+-- - workers for other queues were seen (bool)
+-- - seconds since a worker that serves the queue was seen (int8; NULL: never)
+-- - usual seconds from one start to the next, of the instance that served the queue last (int8;
+--   NULL: not known)
+-- - seconds since the last start of that instance (int8)
+-- - host and pidfile of that instance (text)
+-- - the instance is, or was, a service (bool)
+-- - role of the instance, if that role may not run jobs (text)
+-- - statements that give deferred_worker back what it needs (text; NULL: it has all)
+--
 -- locks: none. Index: primary key of __deferred_worker, from its end
 with recent as materialized (
-    select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at, w.ended_at, w.queues, w.mode in ('loop', 'listen') as service, w.role,
-           -- A service that has not said so for a while does not live, though nobody has buried it; nor does a run whose host was booted since,
-           -- or whose session is gone.
+    select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at,
+           w.ended_at, w.queues, w.mode in ('loop', 'listen') as service, w.role,
+           -- A service that has not reported for a while does not live, though nobody has buried it.
+           -- A run whose host was booted since, or whose session is gone, does not live either.
            w.ended_at is null and (w.watch is null or w.watch in (select x.watch from deferred.__watching x))
                and not (w.seen_at > w.started_at and w.seen_at < clock_timestamp() - interval '150 s')
-               and split_part(w.instance, '@', 2) = first_value(split_part(w.instance, '@', 2)) over (partition by w.host order by w.id desc) as alive
+               and split_part(w.instance, '@', 2)
+                   = first_value(split_part(w.instance, '@', 2))
+                     over (partition by w.host order by w.id desc) as alive
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w),
 -- Runs that had nothing to do do not register: of the gaps the small ones tell how often one starts.
 gaps as materialized (
