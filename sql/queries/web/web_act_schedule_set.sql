@@ -1,7 +1,8 @@
 -- web_act_schedule_set: store a schedule.
 --
 -- $1 name, $2 version (NULL: a new one), $3 rule, $4 function (text).
--- $5 params, as they were typed (text), $6 options, an object (json).
+--
+-- $5 params as typed (text), $6 options (json).
 -- $7 who, $8 address (text)
 --
 -- returns one row: why not (text; NULL: it is set)
