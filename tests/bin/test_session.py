@@ -1,5 +1,9 @@
 """Settings that the database, or the role, has for each session: none of them may change what a worker does."""
 
+import json
+import pathlib
+import re
+
 import pytest
 
 
@@ -21,3 +25,27 @@ def test_a_worker_claims_and_records_in_read_committed_transactions(db, isolatio
     assert [db.log(job) for job in jobs] == [[(1, "ok")]] * 2
     assert {what for what, _ in db.sql("select * from public.seen")} >= {"__deferred_lease"}
     assert db.sql("select * from public.seen where isolation <> 'read committed'") == []
+
+
+def test_programs_and_functions_work_where_a_backslash_escapes(db):
+    db.sql(f"alter database {db.name} set standard_conforming_strings = off")
+    db.connection.close()
+    mail = """select deferred.send_mail(array['Ann <a@b.example>'], 's', 'text', "from" => 'c@d.example',
+              message_id => '<x@y.example>')"""
+    assert db.one(mail) == 1
+    assert db.one("select params ->> 'message_id' from deferred.__deferred where id = 1") == "<x@y.example>"
+    db.sql("select deferred.schedule('s', 'every 90 min', 'noop')")
+    checks = json.loads(db.run(["deferred", "doctor", "--json"]).stdout)
+    assert [check for check in checks if check["status"] == "unknown"] == []
+    assert db.run(["deferred", "purge", "--older-than", "1d"]).returncode == 0
+
+
+def test_a_literal_with_a_backslash_says_that_it_escapes():
+    """Else its value depends on standard_conforming_strings. A part in the next line is of the kind of the first."""
+    token = re.compile(
+        r"""--[^\n]*|"[^"]*"|\$re\$.*?\$re\$|[eE]('([^'\\]|\\.|'')*'(\s*\n\s*(?='))?)+|(?P<plain>'([^']|'')*')""", re.S
+    )
+    files = sorted((pathlib.Path(__file__).parents[2] / "sql").rglob("*.sql"))
+    plain = [(file.name, found["plain"]) for file in files for found in token.finditer(file.read_text())]
+    assert len(plain) > 1000
+    assert [(name, text) for name, text in plain if "\\" in (text or "")] == []

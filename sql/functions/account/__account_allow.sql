@@ -4,7 +4,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_bad text := (select f from unnest($2) f where f is null or f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,124}\.\*$' limit 1);
+    v_bad text := (select f from unnest($2) f where f is null or f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and f !~ E'^[A-Za-z_][A-Za-z0-9_.]{0,124}\\.\\*$' limit 1);
     v_all text[];
 begin
     if v_bad is not null then

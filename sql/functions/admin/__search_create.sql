@@ -10,6 +10,7 @@ as $$
                   case when term = 'label' then 'pg_catalog.hashtextextended(label collate pg_catalog."C", 0::pg_catalog.int8)'
                        else format($f$pg_catalog.hashtextextended(case when (params::pg_catalog.text collate pg_catalog."C") operator(pg_catalog.~*) %L then null
                                 else params operator(pg_catalog.#>>) %L::pg_catalog.text[] end collate pg_catalog."C", 0::pg_catalog.int8)$f$,
-                                   '\\u(0000|d[89a-f])', string_to_array(substr(term, 8), '.')) end)
+                                   E'\\\\u(0000|d[89a-f])',
+                                   string_to_array(substr(term, 8), '.')) end)
 $$;
 comment on function deferred.__search_create is 'the statement that makes an index for searches of one partition of __deferred';

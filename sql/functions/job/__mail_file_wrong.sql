@@ -23,7 +23,7 @@ begin
            min(m.text) filter (where m.key = 'cid') as cid,
            count(m.text) filter (where m.key in ('path', 'content', 'content_base64')) as sources,
            count(m.text) filter (where m.key = 'content') > 0 as is_text,
-           bool_or(m.text ~ '[\u0001-\u001f\u007f-\u009f]')
+           bool_or(m.text ~ E'[\\u0001-\\u001f\\u007f-\\u009f]')
                filter (where m.key in ('path', 'name', 'type', 'cid')) as control,
            translate(min(m.text) filter (where m.key = 'content_base64'), E'\r\n', '') as base64
     into f

@@ -8,9 +8,9 @@ as $$
         when name !~ '^[A-Za-z0-9-]{1,50}$' then 'is not the name of a header'
         when not a.plain and not a.text then 'is not among those that a mail may set itself'
         when value is null then 'is not text'
-        when value ~ '[\u0001-\u001f\u007f-\u009f]' then 'has a control character'
+        when value ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' then 'has a control character'
         when value = '' or octet_length(value) > 2000 then 'is empty or longer than 2000 bytes'
-        when a.plain and (value !~ '^[\u0021-\u007e]+( +[\u0021-\u007e]+)*$' or value ~ '[^ ]{250}[^ ]{251}')
+        when a.plain and (value !~ E'^[\\u0021-\\u007e]+( +[\\u0021-\\u007e]+)*$' or value ~ '[^ ]{250}[^ ]{251}')
             then 'takes ASCII alone, in words of at most 500 bytes and without blanks around them'
         end
     from (select name ~* '^(in-reply-to|references|auto-submitted|precedence|importance|priority|feedback-id|archived-at|thread-index|list-(id|unsubscribe|unsubscribe-post|archive|help|owner|post|subscribe))$' as plain,

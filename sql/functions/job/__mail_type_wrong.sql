@@ -3,7 +3,7 @@ create or replace function deferred.__mail_type_wrong(type text, is_text boolean
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
     select case
-        when octet_length(type) > 127 or type ~ '[^\u0020-\u007e]'
+        when octet_length(type) > 127 or type ~ E'[^\\u0020-\\u007e]'
              or type !~ format('^[A-Za-z0-9]%s*/[A-Za-z0-9]%s*( *;|$)', t.letter, t.letter)
             then 'has a type that is not TYPE/SUBTYPE'
         when type !~ format('^[^ ;]*(%s)*$', t.parameter)
@@ -16,7 +16,7 @@ as $$
                   where lower(m[1]) = 'charset' limit 1)
             then 'has content in UTF-8 and a type of another charset: give it as content_base64'
         end
-    from (select x.letter, format(' *; *(%s+)=(%s+|"[^"\\]*")', x.letter, x.letter) as parameter
+    from (select x.letter, format(E' *; *(%s+)=(%s+|"[^"\\\\]*")', x.letter, x.letter) as parameter
           from (select '[A-Za-z0-9!#$%&''*+.^_`{|}~-]' as letter) x) t
 $$;
 comment on function deferred.__mail_type_wrong is

@@ -28,7 +28,7 @@ begin
             message = format('job %s: option "%s" is unknown', bad.n, left(bad.name, 200)),
             hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(), ', ');
     end if;
-    if jobs::text like any (array['%"after"%', '%"flow"%', '%\\u%']) then
+    if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then
         select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
                or bool_or(e.job->>'flow' !~ '^[1-9][0-9]{0,17}$') as single, min(e.job->>'flow') as flow
         into v from json_array_elements(jobs) as e(job);

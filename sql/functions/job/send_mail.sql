@@ -9,8 +9,8 @@ create or replace function deferred.send_mail("to" text[], subject text, text te
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_id constant text := regexp_replace($11, '^<(.+)>$', '\1');
-    v_method constant text := (regexp_match($12, '\nMETHOD:([^\n]*)', 'i'))[1];
+    v_id constant text := regexp_replace($11, '^<(.+)>$', E'\\1');
+    v_method constant text := (regexp_match($12, E'\\nMETHOD:([^\\n]*)', 'i'))[1];
     bad record;
 begin
     if cardinality($1 || $6 || $7) is not distinct from 0 or num_nonnulls($1, $6, $7) = 0 then
@@ -41,12 +41,12 @@ begin
             hint = 'write ann@example.org or Ann <ann@example.org>; pass several addresses as an '
                    'array';
     end if;
-    if substring($8 from '[^<]*$') ~ '[^\u0001-\u007f]' then
+    if substring($8 from '[^<]*$') ~ E'[^\\u0001-\\u007f]' then
         raise exception using errcode = '22023', message = format(
             'reply_to: "%s" has characters outside of ASCII, and some readers could not answer',
             left($8, 200)), hint = 'give an address in ASCII';
     end if;
-    if $2 ~ '[\u0001-\u001f\u007f-\u009f]' then
+    if $2 ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' then
         raise exception using errcode = '22023',
             message = 'subject: has a control character',
             hint = 'write the subject in one line';
@@ -99,13 +99,13 @@ begin
         end if;
     end if;
     if length(v_id) > 250 or v_id !~ '^[^@]+@[^@]+$'
-       or v_id ~ '[^\u0021-\u007e]|[]<>()[,;:\\"]' then
+       or v_id ~ E'[^\\u0021-\\u007e]|[]<>()[,;:\\\\"]' then
         raise exception using errcode = '22023',
             message = format('message_id: "%s" is not LEFT@RIGHT of at most 250 ASCII characters',
                              left($11, 250)), hint = 'for example order-17@shop.example';
     end if;
-    if $12 is not null and ($12 !~* '^BEGIN:VCALENDAR\r?\n'
-                            or coalesce(v_method, '') !~ '^[A-Za-z0-9-]{1,20}\r?$') then
+    if $12 is not null and ($12 !~* E'^BEGIN:VCALENDAR\\r?\\n'
+                            or coalesce(v_method, '') !~ E'^[A-Za-z0-9-]{1,20}\\r?$') then
         raise exception using errcode = '22023',
             message = 'calendar: is not an iCalendar object with a METHOD',
             hint = 'begin with BEGIN:VCALENDAR, and have a line such as METHOD:REQUEST';

@@ -23,7 +23,7 @@ begin
                              left(v_rule, 100)),
             hint = 'split the rule into several schedules';
     end if;
-    if v_rule ~ '^every\M' then
+    if v_rule ~ E'^every\\M' then
         v_item := btrim(substr(v_rule, 6));
         begin
             v_ms := deferred.__ms('every', v_item);
@@ -52,7 +52,7 @@ begin
                 hint = 'use @yearly, @monthly, @weekly, @daily, @midnight or @hourly';
         end if;
     end if;
-    f := regexp_split_to_array(v_rule, '[ \t]+');
+    f := regexp_split_to_array(v_rule, E'[ \\t]+');
     v_fields := case when v_rule = '' then 0 else array_length(f, 1) end;
     if v_fields <> 5 then
         raise exception using errcode = '22023',

@@ -5,7 +5,7 @@
 -- locks: none
 with part as materialized (
     select pg_total_relation_size(c.oid) as bytes, pg_relation_size(c.oid) > 0 as used,
-           (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \(''([^'']+)''\)'))[1]::timestamptz as first
+           (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz as first
     from pg_catalog.pg_inherits i join pg_catalog.pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'deferred.__deferred_log'::regclass)
 select (select sum(p.bytes)::int8 from part p),

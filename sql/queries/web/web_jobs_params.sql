@@ -20,7 +20,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                  and ($9::text is null or x.created_by = $9) and ($10::text is null or x.created_at >= $10::timestamptz)
                  and ($11::text is null or x.created_at < $11::timestamptz)
                  and x.fn <> all ($18::text[]) and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
-                 and case when x.params::text ~* '\\u(0000|d[89a-f])' then false else x.params #>> $16::text[] = $17::text end, false) as may
+                 and case when x.params::text ~* E'\\\\u(0000|d[89a-f])' then false else x.params #>> $16::text[] = $17::text end, false) as may
       from (
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
              where $19::text is null and $20::text is null and y.id < least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
@@ -32,10 +32,10 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                and ($15::text[] is null or y.tags @> $15) order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)
             union all
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
-             where $19 is null and $20 is not null and hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
-               and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
-               and (hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
-               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(case when (y.params::text collate "C") ~* '\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
+             where $19 is null and $20 is not null and hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
+               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
+               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
+               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
       -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be in it, and would sort all that are.
