@@ -356,6 +356,7 @@ def test_what_a_transaction_has_locked_is_not_set_aside_and_not_waited_for(db, w
 def test_a_run_finds_the_last_job_beside_many_lanes_that_have_none(db):
     db.config('function "quick" { command = {"/bin/true"} }\n')
     spread(db, 300, "quick")
+    db.sql("update deferred.__deferred_upkeep set repaired_at = now()")  # else the run may remove empty lanes
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and db.hot() == 0
     assert db.one("select count(*) from deferred.__deferred_place") >= 330
     for queue in ("a", "q1", "q999", "zz"):
