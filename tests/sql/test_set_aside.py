@@ -312,7 +312,8 @@ def test_a_claim_and_a_start_look_at_some_of_many_lanes(db, worker):  # noqa: F8
     few = read()
     spread(db, 1600)
     more = read()
-    assert all(more[name] <= 1.5 * few[name] + 100 for name in statements), (few, more)
+    # Nine times as many lanes. Entries that others' open transactions keep alive cost some pages.
+    assert all(more[name] <= 3 * few[name] for name in statements), (few, more)
 
 
 def test_few_jobs_in_each_of_many_lanes_are_set_aside_at_once(db, worker):  # noqa: F811
