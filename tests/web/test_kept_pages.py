@@ -201,7 +201,7 @@ def test_pages_for_looking_only_have_them_too(start_web, db):
 def test_other_pages_go_on_while_advice_is_worked_out(start_web, db):
     """With two threads for pages; one is with who asked first, and for a moment only."""
     rng = random.Random(5)
-    write_log(db, history(rng, 12, lambda r: r.expovariate(1 / 6), 1.2 if harness.SAN else 3, 20))
+    write_log(db, history(rng, 12, lambda r: r.expovariate(1 / 6), 2 if harness.SAN else 3, 20))
     web = start_web("db_connections = 2")
     first, answers, seen = copy.copy(web), [], []
     first.connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
