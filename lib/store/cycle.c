@@ -580,13 +580,11 @@ static void round_arg(struct pg_args *args, char *to, const char *round, bool an
 
 static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
 {
-	static const struct lanes none;
-	const struct lanes *lanes = claim->lanes ? claim->lanes : &none;
 	struct pg_args args;
 	int rc;
 
 	cycle->claims = true;
-	cycle->looks = claim->look || !claim->lanes;
+	cycle->looks = claim->look;
 	cycle->seed = claim->seed;
 	pg_args_init(&args);
 	store_arg_queues(&args, scope);
@@ -598,9 +596,9 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	arg_known(&args, claim);
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->limited > 0 ? claim->bytes / 2 : claim->bytes);
-	pg_arg_text_array(&args, (const char *const *)lanes->queue, NULL, lanes->n);
-	pg_arg_int4_array(&args, lanes->priority, NULL, lanes->n);
-	pg_arg_int4(&args, cycle->looks);
+	pg_arg_text_array(&args, (const char *const *)claim->lanes->queue, NULL, claim->lanes->n);
+	pg_arg_int4_array(&args, claim->lanes->priority, NULL, claim->lanes->n);
+	pg_arg_int4(&args, claim->look);
 	pg_arg_int4(&args, claim->alone);
 	round_arg(&args, cycle->lanes_round, claim->lanes_round, claim->lanes_anew);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);

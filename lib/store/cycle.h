@@ -104,7 +104,7 @@ struct store_claim {
 	int bytes;                  /* of params, that many at most, unless one job has more */
 	const char *const *known;   /* functions to be handed out; NULL: all */
 	size_t known_len;
-	const struct lanes *lanes;  /* to be asked; NULL: all, */
+	const struct lanes *lanes;  /* to be asked, */
 	bool look;                  /* and all others */
 	const char *round;          /* store_cycle.round of the last claim under limits; empty: none */
 	bool anew;                  /* a new round begins there */

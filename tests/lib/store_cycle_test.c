@@ -24,6 +24,7 @@ static const char *const queues[] = { queue };
 static const struct store_scope scope = { queues, 1, instance, 3 };
 static int64_t worker, catalog;
 static struct store_cycle cycle;
+static const struct lanes none; /* no lane is known yet: the claim looks for all */
 
 #define OK(call)                                                                                  \
 	do {                                                                                      \
@@ -52,7 +53,8 @@ static void put(int n, int priority)
 
 static int add_claim(int n, struct deferred_error *err)
 {
-	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX };
+	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX,
+				     .lanes = &none, .look = true };
 
 	return store_cycle_claim(&cycle, &scope, &claim, err);
 }
@@ -316,7 +318,7 @@ static void jobs_begin_by_priority_and_one_seed_means_one_order(void **state)
 static void jobs_with_one_attempt_are_told_apart_with_and_without_limits(void **state)
 {
 	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = 4, .limited = 4, .rated = 4, .alone = 4,
-				     .bytes = INT32_MAX };
+				     .bytes = INT32_MAX, .lanes = &none, .look = true };
 	size_t n = 0, alone = 0;
 	char text[512];
 

@@ -64,10 +64,13 @@ static void wait_until_done(struct store_cycle *cycle)
 	}
 }
 
+static const struct lanes none; /* no lane is known yet: the claim looks for all */
+
 /* Jobs of one lease, as a list. */
 static struct job *claim(int64_t worker, int n)
 {
-	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX };
+	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX,
+				     .lanes = &none, .look = true };
 	struct store_cycle cycle;
 	struct job *jobs;
 
