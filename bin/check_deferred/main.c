@@ -391,11 +391,12 @@ static void use_cgroups(const char *how)
 static int before_work(void *data, struct deferred_error *err)
 {
 	(void)data;
-	/* A line of cron would repeat the warning each minute: deferred doctor gives it there. */
+	/* A start by cron does not warn, or cron would mail the warning each minute. deferred doctor reports it. */
 	if (config_flag(run.settings->config, "loop")) {
 		tell_service();
 		if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
-			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set \"user\" to a user with fewer rights");
+			log_line(LOG_L_WARNING,
+				 "functions run as root, as allow_root says; hint: set \"user\" to a user with fewer rights");
 	}
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);

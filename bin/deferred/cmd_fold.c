@@ -10,7 +10,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	enum { OPT_ANEW };
 	static const struct program_option own[] = {
-		{ "anew", NULL, "delete all sums and make them from the history", OPT_ANEW },
+		{ "anew", NULL, "compute all sums again from the history", OPT_ANEW },
 		{ 0 }
 	};
 	struct store_folded folded = { 0 };

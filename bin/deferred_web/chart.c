@@ -288,7 +288,7 @@ static void legend(struct buf *b, const struct chart *c, const struct figure *f)
 	html_raw(b, "</ul>");
 }
 
-/* The labels of both axes are text beside the drawing, which fills what room there is. */
+/* Both axes have their labels outside of the drawing. The drawing takes the remaining room. */
 static void axes(struct buf *b, const struct chart *c, const struct figure *f, double max)
 {
 	double end = axis_end(max, f->is_time);
