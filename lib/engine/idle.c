@@ -18,7 +18,7 @@ void worker_tell_missing_queues(struct worker *w)
 		if (store_admin_queue_ls(w->pg, w->scope.queues[i], &res, NULL) < 0)
 			return; /* what comes next tells why */
 		if (pg_rows(res) == 0)
-			log_line(LOG_L_WARNING, "queue \"%s\" is not there yet: it comes with the first job deferred to it", w->scope.queues[i]);
+			log_line(LOG_L_WARNING, "queue \"%s\" does not exist yet; the first job deferred to it creates it", w->scope.queues[i]);
 		pg_result_free(res);
 	}
 }

@@ -698,7 +698,7 @@ def test_a_name_that_no_queue_can_have_is_refused(db, name):
 def test_a_queue_that_is_not_there_is_named_when_there_is_work(db):
     """At once with --loop. A start with nothing due asks for nothing, and says nothing."""
     args = ["check_deferred", "--queue", " mail , nosuch,a.B-9_"]
-    says = r'warning: queue "(.*)" is not there yet: it comes with the first job deferred to it'
+    says = r'warning: queue "(.*)" does not exist yet; the first job deferred to it creates it'
     assert db.run(args).stderr == ""
     db.defer("noop", queue="mail")
     db.defer("noop", queue="a.B-9_")

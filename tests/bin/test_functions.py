@@ -121,7 +121,7 @@ def test_a_start_with_a_queue_misspelt_says_so_where_jobs_wait_elsewhere(db):
     assert db.run(args).stderr == ""
     db.defer("noop", queue="other")
     done = db.run(args)
-    assert done.returncode == 0 and done.stderr.count('warning: queue "maail" is not there yet') == 1 and '"mail"' not in done.stderr
+    assert done.returncode == 0 and done.stderr.count('warning: queue "maail" does not exist yet') == 1 and '"mail"' not in done.stderr
 
 
 def test_a_table_that_somebody_has_locked_holds_up_no_job(db):
