@@ -4,8 +4,9 @@
     format.py --count   print for each folder how many lines would change, and how many would still be too long
     format.py FILE...   format these files
 
-Two things are done here, since clang-format cannot do them. A table whose closing brace has a line of its own gets a
-comma after its last row, so that each row keeps its line. What a comment line has over the width begins the next line.
+Three things are done here, since clang-format cannot do them. A table whose closing brace has a line of its own gets a
+comma after its last row. Each row of a table, and each attribute before a function, keeps its line. What a comment line
+has over the width begins the next line.
 """
 
 import collections
@@ -17,20 +18,22 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WIDTH = 120
+END = "//-"
 
 
 def split_comments(text):
     """A line that is nothing but comment gets at most WIDTH columns. What is over begins the next line."""
-    lines, over = [], ""
+    lines, over, start = [], "", ""
     for line in text.split("\n"):
-        m = re.match(r"(\s*)(/\*+ | \* |\* )(.*)", line)
-        if over and m and re.match(r"[^\W\dA-Z]|[(\"]", m[3]):
-            line = m[1] + m[2] + over + " " + m[3]
+        m = re.match(r"(\s*)(/\*+ | \* |\* )(\s*)(.*)", line)
+        indent = m and m[1] + (" * " if m[2].startswith("/") else m[2]) + m[3]
+        if over and m and indent == start and re.match(r"[^\W\dA-Z]|[(\"]", m[4]):
+            line = start + over + " " + m[4]
         elif over:
             lines.append(start + over)
         over = ""
         if m and len(line.expandtabs(8)) > WIDTH:
-            start = m[1] + (" * " if m[2].startswith("/") else m[2]) + ("  " if m[3].startswith("- ") else "")
+            start = indent + ("  " if m[4].startswith("- ") else "")
             words = line.split(" ")
             while len(" ".join(words).expandtabs(8)) > WIDTH and len(words) > 4:
                 over = f"{words.pop()} {over}".rstrip()
@@ -41,8 +44,10 @@ def split_comments(text):
 
 def c(text):
     text = re.sub(r"(?m)^(\t+)(\{.*\})\n(\t*\};?)$", r"\1\2,\n\3", text)
+    text = re.sub(r"(?m)^(\t+\{.*\},|__attribute__\(\(.*\)\))$", rf"\1 {END}", text)  # a line comment keeps its line
     style = ["clang-format", "--style=file", "--assume-filename=lib/base/any.c"]
     text = subprocess.run(style, input=text, capture_output=True, text=True, check=True, cwd=TOP).stdout
+    text = re.sub(rf"(?m) *{END}$", "", text)
     while text != (text := split_comments(text)):
         pass
     return text
